@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheel.wheelfile import WheelFile
+from wheel.wheelfile import WheelRecord
 
-from wheelsmith.index.entries import IndexEntry, ProjectState, Provenance
-from wheelsmith.index.entries.state import add_entries, dump_state
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState, Provenance
+from wheelsmith.index.entries.state import add_entries
+from wheelsmith.index.entries.stored_states import dump_state
 from wheelsmith.model import Cell, SourceId
 
 PROJECTS = 500
@@ -66,7 +67,7 @@ class Item:
     def write(self, folder: Path) -> Path:
         """Write the wheel."""
         path, info = folder / self.filename, f"{self.distribution}-{self.version}.dist-info"
-        with WheelFile(path, "w") as file:
+        with WheelRecord(path, "w") as file:
             file.writestr(f"{info}/METADATA", self.metadata)
             file.writestr(f"{info}/WHEEL", _WHEEL.format(tag=self.tag))
         return path

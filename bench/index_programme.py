@@ -16,7 +16,7 @@ from bench.publishers import FETCHED, DumbPypi, Ours, PypiServer, Site
 from bench.results import Results
 from bench.stopwatch import timed, written
 from bench.workshop import ROOT, Workshop
-from wheelsmith.index.entries import IndexEntry
+from wheelsmith.index.entries.entry import IndexEntry
 
 FIGURES = ROOT / "bench" / "index.json"
 _RENDERINGS = 3

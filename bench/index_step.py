@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 
 
@@ -16,10 +16,10 @@ def main() -> None:
     """Do it."""
     verb, index = sys.argv[1], Index(Folder(Path(sys.argv[2])))
     if verb == "add":
-        from wheelsmith.index.publish import foreign_wheel
+        from wheelsmith.index.publish.external_wheels import foreign_wheels
     start = time.monotonic()
     if verb == "add":
-        index.add([foreign_wheel(Path(sys.argv[3]))], upload_time=datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        index.add(foreign_wheels([Path(sys.argv[3])]), upload_time=datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     else:
         index.repair()
     print(time.monotonic() - start)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.catalogue import STEADY, Item, entry, listed, write_state
 from bench.stopwatch import Took, timed
-from wheelsmith.index.entries import IndexEntry
+from wheelsmith.index.entries.entry import IndexEntry
 
 # Only wheels of these projects are ever fetched, so a static index needs the files of no others.
 FETCHED = (STEADY, "kernel_001")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from wheelsmith.base.errors import WheelsmithError
-    from wheelsmith.index.publish import Published, publish_folders
+    from wheelsmith.index.publish.publishing import Published, publish_folders
     from wheelsmith.model import BuildResult, Event
     from wheelsmith.model.run_record import RunRecord
     from wheelsmith.run.build import build
@@ -22,14 +22,14 @@ else:
         "Event": "wheelsmith.model",
         "Finding": "wheelsmith.wheel",
         "Prepared": "wheelsmith.run.prepare",
-        "Published": "wheelsmith.index.publish",
+        "Published": "wheelsmith.index.publish.publishing",
         "Request": "wheelsmith.run.prepare",
         "RunRecord": "wheelsmith.model.run_record",
         "WheelsmithError": "wheelsmith.base.errors",
         "build": "wheelsmith.run.build",
         "check_wheel": "wheelsmith.wheel.reader",
         "prepare": "wheelsmith.run.prepare",
-        "publish_folders": "wheelsmith.index.publish",
+        "publish_folders": "wheelsmith.index.publish.publishing",
     }
 
     def __getattr__(name: str) -> object:

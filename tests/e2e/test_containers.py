@@ -15,7 +15,7 @@ from factory import Factory, example
 from kernels import matrix, tiny_kernel
 
 from wheelsmith.engine.containers import this_process
-from wheelsmith.index.publish import verify
+from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.storage import Folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]

@@ -14,7 +14,7 @@ from factory import ROOT, Factory, example
 
 from wheelsmith.engine import Limits, Readiness, engines
 from wheelsmith.engine.cgroup import make_group
-from wheelsmith.index.publish import verify
+from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.wheel.check import check_wheel
 

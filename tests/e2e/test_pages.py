@@ -24,8 +24,8 @@ from sampled import sampled
 from shop import make_pypi, make_shop, make_torches
 from states import of_torch, project
 
-from wheelsmith.index.entries import catalogue_of
-from wheelsmith.index.publish import Index
+from wheelsmith.index.entries.catalogue import catalogue_of
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.resolve import (
     Choice,
     Chooser,

@@ -14,7 +14,7 @@ from web_hosts import EDGE, SERVE, bucket, edge, nginx
 from wheels import make_wheel, offer
 
 from wheelsmith.index.doctor import Severity, examine
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 

@@ -12,7 +12,7 @@ from factory import Factory
 from kernels import cuda_kernel, matrix
 from wheels import make_wheel
 
-from wheelsmith.index.publish import verify
+from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.storage import Folder, make_server
 
 pytestmark = [

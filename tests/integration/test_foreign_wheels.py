@@ -10,8 +10,9 @@ from states import cell, unserved
 from wheels import make_wheel, offer
 
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.index.entries import NoWheel
-from wheelsmith.index.publish import Index, ReleaseWords, verify
+from wheelsmith.index.entries.entry import NoWheel
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.platforms import cuda_toolkits
 
@@ -139,11 +140,11 @@ def test_answers_stay_whatever_a_distribution_is_called(name, tmp_path):
     left_out = unserved(cell("2.8", "13.0"), NoWheel.EXCLUDED, "too old", version="1")
     path = make_wheel(tmp_path, "add_constant", "1+cpu.torch2.9")
     given = {name: [failed], "add-constant" if name != "add-constant" else "add_constant": [left_out]}
-    Index(storage).add([offer(path)], upload_time=NOW, said=ReleaseWords(answers=given))
+    Index(storage).add([offer(path)], upload_time=NOW, answers=given)
     assert Index(storage).known("add-constant").answers == (failed, left_out)
     assert verify(storage) == ()
     alone = Folder(tmp_path / "alone")
-    Index(alone).add([], upload_time=NOW, said=ReleaseWords(answers={name: [failed]}))
+    Index(alone).add([], upload_time=NOW, answers={name: [failed]})
     assert b"it did" in (tmp_path / "alone" / "projects" / "add-constant" / "index.html").read_bytes()
     assert verify(alone) == ()
 

@@ -19,7 +19,9 @@ from loopback_hub import Hub, serve, use_here
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.state import unyank, yank
-from wheelsmith.index.publish import Index, add_release, hub_builds, verify
+from wheelsmith.index.publish.kernels_layout import add_release, hub_builds
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import ConflictError, Folder, Staged, hub_client
 from wheelsmith.index.storage import hub as hub_module
 from wheelsmith.index.storage.hub import HubRepo, open_repo

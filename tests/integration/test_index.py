@@ -1,7 +1,6 @@
 """Real installers against a real index."""
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -16,8 +15,7 @@ from mousebender import simple
 from pypi_simple import PyPISimple
 from wheels import make_wheel, offer
 
-from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell
 
@@ -171,52 +169,3 @@ def test_the_server_serves_what_installers_rely_on(index):
     for hidden in ("/_state/kernel.json", "/..%2f..%2fetc/passwd", "/../../../../etc/passwd", "/cpu/nothing/"):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             get(hidden)
-
-
-def test_adding_the_same_again_changes_nothing_and_other_bytes_are_refused(tmp_path):
-    index = Index(Folder(tmp_path / "index"))
-    path = make_wheel(tmp_path / "a", "k", "1+cpu.torch2.9")
-    index.add([indexed(path, "2.9", None)], upload_time=NOW)
-    before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in (tmp_path / "index").rglob("*.*") if p.is_file()}
-    index.add([indexed(path, "2.9", None)], upload_time="2027-01-01T00:00:00Z")
-    assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in before} == before
-    other = make_wheel(tmp_path / "b", "k", "1+cpu.torch2.9", files={"x.py": b"other"})
-    with pytest.raises(PackageIndexError, match="a published file never changes"):
-        index.add([indexed(other, "2.9", None)], upload_time=NOW)
-    assert verify(Folder(tmp_path / "index")) == ()
-
-
-def test_verify_finds_what_is_wrong(tmp_path):
-    index = Index(Folder(tmp_path))
-    entry = index.add([indexed(make_wheel(tmp_path / "w", "k", "1"), "2.9", None)], upload_time=NOW)[0]
-    file = next((tmp_path / "files").rglob(entry.filename))
-    file.write_bytes(b"broken")
-    assert "is not the file that was published" in str(verify(Folder(tmp_path))[0])
-    file.unlink()
-    (tmp_path / "cpu" / "k" / "index.html").write_text("")
-    assert [str(trouble).split(" is ")[1] for trouble in verify(Folder(tmp_path))] == [
-        "listed but not there",
-        "not what the state says",
-    ]
-    (tmp_path / "_state" / "k.json").write_text("{")
-    (broken,) = verify(Folder(tmp_path))
-    assert "_state/k.json is broken" in str(broken)
-
-
-def _publish(root, number):
-    path = make_wheel(root / f"w{number}", f"k{number % 3}", f"{number}")
-    Index(Folder(root / "index")).add([indexed(path, "2.9", None)], upload_time=NOW)
-
-
-def test_many_writers_at_once_lose_nothing(tmp_path):
-    # Processes of their own that start as near to one another as may be: none has to import anything first.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    writers = [context.Process(target=_publish, args=(tmp_path, number)) for number in range(8)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert [w.exitcode for w in writers] == [0] * 8
-    assert sum(len(state.entries) for state in Index(Folder(tmp_path / "index")).states().values()) == 8
-    assert verify(Folder(tmp_path / "index")) == ()

@@ -31,7 +31,7 @@ from wrong_server import (
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.index.doctor import CrawlScope, examine
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 

@@ -14,9 +14,9 @@ from pypi_simple import PyPISimple
 from torches import NOW, publish_kernels, served
 from wheels import make_wheel, offer
 
-from wheelsmith.index.entries import ProjectStatus
+from wheelsmith.index.entries.entry import ProjectStatus
 from wheelsmith.index.entries.state import set_status, yank
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell
 

@@ -27,7 +27,7 @@ from loopback_sigstore import (
 )
 from wrong_server import serving
 
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.wheel.attestation import keyless
 

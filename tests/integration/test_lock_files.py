@@ -6,7 +6,7 @@ import sys
 import pytest
 from torches import HERE, right_wheel
 
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 
 pytestmark = [

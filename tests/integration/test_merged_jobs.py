@@ -8,8 +8,9 @@ from command_line import run_command
 from kernels import matrix, pure_kernel
 from wheels import make_wheel, offer
 
-from wheelsmith.index.entries import CellWithoutWheel, NoWheel
-from wheelsmith.index.publish import Index, ReleaseWords, verify
+from wheelsmith.index.entries.entry import CellWithoutWheel, NoWheel
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
@@ -39,7 +40,7 @@ def job(folder, *torches, failed=()):
         )
         for t in failed
     ]
-    Index(Folder(folder / "index")).add(offers, upload_time=NOW, said=ReleaseWords(answers={"kernel": answers}))
+    Index(Folder(folder / "index")).add(offers, upload_time=NOW, answers={"kernel": answers})
     # As a run names what it told.
     runs = folder / "index" / "_state" / "runs"
     runs.mkdir()
@@ -156,16 +157,6 @@ def test_a_folder_that_holds_indexes_names_them(run):
     beside(Path("a"), Path("b"))
     answer = run("publish", "target", "--from", "dist")
     assert "--from dist/job-a/index --from dist/job-b/index" in answer.err
-
-
-def test_plain_wheels_are_published_for_what_they_serve(run):
-    job(Path("a"), "2.12")
-    make_wheel(Path("a/wheels/deep"), "pure", "2", requires=("torch>=2.13",))
-    answer = run("publish", "target", "--from", "a/wheels")
-    assert answer.code == 0
-    assert "+ kernel-1+cpu.torch2.12-py3-none-any.whl: simple, cpu\n" in answer.err
-    assert "+ pure-2-py3-none-any.whl: simple, cpu, cu1" in answer.err
-    assert verify(Folder(Path("target"))) == ()
 
 
 def test_a_wheel_that_the_state_lacks_is_named(run):

@@ -1,4 +1,4 @@
-"""The index of a run's own: whole when the run ends, and what the source is until it is published."""
+"""The index of a run: whole when the run ends, with the wheels of its source and matrix and of no other."""
 
 import json
 import shutil
@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from command_line import run_command
 from kernels import NOARCH_TOML, matrix, pure_kernel, tiny_kernel
-from packaging.version import Version
 from signatures import Signature
 from states import cell, of_torch, project, unserved
 
-from wheelsmith.index.entries import NoWheel
-from wheelsmith.index.entries.side_files.known import side_files
-from wheelsmith.index.publish import Index, verify
-from wheelsmith.index.publish.run_index import ReleaseState, RunSources, follow_source
+from wheelsmith.index.entries.entry import NoWheel
+from wheelsmith.index.entries.side_files import side_files
+from wheelsmith.index.publish.run_index import remaining
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
+from wheelsmith.plan.planned_run import PlannedRun
 
 
 @pytest.fixture
@@ -81,21 +82,15 @@ def flip_copy():
 
 GUTTED = {
     "pages": lambda: shutil.rmtree("dist/index/simple"),
-    "files": lambda: shutil.rmtree("dist/index/files"),
-    "both": lambda: (shutil.rmtree("dist/index/simple"), shutil.rmtree("dist/index/files")),
     "all but the note": lambda: [
         shutil.rmtree(p) for p in Path("dist/index").iterdir() if p.is_dir() and p.name != "_state"
     ],
     "the state": lambda: Path("dist/index/_state/pure.json").unlink(),
-    "the lists": lambda: Path("dist/index/_state/.listing.json").unlink(),
     "one page": lambda: Path("dist/index/cpu/pure/index.json").unlink(),
-    "another page": lambda: Path("dist/index/index.html").write_text("x"),
     "a side-car": lambda: next(Path("dist/index").rglob("*.metadata")).unlink(),
-    "a side-car's bytes": lambda: next(Path("dist/index").rglob("*.metadata")).write_text("Name: x"),
     "a page too many": lambda: shutil.copytree("dist/index/cpu", "dist/index/cu130"),
     "a wheel's end": cut_wheel,
     "a wheel's bytes": flip_wheel,
-    "a copy's bytes": flip_copy,
     "the copies": lambda: shutil.rmtree("dist/wheels"),
     "a yank": None,
 }
@@ -124,28 +119,24 @@ def test_a_run_with_nothing_new_writes_nothing(build):
     assert touched() == before
 
 
-def test_what_nothing_can_make_again_is_said(build, run):
+def test_wheels_of_earlier_versions_stay_while_they_are_there(build):
     assert build().code == 0
     edit(1, version=2)
     assert build().code == 0
     (old,) = (path for path in wheels() if "-1-" in path.name)
-    kept = Path("kept")
-    kept.mkdir()
-    shutil.move(old, kept)
     old.with_name(f"{old.name}.metadata").unlink()
-    assert build().code == 0  # the store has it
+    edit(1, version=3)
+    assert build().code == 0
+    assert [path.name[:6] for path in wheels("dist/wheels")] == ["pure-1", "pure-2", "pure-3"]
     assert verify(Folder(Path("dist/index"))) == ()
     old.unlink()
-    shutil.rmtree("cache/store/wheels")
-    answer = build()
-    assert answer.code == 4
-    assert "has lost 1 file of earlier runs, such as pure-1-py3-none-any.whl" in answer.err
-    assert run("index", "repair", "dist/index", "--from", kept).code == 0
+    edit(2, version=3)
     assert build().code == 0
+    assert sorted(path.name[:6] for path in wheels()) == ["pure-2", "pure-3"]
     assert verify(Folder(Path("dist/index"))) == ()
 
 
-def test_what_was_put_beside_a_wheel_stays_or_is_missed(build, run, monkeypatch):
+def test_what_lies_beside_a_wheel_stays_while_it_is_there(build, run, monkeypatch):
     monkeypatch.setitem(side_files(), Signature.suffix, Signature())
     assert build().code == 0
     kept = Path("kept")
@@ -153,21 +144,16 @@ def test_what_was_put_beside_a_wheel_stays_or_is_missed(build, run, monkeypatch)
     copy = Path(shutil.copy(wheels()[0], kept))
     copy.with_name(f"{copy.name}.signature").write_bytes(b"signed")
     assert run("index", "add", "dist/index", copy).code == 0
-    before = content()
     (beside,) = Path("dist/index").rglob("*.signature")
-    wheels()[0].unlink()
-    assert build().code == 0
-    assert content() == before
-    beside.unlink()
-    answer = build()
-    assert answer.code == 4
-    assert f"has lost 1 file of earlier runs, such as {beside.name}" in answer.err
-    assert run("index", "repair", "dist/index", "--from", kept).code == 0
-    assert build().code == 0
-    assert content() == before
+    page = Path("dist/index/simple/pure/index.html")
+    for lost, signed in ((wheels()[0], True), (beside, False)):
+        lost.unlink()
+        assert build().code == 0
+        assert verify(Folder(Path("dist/index"))) == ()
+        assert (beside.exists(), b"data-signature" in page.read_bytes()) == (signed, signed)
 
 
-def test_the_index_follows_the_source_until_it_is_published(build, run, tmp_path):
+def test_the_index_has_what_the_source_gives_now(build, run, tmp_path):
     for value in range(3):
         edit(value)
         assert build().code == 0
@@ -175,8 +161,6 @@ def test_the_index_follows_the_source_until_it_is_published(build, run, tmp_path
         assert wheel.read_bytes() == copy.read_bytes()
         assert verify(Folder(Path("dist/index"))) == ()
     before = content()
-    foreseen = run("publish", tmp_path / "target", "--from", "dist/index", "--dry-run")
-    assert foreseen.code == 0
     edit(5)
     assert build().code == 0
     edit(2)
@@ -185,42 +169,31 @@ def test_the_index_follows_the_source_until_it_is_published(build, run, tmp_path
     assert before.keys() == content().keys()
     assert run("publish", tmp_path / "target", "--from", "dist/index").code == 0
     edit(6)
-    answer = build()
+    assert build().code == 0
+    answer = run("publish", tmp_path / "target", "--from", "dist/index")
     assert answer.code == 4
     assert "a published file never changes" in answer.err
     assert "new version" in answer.err
     edit(6, version=2)
+    shutil.rmtree("dist")
     assert build().code == 0
     assert run("publish", tmp_path / "target", "--from", "dist/index").code == 0
-    assert [path.name for path in wheels(tmp_path / "target")].count("pure-1-py3-none-any.whl") == 1
+    assert {path.name[:6] for path in wheels(tmp_path / "target")} == {"pure-1", "pure-2"}
     assert verify(Folder(tmp_path / "target")) == ()
 
 
-def test_what_came_from_elsewhere_was_published(build, run):
-    """Nobody knows that of an index that was made before this was noted, either."""
+@pytest.mark.parametrize("step", ["built_wheels", "dump_state", "expected_files", "_link", "_seen"])
+def test_a_run_that_is_killed_leaves_nothing_behind_once_another_ends(step, build, monkeypatch):
     assert build().code == 0
-    Path("dist/index/_state/.unpublished.json").unlink()
-    edit(2)
-    assert build().code == 4
-    edit(1)
+    edit(step)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"wheelsmith.index.publish.run_index.{step}", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build()
+    edit(f"{step} again")
     assert build().code == 0
-
-
-def test_a_run_that_is_killed_between_leaves_nothing_that_passes_for_published(build, monkeypatch):
-    assert build().code == 0
-    for step in ("add", "_drop", "_make_whole", "_name"):
-        edit(step)
-        with monkeypatch.context() as patch:
-            place = (
-                "wheelsmith.index.publish.Index.add" if step == "add" else f"wheelsmith.index.publish.run_index.{step}"
-            )
-            patch.setattr(place, lambda *_, **__: 1 / 0)
-            with pytest.raises(ZeroDivisionError):
-                build()
-        edit(f"{step} again")
-        assert build().code == 0
-        assert verify(Folder(Path("dist/index"))) == ()
-        assert len(wheels()) == len(wheels("dist/wheels")) == 1
+    assert verify(Folder(Path("dist/index"))) == ()
+    assert len(wheels()) == len(wheels("dist/wheels")) == 1
 
 
 OLD, NEW = "7e" * 32, "8f" * 32
@@ -232,57 +205,57 @@ CPU, CUDA, OTHER = (
         (of_torch("2.12", None, version="2.0"), "3"),
     )
 )
-ALL = frozenset(entry.sha256 for entry in (CPU, CUDA, OTHER))
-
-
 CELLS = frozenset(cell(torch, cuda).id for torch in ("2.12", "2.13") for cuda in (None, "13.0"))
 
 
-def made(tree=OLD, digests=None, hashes=None, cells=CELLS):
-    return ReleaseState(
-        project="k",
-        version=Version("1.0"),
-        sources=RunSources(trees=frozenset({tree})),
-        cells=cells,
-        offered=cells,
-        digests=digests or {},
-        hashes=hashes or {},
+def made(tree=OLD, cells=CELLS):
+    """A run of the source and the matrix."""
+    names = tuple(sorted(cells))
+    return PlannedRun(
+        kernel="k",
+        distribution="k",
+        version="1.0",
+        cells=names,
+        offered=names,
+        trees=(tree,),
+        commit=None,
+        plans=(),
+        excluded=(),
+        not_folded={},
+        variants=False,
+        matrix_sha256=None,
     )
 
 
 @pytest.mark.parametrize(
-    ("run", "changing", "left"),
+    ("run", "digests", "hashes", "left"),
     [
-        (made(), ALL, [CPU, CUDA, OTHER]),
-        (made(NEW), ALL, [OTHER]),
-        (made(NEW), frozenset(), [CPU, CUDA, OTHER]),
-        (made(NEW), frozenset({CPU.sha256}), [CUDA, OTHER]),
+        (made(), {}, {}, [CPU, CUDA, OTHER]),
+        (made(NEW), {}, {}, [OTHER]),
         # What the run left out, or plans otherwise, is not served by what was made before.
-        (made(digests={cell("2.12", None).id: None}), ALL, [CUDA, OTHER]),
-        (made(digests={cell("2.12", None).id: "ab" * 32}), ALL, [CUDA, OTHER]),
-        (made(digests={cell("2.12", None).id: "d1" * 32}), ALL, [CPU, CUDA, OTHER]),
-        (made(digests={cell("2.12", None).id: None}), frozenset(), [CPU, CUDA, OTHER]),
+        (made(), {CPU.cells[0].id: ""}, {}, [CUDA, OTHER]),
+        (made(), {CPU.cells[0].id: "ab" * 32}, {}, [CUDA, OTHER]),
+        (made(), {CPU.cells[0].id: "d1" * 32}, {}, [CPU, CUDA, OTHER]),
         # The same plan may give other bytes where nothing is reproducible.
-        (made(hashes={CPU.filename: "ab" * 32}), ALL, [CUDA, OTHER]),
-        (made(hashes={CPU.filename: CPU.sha256}), ALL, [CPU, CUDA, OTHER]),
+        (made(), {}, {CPU.filename: "ab" * 32}, [CUDA, OTHER]),
+        (made(), {}, {CPU.filename: CPU.sha256}, [CPU, CUDA, OTHER]),
         # A cell that the matrix has no more, unlike one that the run merely did not answer.
-        (made(cells=CELLS - {cell("2.12", "13.0").id}), ALL, [CPU, OTHER]),
-        (made(cells=CELLS - {cell("2.12", "13.0").id}), frozenset(), [CPU, CUDA, OTHER]),
+        (made(cells=CELLS - {CUDA.cells[0].id}), {}, {}, [CPU, OTHER]),
     ],
 )
-def test_wheels_of_another_source_go(run, changing, left):
-    assert follow_source(project(CPU, CUDA, OTHER), changing, run) == project(*left)
+def test_wheels_of_another_source_go(run, digests, hashes, left):
+    assert remaining(project(CPU, CUDA, OTHER), run, digests, hashes) == project(*left)
 
 
 def test_a_wheel_keeps_the_cells_that_are_still_its_own():
     both = replace(CPU, cells=(*CPU.cells, cell("2.13", None)))
-    (left,) = follow_source(project(both), ALL, made(digests={CPU.cells[0].id: None})).entries
+    (left,) = remaining(project(both), made(), {CPU.cells[0].id: ""}, {}).entries
     assert left.cells == (cell("2.13", None),)
 
 
 def test_what_became_of_a_cell_goes_with_the_cell():
     gone, kept = (unserved(cell(torch, None), NoWheel.FAILED, "it did") for torch in ("2.11", "2.13"))
-    assert follow_source(project(CPU, answers=(gone, kept)), ALL, made()) == project(CPU, answers=(kept,))
+    assert remaining(project(CPU, answers=(gone, kept)), made(), {}, {}) == project(CPU, answers=(kept,))
 
 
 def test_the_index_follows_the_matrix(build, tmp_path):

@@ -19,7 +19,7 @@ from shop import NOW, make_pypi, make_shop, make_torches, torch_wheel
 from wheels import make_wheel, offer
 
 from wheelsmith.index.pick import Machine, look
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell
 

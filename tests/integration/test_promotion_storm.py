@@ -15,8 +15,9 @@ from flaky_proxy import Faults, FlakyProxy
 from loopback_s3 import BUCKET, CLOUDS, environment, loopback_s3, needs_s3, only
 from wheels import make_wheel, offer
 
-from wheelsmith.index.entries import PlannedVersion
-from wheelsmith.index.publish import Index, ReleaseWords, verify
+from wheelsmith.index.entries.entry import PlannedVersion
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.location import open_storage
 from wheelsmith.model import Cell
 
@@ -34,8 +35,8 @@ def publish_one_by_one(storage, folder):
     for version in VERSIONS:
         for cell in CELLS:
             wheel = make_wheel(folder, "k", f"{version}+{cell.compute}.torch{cell.release}")
-            said = ReleaseWords(planned={"k": [PlannedVersion(version=version, cells=PLANNED)]})
-            Index(storage).add([offer(wheel, cell)], upload_time="2026-01-02T03:04:05Z", said=said)
+            plans = {"k": [PlannedVersion(version=version, cells=PLANNED)]}
+            Index(storage).add([offer(wheel, cell)], upload_time="2026-01-02T03:04:05Z", planned=plans)
 
 
 class Reader(threading.Thread):
@@ -47,9 +48,9 @@ class Reader(threading.Thread):
 
     def run(self):
         while not self.done.is_set():
-            self.look()
+            self.stat()
 
-    def look(self):
+    def stat(self):
         self.reads += 1
         whole = {"simple": len(CELLS), "cpu": len(CELLS) // 2, "cu130": len(CELLS) // 2}
         for root, number in whole.items():
@@ -104,7 +105,7 @@ def storm(nightly, stable, folder, environ):
         publishing.join()
         reader.done.set()
         reader.join()
-    reader.look()
+    reader.stat()
     assert reader.halves == []
     assert reader.reads > KILLS
     entries = Index(target).entries("k")

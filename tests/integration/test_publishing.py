@@ -8,7 +8,7 @@ import time
 import pytest
 from wheels import make_wheel
 
-from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.storage import Folder
 
 
@@ -45,16 +45,6 @@ def test_publishing_sends_everything_once(tmp_path, built, run):
     assert run("publish", target, "--from", built, "--dry-run").out == ""
     assert files(target) == before
     assert verify(Folder(target)) == ()
-
-
-def test_two_pipelines_publish_to_one_index(tmp_path, built, run):
-    other = make_wheel(tmp_path / "other", "kernel", "1+cu132.torch2.12", requires=("torch==2.12.*",))
-    assert run("index", "add", tmp_path / "b", other).code == 0
-    for index in (built, tmp_path / "b"):
-        assert run("publish", tmp_path / "target", "--from", index).code == 0
-    assert len(Index(Folder(tmp_path / "target")).entries("kernel")) == 5
-    assert (tmp_path / "target" / "cu132" / "kernel" / "index.html").is_file()
-    assert verify(Folder(tmp_path / "target")) == ()
 
 
 def test_other_bytes_are_refused_and_nothing_is_written(tmp_path, built, run):
@@ -104,22 +94,6 @@ def test_what_is_not_there_is_one_clear_error(argv, built, run):
     assert files(built) == before
 
 
-def test_repair_makes_every_page_again(built, run):
-    before = files(built)
-    for path in before:
-        if path.suffix in {".html", ".json"} and path.parent.name != "_state":
-            path.unlink()
-    (built / "_state" / ".listing.json").write_text("{}")
-    assert run("index", "verify", built).code == 1
-    shown = run("index", "repair", built, "--dry-run")
-    assert run("index", "verify", built).code == 1
-    repaired = run("index", "repair", built)
-    assert repaired.out == shown.out != ""
-    assert files(built) == before
-    assert run("index", "verify", built).code == 0
-    assert run("index", "repair", built).out == ""
-
-
 def test_collecting_takes_what_nothing_refers_to_and_what_was_half_written(built, run):
     before = files(built)
     left = [
@@ -141,18 +115,6 @@ def test_collecting_takes_what_nothing_refers_to_and_what_was_half_written(built
     own.unlink()
     assert files(built) == before
     assert not left[0].parent.exists()
-
-
-def test_an_old_file_that_is_published_again_is_made_young(tmp_path, built, run):
-    """Or somebody who collects at the same moment takes it between our looking and our state."""
-    entry = Index(Folder(built)).entries("kernel")[0]
-    target = tmp_path / "target"
-    old = target / entry.path
-    old.parent.mkdir(parents=True)
-    old.write_bytes((built / entry.path).read_bytes())
-    os.utime(old, (time.time() - 6 * 86400,) * 2)
-    assert run("publish", target, "--from", built).code == 0
-    assert old.stat().st_mtime > time.time() - 3600
 
 
 def test_nothing_to_publish_is_said(tmp_path, run):

@@ -9,8 +9,9 @@ import pytest
 from command_line import run_command
 from wheels import make_wheel, offer, tell_results
 
-from wheelsmith.index.entries import PlannedVersion
-from wheelsmith.index.publish import Index, ReleaseWords, verify
+from wheelsmith.index.entries.entry import PlannedVersion
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
@@ -30,10 +31,10 @@ def index(tmp_path, monkeypatch):
     plan = PlannedVersion(version="1", cells=tuple(sorted((CPU.id, CUDA.id))))
     other = offer(make_wheel(tmp_path / "made", "other", "1"))
     folder = Folder(tmp_path / "index" / "test")
-    Index(folder).add([*offers, other], upload_time=NOW, said=ReleaseWords(planned={"kernel": (plan,)}))
+    Index(folder).add([*offers, other], upload_time=NOW, planned={"kernel": (plan,)})
     # What a run left has the kernel alone.
     built = Folder(tmp_path / "dist" / "index")
-    Index(built).add(offers, upload_time=NOW, said=ReleaseWords(planned={"kernel": (plan,)}))
+    Index(built).add(offers, upload_time=NOW, planned={"kernel": (plan,)})
     tell_results(tmp_path / "dist", "kernel", "1")
     return folder
 
@@ -114,7 +115,7 @@ def test_what_is_no_file_of_tests_is_refused(index, run, name):
     Path("bad.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     answer = run("index", "record-tests", "index/test", write("1.json", word(index)), "bad.json")
     assert (answer.code, outcomes(index)) == (1, {})
-    assert "bad.json does not tell of tests" in answer.err
+    assert "bad.json cannot be read" in answer.err
     assert len(answer.err) < 1000
 
 
@@ -129,18 +130,18 @@ def test_what_is_no_plain_file_is_not_waited_for(index, run):
     ("change", "said"),
     [
         ({"sha256": "0" * 64}, "which index/test does not list with that sha256"),
-        ({"wheel": "kernel-2+cpu.torch2.9-py3-none-any.whl"}, "tells of kernel-2+cpu.torch2.9-py3-none-any.whl, which"),
+        ({"wheel": "kernel-2+cpu.torch2.9-py3-none-any.whl"}, "tests kernel-2+cpu.torch2.9-py3-none-any.whl, which"),
         ({"wheel": "../../etc/passwd"}, "is not the name of a wheel"),
         ({"wheel": "nobody-1-py3-none-any.whl"}, "has no project nobody"),
         ({"cell": CUDA.id}, "no wheel for the cell"),
-        ({"cell": "<b>"}, "does not tell of tests"),
-        ({"where": "two\nlines"}, "does not tell of tests"),
-        ({"where": "\ud800"}, "does not tell of tests"),
-        ({"details": "javascript:alert(1)"}, "does not tell of tests"),
-        ({"outcome": "not tested"}, "who did not test says nothing"),
-        ({"outcome": "great"}, "does not tell of tests"),
+        ({"cell": "<b>"}, "cannot be read"),
+        ({"where": "two\nlines"}, "cannot be read"),
+        ({"where": "\ud800"}, "cannot be read"),
+        ({"details": "javascript:alert(1)"}, "cannot be read"),
+        ({"outcome": "not tested"}, "without a result"),
+        ({"outcome": "great"}, "cannot be read"),
         ({"more": 1}, "has no field more"),
-        ({"sha256": 1}, "does not tell of tests"),
+        ({"sha256": 1}, "cannot be read"),
     ],
 )
 def test_one_word_that_does_not_hold_and_nothing_is_recorded(index, run, change, said):
@@ -168,7 +169,7 @@ def test_a_job_says_nothing_of_what_was_not_built_there(index, run):
     both = write("1.json", word(index), word(index, None, project="other"))
     answer = run("index", "record-tests", "index/test", both, "--of", "dist")
     assert (answer.code, outcomes(index), outcomes(index, "other")) == (1, {}, {})
-    assert "1.json tells of other-1-py3-none-any.whl, which is not one of those that were built" in answer.err
+    assert "1.json tests other-1-py3-none-any.whl, which is not one of those that were built" in answer.err
     assert run("index", "record-tests", "index/test", both).code == 0
     assert outcomes(index, "other") != {}
 

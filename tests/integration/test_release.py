@@ -10,7 +10,8 @@ from kernels import matrix, pure_kernel
 from once import made_once, run_folder
 from wrong_server import serving
 
-from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 
 WHEEL = "pure-1-py3-none-any.whl"

@@ -14,7 +14,8 @@ from factory import Factory
 from hub_kernels import NOARCH_OPS
 from loopback_hub import Hub, serve
 
-from wheelsmith.index.publish import build_layout, release_of
+from wheelsmith.index.publish.input_folders import release_of
+from wheelsmith.index.publish.kernels_layout import build_layout
 from wheelsmith.pipeline import command
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.repack import RepackRequest, prepare_repack

@@ -9,7 +9,7 @@ import pytest
 from wheels import make_wheel, offer
 from wrong_server import JSON, serving
 
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 

@@ -3,35 +3,16 @@
 import json
 import os
 import shutil
-import zipfile
-from hashlib import sha256
 
 import pytest
 from signatures import Signature
 from wheels import make_wheel
 
-from wheelsmith.index.entries.side_files.known import LARGEST, side_files
-from wheelsmith.index.entries.side_files.side_file import SideFile
-from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.entries.side_files import LARGEST, side_files
+from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.storage import Folder
 
 SIGNED = b"signed by somebody\n"
-
-
-class Contents(SideFile):
-    """Every wheel gives it."""
-
-    suffix = ".contents"
-
-    def of_wheel(self, wheel, filename):
-        with zipfile.ZipFile(wheel) as archive:
-            return "\n".join(archive.namelist()).encode()
-
-    def json_keys(self, url, sha256):
-        return {"contents": {"url": url, "sha256": sha256}}
-
-    def html_attributes(self, url, sha256):
-        return {}
 
 
 @pytest.fixture
@@ -178,23 +159,3 @@ def test_what_is_too_large_is_not_published_on(index, made, monkeypatch, tmp_pat
     monkeypatch.setattr("wheelsmith.index.publish.input_folders.LARGEST", len(SIGNED) - 1)
     answer = run("publish", tmp_path / "target", "--from", index)
     assert (answer.code, f"{made.name}.metadata" in answer.err) == (4, True)
-
-
-def test_what_a_wheel_gives_is_added_by_repair_and_made_again(index, made, monkeypatch, tmp_path, run):
-    monkeypatch.setitem(side_files(), Contents.suffix, Contents())
-    assert f"{made.name}.contents has another hash than its page says" in run("index", "verify", index).out
-    assert run("index", "repair", index).code == 0
-    whole = files(index)
-    (entry,) = Index(Folder(index)).entries("kernel")
-    (listing,) = index.glob("files/*/*/*.contents")
-    assert entry.side_files == {
-        ".contents": sha256(listing.read_bytes()).hexdigest(),
-        ".signature": sha256(SIGNED).hexdigest(),
-    }
-    listing.unlink()
-    assert run("index", "repair", index).code == 0
-    assert files(index) == whole
-    assert run("publish", tmp_path / "target", "--from", made.parent).code == 0
-    assert {k: v for k, v in files(tmp_path / "target").items() if k.startswith("files/")} == {
-        k: v for k, v in whole.items() if k.startswith("files/")
-    }

@@ -24,9 +24,11 @@ from wheels import make_wheel
 from wrong_server import serving
 
 from wheelsmith.base.errors import SigningKeyError
-from wheelsmith.index.entries import remove
-from wheelsmith.index.publish import Index, foreign_wheel, writer
-from wheelsmith.index.publish import verify as verify_index
+from wheelsmith.index.entries.state import remove
+from wheelsmith.index.publish import writer
+from wheelsmith.index.publish.external_wheels import foreign_wheels
+from wheelsmith.index.publish.verify import verify as verify_index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.wheel.attestation.keys import KeySigner
 
@@ -524,7 +526,7 @@ def test_a_wheel_that_comes_back_meanwhile_is_given_no_file_that_is_not_there(si
     wheel.parent.mkdir()
     shutil.copy(signed.folder / "dist/wheels" / WHEEL, wheel)
     index = Index(Folder(signed.folder / "public"))
-    offer = foreign_wheel(wheel)
+    (offer,) = foreign_wheels([wheel])
     index.add([offer], upload_time="2026-11-24T10:00:00Z")
     index.change("pure", lambda state: remove(state, "1"))
     advance = writer._advance

@@ -10,8 +10,9 @@ from torches import HERE, NOW, served
 from wheels import make_wheel, offer
 
 from wheelsmith.frameworks.local_version import local_version_of, outranked
-from wheelsmith.index.entries import catalogue_of
-from wheelsmith.index.publish import Index, advise
+from wheelsmith.index.entries.catalogue import catalogue_of
+from wheelsmith.index.publish.verify import advise
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.resolve import Chooser, Target
 from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell

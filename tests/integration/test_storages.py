@@ -14,7 +14,8 @@ from loopback_s3 import BUCKET, environment, loopback_s3, needs_s3, only
 from wheels import make_wheel, offer
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import ConflictError, Folder, Staged
 from wheelsmith.index.storage.location import open_storage
 from wheelsmith.model import Cell

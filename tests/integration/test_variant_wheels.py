@@ -28,8 +28,12 @@ from variantlib.variants_json import VariantsJson
 from wheels import make_wheel, offer
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.index.entries.variants import variants_files
-from wheelsmith.index.publish import Index, foreign_wheel, release_of, variant_wheels, verify
+from wheelsmith.index.entries.render import variants_files
+from wheelsmith.index.publish.external_wheels import foreign_wheels
+from wheelsmith.index.publish.input_folders import release_of
+from wheelsmith.index.publish.release import UploadReader, variant_wheels
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import ConflictError, Folder, make_server
 from wheelsmith.model import Cell
 from wheelsmith.store import Store
@@ -61,7 +65,8 @@ def plain(folder, name, compute, torch=None):
 
 def with_variants(folder, offers):
     (folder / "work").mkdir(parents=True, exist_ok=True)
-    return (*offers, *variant_wheels(offers, Store(folder / "store"), folder / "work"))
+    with UploadReader() as reader:
+        return (*offers, *variant_wheels(offers, Store(folder / "store"), folder / "work", reader))
 
 
 @contextmanager
@@ -414,17 +419,17 @@ def test_a_variant_wheel_that_somebody_else_made_is_taken_when_it_keeps_the_form
     variant = variant_for("cu126", ["8.0"])
     path = make_wheel(tmp_path / "w", "k", "1", files={"k-1.dist-info/variant.json": dump_variants([variant])})
     named = path.rename(path.with_name("k-1-py3-none-any-cu126_80.whl"))
-    Index(Folder(tmp_path / "index")).add([foreign_wheel(named)], upload_time=NOW)
+    Index(Folder(tmp_path / "index")).add(foreign_wheels([named]), upload_time=NOW)
     (entry,) = Index(Folder(tmp_path / "index")).states()["k"].entries
     assert (entry.variant, entry.cells) == (variant, ())
     for label in ("cu130", "null"):
         wrong = named.with_name(f"k-1-py3-none-any-{label}.whl")
         wrong.write_bytes(named.read_bytes())
         with pytest.raises(WheelError, match="the file name says"):
-            foreign_wheel(wrong)
+            foreign_wheels([wrong])
     without = make_wheel(tmp_path / "w", "k", "2")
     with pytest.raises(WheelError, match=r"there is no variant\.json"):
-        foreign_wheel(without.rename(without.with_name("k-2-py3-none-any-cu126_80.whl")))
+        foreign_wheels([without.rename(without.with_name("k-2-py3-none-any-cu126_80.whl"))])
 
 
 def test_what_an_older_page_names_stays_until_it_is_collected(tmp_path):

@@ -22,7 +22,7 @@ from wrong_server import instead, on_files, serving, spoiled
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.index.pick import Machine
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 from wheelsmith.platforms import Gpu

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from wheelsmith.base.errors import CacheInUseError
-from wheelsmith.model import WheelFile
+from wheelsmith.model import WheelRecord
 from wheelsmith.model.events import ignore
 from wheelsmith.store import Bounds, DamagedBlobError, Objects, Store, in_use, prune
 from wheelsmith.toolchain import Toolchains
@@ -39,7 +39,7 @@ def run(cache: Path, chance: random.Random) -> bool:
             data = content(name)
             origin = Path(scratch) / "origin"
             origin.write_bytes(data)
-            wheel = WheelFile(
+            wheel = WheelRecord(
                 filename="k.whl",
                 sha256=hashlib.sha256(data).hexdigest(),
                 size=len(data),

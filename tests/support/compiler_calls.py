@@ -11,7 +11,7 @@ from plans import plan
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.engine import Command, Exit, Limits, Mount, engines, granted_memory
-from wheelsmith.model import BuildPlan, BuildResult, Failure, Status, StepFinished, Toolset, WheelFile
+from wheelsmith.model import BuildPlan, BuildResult, Failure, Status, StepFinished, Toolset, WheelRecord
 from wheelsmith.pipeline import BuildContext, ToolchainPrefetcher
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.pipeline.compiler_proxy import CompilerLauncher
@@ -21,7 +21,7 @@ from wheelsmith.store import Costs, Objects, Store
 from wheelsmith.toolchain import Toolchains
 
 _LAUNCHER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
-_WHEEL = WheelFile(filename="w", sha256="s", size=1, metadata_sha256="m", requires_python=None)
+_WHEEL = WheelRecord(filename="w", sha256="s", size=1, metadata_sha256="m", requires_python=None)
 
 
 @dataclass

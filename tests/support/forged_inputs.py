@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wheels import make_wheel, offer
 
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.model import Cell
 

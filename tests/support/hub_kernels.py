@@ -8,7 +8,8 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.index.publish import WheelUpload, foreign_wheel
+from wheelsmith.index.publish.external_wheels import foreign_wheels
+from wheelsmith.index.publish.release import WheelUpload
 from wheelsmith.model import Cell
 
 OPS = "import torch\nfrom . import {id}\nops = torch.ops.{id}\n"
@@ -51,5 +52,5 @@ def kernel_wheel(
         for path, data in files.items():
             # Dates would make each writing another file.
             archive.writestr(zipfile.ZipInfo(path), data)
-    offer = foreign_wheel(wheel)
+    (offer,) = foreign_wheels([wheel])
     return replace(offer, entry=replace(offer.entry, cells=cells)) if cells else offer

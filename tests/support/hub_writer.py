@@ -8,8 +8,8 @@ from pathlib import Path
 
 from hub_kernels import kernel_wheel
 
-from wheelsmith.index.publish import hub_builds
-from wheelsmith.index.publish.hub_release import add_release
+from wheelsmith.index.publish.kernels_layout import add_release, hub_builds
+from wheelsmith.index.publish.release import IndexRelease
 from wheelsmith.index.storage.hub import open_repo
 from wheelsmith.model import Cell
 
@@ -21,7 +21,7 @@ def main(target: str, folder: Path, number: int, count: int, projects: int) -> N
         version = f"1.{number}.{turn}+cpu.torch{cell.release}"
         offer = kernel_wheel(folder / str(number), f"kernel{number % projects}", version, cell)
         with hub_builds([offer], target) as builds:
-            add_release(repo, [offer], builds.builds, upload_time="2026-01-02T03:04:05Z")
+            add_release(repo, IndexRelease(offers=(offer,)), builds.builds, upload_time="2026-01-02T03:04:05Z")
         print(offer.entry.filename, flush=True)
 
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.publish import Promotion, promote
+from wheelsmith.index.publish.promote import Promotion, promote
 from wheelsmith.index.storage.location import open_storage
 
 # What is not there yet, not whole yet, or changes while it is read comes later.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wheels import offer
 
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.location import open_storage
 from wheelsmith.model import Cell
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from states import provenance, unserved
 from wheels import make_wheel, offer
 
-from wheelsmith.index.entries import NoWheel, ProjectStatus
+from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
 from wheelsmith.index.entries.state import set_status, yank
-from wheelsmith.index.publish import Index, ReleaseWords
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Cell
 
@@ -102,6 +102,6 @@ def make_shop(root: Path) -> None:
     path = make_wheel(made, "fused", "1.0+cu130.torch2.11", requires=("torch==2.11.*", "einops>=0.8"), tag=HERE)
     offers.append(offer(path, mixed))
     index = Index(Folder(root))
-    index.add(offers, upload_time=NOW, said=ReleaseWords(answers={"activation": answers}))
+    index.add(offers, upload_time=NOW, answers={"activation": answers})
     index.change("activation", lambda state: yank(state, "1.1+cpu.torch2.9", "wrong results"))
     index.change("fused", lambda state: set_status(state, ProjectStatus.DEPRECATED, "use rmsnorm"))

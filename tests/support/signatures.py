@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from wheelsmith.index.entries.side_files.side_file import SideFile
+from wheelsmith.index.entries.side_files import SideFile
 
 
 class Signature(SideFile):
     """Only who signed a wheel has it."""
 
     suffix = ".signature"
-
-    def of_wheel(self, wheel, filename):
-        return None
 
     def json_keys(self, url, sha256):
         return {"signature": url}

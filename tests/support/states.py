@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wheelsmith.index.entries import CellWithoutWheel, IndexEntry, NoWheel, ProjectState, Provenance
+from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, ProjectState, Provenance
 from wheelsmith.model import Cell, CellSettings, SourceId
 
 HIDDEN = CellSettings(advertise=False)

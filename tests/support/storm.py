@@ -1,45 +1,24 @@
-"""Many publishers at once, some of them killed, over a connection that fails: nothing may be lost.
-
-    python tests/support/storm.py --to folder|s3 --publishers 32 --wheels 20 [--projects 4] [--kills 24]
-
-prints what happened, and fails where a promise was broken.
-"""
+"""Many publishers at once, some of them killed, over a connection that fails: nothing may be lost."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
 import subprocess
 import sys
-import tempfile
 import time
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from flaky_proxy import Faults, FlakyProxy
 from forged_inputs import make_forged, publish_honest
-from loopback_s3 import BUCKET, environment, loopback_s3, only
 from wheels import make_wheel
 
 from wheelsmith.base.errors import ExitCode
-from wheelsmith.index.publish import Index, verify
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Storage
 
 SUPPORT = Path(__file__).parent
-# On average one request in a dozen goes wrong.
-BAD_DAY = {
-    "409": 11,
-    "412": 7,
-    "500": 53,
-    "503": 61,
-    "500-done": 47,
-    "silence": 211,
-    "silence-done": 197,
-    "cut-done": 67,
-}
 
 
 @dataclass
@@ -198,44 +177,3 @@ def publish_all(storm: Storm, target: str, folder: Path, environ: dict[str, str]
         else:
             weather.admitted.append(log.read_text())
     weather.seconds = round(time.monotonic() - begin, 1)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--to", choices=("folder", "s3"), required=True)
-    parser.add_argument("--publishers", type=int, default=32)
-    parser.add_argument("--wheels", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=20)
-    parser.add_argument("--projects", type=int, default=4)
-    parser.add_argument("--kills", type=int, default=32)
-    parser.add_argument("--stay-dead", type=int, default=4)
-    parser.add_argument("--forgers", type=int, default=10)
-    parser.add_argument("--pace", type=float, default=1.5)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--calm", action="store_true", help="inject nothing")
-    asked = vars(parser.parse_args())
-    to, calm = asked.pop("to"), asked.pop("calm")
-    storm = Storm(**asked)
-    from wheelsmith.index.storage.location import open_storage
-
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="storm-")))
-        environ, target, proxy = dict(os.environ), str(folder / "index"), None
-        if to == "s3":
-            port = stack.enter_context(loopback_s3())
-            faults = Faults({} if calm else BAD_DAY, patience=10)
-            proxy = stack.enter_context(FlakyProxy(port, faults))
-            target = f"s3://{BUCKET}/index"
-            environ |= environment(proxy.url, patience=10)
-            stack.enter_context(only(environment(f"http://127.0.0.1:{port}")))
-        weather = unleash(storm, target, open_storage(target), folder, environ)
-    print(json.dumps(asdict(storm) | asdict(weather), indent=1))
-    if proxy:
-        said = {"injected": proxy.faults.done, "answers": proxy.answers, "conflicts": proxy.conflicts}
-        print(json.dumps(said, indent=1, sort_keys=True))
-    if weather.lost or weather.failed or weather.admitted or weather.wrong or weather.fixed_again:
-        sys.exit("promises were broken")
-
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from wheels import make_wheel, offer
 
 from wheelsmith.index.entries.state import yank
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder, make_server
 from wheelsmith.model import Cell
 

@@ -1,5 +1,6 @@
 """What pages tell of METADATA is cut short, cleaned, and leads where it seems to."""
 
+import json
 import time
 from dataclasses import replace
 
@@ -9,12 +10,12 @@ from hypothesis import strategies as st
 from states import of_torch, project
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.entries import About, about_of, catalogue_of, load_catalogue
-from wheelsmith.index.entries.about import check_about
-from wheelsmith.index.entries.catalogue import dump_catalogue
+from wheelsmith.index.entries.about import About, about_of
+from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, load_catalogue
 from wheelsmith.index.entries.listing import dump_listing, listing_of, load_listing
 from wheelsmith.index.entries.metadata import requires_beside_torch, requires_torch
-from wheelsmith.index.entries.state import add_entries, dump_state, load_state, yank
+from wheelsmith.index.entries.state import add_entries, yank
+from wheelsmith.index.entries.stored_states import dump_state, load_state
 from wheelsmith.index.site.human import human_pages, human_root
 from wheelsmith.index.storage.protocol import Stored
 
@@ -28,19 +29,10 @@ def told(**fields: str | list[str]) -> About:
     return about_of("\n".join([*lines, "", ""]).encode())
 
 
-def test_headers_that_would_take_minutes_to_parse_are_not_parsed():
-    """A parser of mail reads the parameters of a type, and the parts of the text, ever more slowly."""
-    head = b"Metadata-Version: 2.4\nName: k\nVersion: 1\nSummary: s\n"
-    with pytest.raises(PackageIndexError, match="headers of more than 512 KiB"):
-        about_of(head + b"Content-Type: multipart/mixed; boundary=a;" + b"a*0*=x;" * 2**20 + b"\n\n")
-    parts = b"--a\nContent-Type: multipart/mixed; boundary=a\n\n" * 2**18
-    assert about_of(head + b"Content-Type: multipart/mixed; boundary=a\n\n" + parts).summary == "s"
-
-
 def test_what_cannot_be_read_is_not_required():
-    deep = f"Requires-Dist: torch; {'(' * 9999}\nRequires-Dist: a\n".encode()
-    assert requires_torch(deep) is None
-    assert requires_beside_torch(deep) == ("a",)
+    broken = b"Requires-Dist: torch; (\nRequires-Dist: a\n"
+    assert requires_torch(broken) is None
+    assert requires_beside_torch(broken) == ("a",)
 
 
 def asked_of(*lines: str) -> str | None:
@@ -51,9 +43,8 @@ def test_what_is_asked_of_torch_is_asked_on_linux():
     assert asked_of("torch>=2.9", "Torch<2.12") == "<2.12,>=2.9"
     assert asked_of("torch>=2.9; sys_platform == 'win32'", "torch; python_version < '3.9'") is None
     assert asked_of("torch", "torch[opt]") == ""
-    # Of what cannot be followed, and of more than anybody has, each line counts.
+    # What cannot be followed counts.
     assert asked_of("torch>=2.9; python_version ~= 'x'") == ">=2.9"
-    assert asked_of(*["torch"] * 20, "torch<2.12; sys_platform == 'win32'") == "<2.12"
 
 
 def state_of(about: About, **fields):
@@ -106,7 +97,7 @@ def test_links_that_lead_elsewhere_are_left_out(address):
     about = told(Project_URL=[f"Evil, {address}", "Good, https://good.example/"], Home_page=address)
     assert about.links == (("Good", "https://good.example/"),)
     with pytest.raises(ValueError, match="no link for a page"):
-        check_about(About(links=(("Evil", address),)))
+        About(links=(("Evil", address),))
 
 
 def test_links_are_few_and_each_address_comes_once():
@@ -132,7 +123,6 @@ def test_what_is_long_is_cut_and_what_turns_or_hides_text_goes():
 @given(st.binary(max_size=400))
 def test_no_bytes_make_it_fail(data):
     about = about_of(b"Summary: " + data + b"\nProject-URL: " + data + b"\nLicense: " + data)
-    check_about(about)
     assert About.from_json(about.to_json()) == about
 
 
@@ -165,21 +155,24 @@ def test_who_publishes_again_tells_what_was_not_known():
 @pytest.mark.parametrize(
     "about",
     [
-        About(summary="two\nlines"),
-        About(summary="a" * 301),
-        About(summary="\u202eturned"),
-        About(license="x" * 81),
-        About(links=(("Home", "javascript:alert(1)"),)),
-        About(links=(("", "https://k.example/"),)),
-        About(links=tuple((f"Site {number}", f"https://k.example/{number}") for number in range(7))),
+        {"summary": "two\nlines"},
+        {"summary": "a" * 301},
+        {"summary": "\u202eturned"},
+        {"license": "x" * 81},
+        {"links": [["Home", "javascript:alert(1)"]]},
+        {"links": [["", "https://k.example/"]]},
     ],
 )
-def test_a_forged_state_cannot_put_on_a_page_what_metadata_could_not(about):
+def test_a_forged_file_cannot_put_on_a_page_what_metadata_could_not(about):
+    state = json.loads(dump_state(state_of(About(summary="s"))))
+    state["entries"][0]["about"] = about
     with pytest.raises(PackageIndexError, match="broken"):
-        load_state(dump_state(state_of(about)), "here", "k")
+        load_state(json.dumps(state).encode(), "here", "k")
+    catalogue = {**json.loads(dump_catalogue(catalogue_of(state_of(About())))), "about": about}
     with pytest.raises(PackageIndexError, match="no catalogue"):
-        load_catalogue(dump_catalogue(catalogue_of(state_of(about))), "here")
-    if about.summary:
-        listing = dump_listing({"k": listing_of(state_of(about))})
+        load_catalogue(json.dumps(catalogue).encode(), "here")
+    if summary := about.get("summary"):
+        lists = json.loads(dump_listing({"k": listing_of(state_of(About()))}))
+        lists["k"]["summary"] = summary
         with pytest.raises(PackageIndexError, match="broken"):
-            load_listing(Stored(listing, "tag"))
+            load_listing(Stored(json.dumps(lists).encode(), "tag"))

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from states import cell, of_torch, project, unserved
 
-from wheelsmith.index.entries import NoWheel, catalogue_of
+from wheelsmith.index.entries.catalogue import catalogue_of
 from wheelsmith.index.entries.changes import version_changes
+from wheelsmith.index.entries.entry import NoWheel
 from wheelsmith.report.markdown import changes_text
 
 BEFORE = project(of_torch("2.10", None), of_torch("2.11", None), of_torch("2.11", "13.0", gpu_archs=("8.0", "9.0+PTX")))

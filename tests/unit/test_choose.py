@@ -16,8 +16,8 @@ from states import cell, entry, of_torch, project, unserved
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.index.entries import NoWheel, ProjectStatus, catalogue_of, load_catalogue
-from wheelsmith.index.entries.catalogue import dump_catalogue
+from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, load_catalogue
+from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
 from wheelsmith.index.entries.render import simple_pages
 from wheelsmith.index.resolve import (
     Choice,
@@ -61,14 +61,16 @@ TWO = project(of_torch("2.11", "13.0"), of_torch("2.13", "13.0"), of_torch("2.11
 def test_the_wheel_of_the_cell():
     found = choose(TWO)
     assert isinstance(found, Choice)
-    assert (found.wheel.version, found.root, found.notes) == ("1.0+cu130.torch2.11", "cu130", ())
+    assert (str(found.wheel.version), found.root, found.notes) == ("1.0+cu130.torch2.11", "cu130", ())
 
 
 def test_the_newest_version_that_is_not_yanked():
     newer, older = of_torch("2.11", "13.0", version="1.10"), of_torch("2.11", "13.0", version="1.9")
-    assert choose(project(newer, older)).wheel.version == "1.10+cu130.torch2.11"
-    assert choose(project(replace(newer, yanked=""), older)).wheel.version == "1.9+cu130.torch2.11"
-    assert choose(project(of_torch("2.11", "13.0", version="2.0rc1"), older)).wheel.version == "1.9+cu130.torch2.11"
+    assert str(choose(project(newer, older)).wheel.version) == "1.10+cu130.torch2.11"
+    assert str(choose(project(replace(newer, yanked=""), older)).wheel.version) == "1.9+cu130.torch2.11"
+    assert (
+        str(choose(project(of_torch("2.11", "13.0", version="2.0rc1"), older)).wheel.version) == "1.9+cu130.torch2.11"
+    )
 
 
 def test_an_older_version_where_the_newest_has_none_and_why():
@@ -78,7 +80,7 @@ def test_an_older_version_where_the_newest_has_none_and_why():
         answers=(unserved(cell("2.11", "13.0"), NoWheel.EXCLUDED, "too slow", version="2.0"),),
     )
     found = choose(state)
-    assert found.wheel.version == "1.0+cu130.torch2.11"
+    assert str(found.wheel.version) == "1.0+cu130.torch2.11"
     assert found.notes == ("2.0 has no wheel for this (excluded: too slow); 1.0 is the newest that has one",)
 
 
@@ -107,7 +109,7 @@ def test_a_wheel_with_nothing_compiled_serves_everything_its_metadata_takes():
     pure = entry("1.0", cell("2.11", "13.0"), tag="py3-none-any", requires_torch=">=2.9")
     for compute, root in (("cpu", "simple"), ("cu126", "simple"), ("cu130", "cu130")):
         found = choose(project(pure), torch="2.9", compute=compute, arch="aarch64")
-        assert (found.wheel.version, found.root) == ("1.0", root)
+        assert (str(found.wheel.version), found.root) == ("1.0", root)
 
 
 def test_a_wheel_that_names_no_cell_is_chosen_only_without_a_local_version():
@@ -217,7 +219,7 @@ def test_a_project_in_quarantine_offers_nothing_and_others_warn():
 def test_hidden_cells_are_not_there():
     state = project(of_torch("2.11", "13.0"), entry("1.0+cu130.torch2.13", cell("2.13", "13.0", hidden=True)))
     assert choose(state, torch="2.13").code == "torch"
-    assert "2.13" not in json.dumps(catalogue_of(state).to_json())
+    assert "2.13" not in dump_catalogue(catalogue_of(state)).decode()
 
 
 @pytest.mark.parametrize(
@@ -454,7 +456,9 @@ def test_a_wheel_is_never_offered_with_a_torch_of_an_older_cuda():
     said = "it needs torch 2.11 for CUDA 13.1 or a newer minor, which was built for CUDA 12.6, 12.8, 12.9 and "
     assert (refused.code, refused.reason) == ("torch", f"k 1.0+cu131.torch2.11 does not fit: {said}13.0 only")
     # Somebody has a torch of their own with it.
-    assert choose(project(made), compute="cu131", torch_version="2.11.0a0+nv26.4").wheel.version == made_version(made)
+    assert str(choose(project(made), compute="cu131", torch_version="2.11.0a0+nv26.4").wheel.version) == str(
+        made_version(made)
+    )
     # What CUDA 13.0 made for it goes with the torch of CUDA 13.0; what has no CUDA code goes with any.
     older = entry("1.0+cu130.torch2.11", cell("2.11", "13.0"), cell("2.11", "13.1"))
     pure = entry("1.0", cell("2.11", "13.1"), tag="py3-none-any")
@@ -479,7 +483,7 @@ def test_a_torch_of_another_c_abi_does_not_run_an_older_cudas_kernel():
 def test_settings_of_a_build_are_not_told():
     image = CellSettings(image="registry.example/secret:1")
     state = project(replace(of_torch("2.11", "13.0"), cells=(replace(cell("2.11", "13.0"), settings=image),)))
-    assert "secret" not in json.dumps(catalogue_of(state).to_json())
+    assert "secret" not in dump_catalogue(catalogue_of(state)).decode()
 
 
 def test_a_yanks_reason_is_told_wherever_the_yanked_wheel_would_have_been_chosen():
@@ -488,7 +492,7 @@ def test_a_yanks_reason_is_told_wherever_the_yanked_wheel_would_have_been_chosen
     wanted = target(torch="2.12", compute="cpu")
     catalogue = catalogue_of(project(old, new))
     choice = Chooser(catalogue).choose(wanted)
-    assert choice.wheel.version == "1.0+cpu.torch2.12"
+    assert str(choice.wheel.version) == "1.0+cpu.torch2.12"
     assert choice.notes == ("k 2.0+cpu.torch2.12 was yanked: wrong <sums>",)
     (shown,) = catalogue_cells(catalogue).values()
     assert shown.yank == ("2.0+cpu.torch2.12", "wrong <sums>")
@@ -512,5 +516,5 @@ def test_numbers_that_no_program_reads_end_in_no_traceback():
     assert human_pages(project(odd))
     data = dump_catalogue(catalogue_of(project(of_torch("2.12", None))))
     for size in (b"1" + b"0" * 400, b"-1", b"true"):
-        with pytest.raises(PackageIndexError, match="size"):
+        with pytest.raises(PackageIndexError, match=r"size|int"):
             load_catalogue(data.replace(b'"size":123456', b'"size":' + size), "here")

@@ -8,11 +8,12 @@ import pytest
 from states import cell
 from wheels import make_wheel, offer
 
-from wheelsmith.index.entries import load_catalogue
-from wheelsmith.index.entries.catalogue import dump_catalogue
+from wheelsmith.index.entries.catalogue import dump_catalogue, load_catalogue
 from wheelsmith.index.entries.listing import dump_listing, load_listing
-from wheelsmith.index.entries.state import dump_state, load_state
-from wheelsmith.index.publish import Index, release_from, verify
+from wheelsmith.index.entries.stored_states import dump_state, load_state
+from wheelsmith.index.publish.input_folders import release_from
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.index.storage.protocol import Stored
 

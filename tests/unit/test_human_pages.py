@@ -11,14 +11,14 @@ from states import cell, entry, of_torch, project, provenance, unserved
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.sanitize import visible
-from wheelsmith.index.entries import NoWheel, ProjectStatus, catalogue_of, load_catalogue
-from wheelsmith.index.entries.catalogue import dump_catalogue
+from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, load_catalogue
+from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
 from wheelsmith.index.entries.listing import listing_of
-from wheelsmith.index.publish.pages import project_pages, root_pages
+from wheelsmith.index.publish.page_writer import project_pages, root_pages
 from wheelsmith.index.resolve import Choice, Chooser, Target
 from wheelsmith.index.resolve.install_commands import clean_base
-from wheelsmith.index.site.grid import Grid, GridCell, GridRow, GridStatus, catalogue_cells, grids, used_statuses
-from wheelsmith.index.site.human import environment, human_pages, human_root
+from wheelsmith.index.site.grid import GridStatus, catalogue_cells, grids
+from wheelsmith.index.site.human import human_pages, human_root
 
 NASTY = "</script><script>alert(1)</script>&\"'\u2028<b>"
 FOLDED = entry(
@@ -167,27 +167,6 @@ def test_the_grid_says_how_every_cell_stands():
     assert (arm.caption, arm.columns) == ("aarch64", ("CUDA 13.0",))
 
 
-def test_what_is_ordinary_has_one_sign_and_everything_else_a_sign_of_its_own():
-    ordinary = [status for status in GridStatus if status.ordinary]
-    assert ordinary == [GridStatus.BUILT, GridStatus.CACHED, GridStatus.FOLDED]
-    assert {status.sign for status in ordinary} == {"✓"}
-    assert len({status.sign for status in GridStatus}) == len(GridStatus) - len(ordinary) + 1
-    assert all(status.meaning for status in GridStatus)
-
-
-def test_the_grid_can_be_shown_by_other_pages_too():
-    cells = (GridCell(status=GridStatus.CACHED, detail="<b>"), None, GridCell(status=GridStatus.CANCELLED, link="#x"))
-    shown = Grid(caption="x86_64", columns=("CPU", "CUDA 13.0", "CUDA 13.2"), rows=(GridRow(heading="r", cells=cells),))
-    macros = environment().get_template("_grid.html").module
-    table = " ".join(f"{macros.grid(shown)}{macros.legend(used_statuses([shown]))}".split())
-    assert '<th scope="row">r</th>' in table
-    ordinary = '<span class="sign" aria-hidden="true">✓</span> <span class="sr">cached &lt;b&gt;</span></td>'
-    assert f'<td class="is-cached" data-column="CPU">{ordinary}' in table
-    assert '<td class="is-cancelled" data-column="CUDA 13.2"><a href="#x">' in table
-    assert '<span class="word">cancelled</span></a></td>' in table
-    assert table.count("<li") == 2
-
-
 def test_a_project_in_quarantine_has_a_page_that_says_so_and_offers_no_file():
     pages = human_pages(replace(STATE, status=ProjectStatus.QUARANTINED, status_reason="stolen key"))
     page = pages["projects/k/index.html"].decode()
@@ -210,7 +189,7 @@ def test_a_project_whose_wheels_name_no_cell_is_shown_without_a_picker():
 def test_a_catalogue_can_be_read_again():
     catalogue = catalogue_of(STATE)
     assert load_catalogue(dump_catalogue(catalogue), "here") == catalogue
-    assert [wheel.version.split("+")[0] for wheel in catalogue.wheels] == ["1.0"] * 5 + ["0.9"]
+    assert [wheel.version.public for wheel in catalogue.wheels] == ["1.0"] * 5 + ["0.9"]
 
 
 def test_fields_of_later_versions_are_passed_over():
@@ -229,13 +208,11 @@ def test_fields_of_later_versions_are_passed_over():
         (lambda data: data.update(wheels=[3]), "no catalogue of wheels"),
         (lambda data: data["wheels"][0].pop("sha256"), "no catalogue of wheels"),
         (lambda data: data["wheels"][0].update(sha256="$(id)"), "no catalogue of wheels"),
-        (lambda data: data["wheels"][0].update(path="../../evil.whl"), "no catalogue of wheels"),
-        (lambda data: data["wheels"][0].update(version="1.0; id"), "no catalogue of wheels"),
         (lambda data: data["wheels"][0].update(filename="k-1.0-py3-none-$(id).whl"), "no catalogue of wheels"),
         (lambda data: data["wheels"][0].update(requires=["--index-url=x"]), "no catalogue of wheels"),
         (lambda data: data["wheels"][0].update(gpu_archs=["x"]), "no catalogue of wheels"),
         (lambda data: data["wheels"][0]["cells"][0].update(torch="2"), "no catalogue of wheels"),
-        (lambda data: data["wheels"][0]["cells"][0].update(compute="../cpu"), "no catalogue of wheels"),
+        (lambda data: data["wheels"][0].update(bundle="../../evil.json"), "no catalogue of wheels"),
     ],
 )
 def test_a_catalogue_that_lies_is_refused(change, said):
@@ -243,6 +220,23 @@ def test_a_catalogue_that_lies_is_refused(change, said):
     change(data)
     with pytest.raises(PackageIndexError, match=said):
         load_catalogue(json.dumps(data).encode(), "here")
+
+
+@pytest.mark.parametrize(("field", "lie"), [("path", "../../evil.whl"), ("version", "1.0; id"), ("roots", ["../x"])])
+def test_what_follows_from_other_fields_is_not_read(field, lie):
+    data = json.loads(dump_catalogue(catalogue_of(STATE)))
+    data["wheels"][0][field] = lie
+    assert load_catalogue(json.dumps(data).encode(), "here") == catalogue_of(STATE)
+
+
+@pytest.mark.parametrize("later", [{"compute": "rocm9"}, {"framework": "jax", "jax": "1.0"}])
+def test_a_cell_of_a_later_versions_platform_or_framework_is_passed_over(later):
+    catalogue = catalogue_of(STATE)
+    data = json.loads(dump_catalogue(catalogue))
+    for served in (*data["wheels"][0]["cells"], data["unserved"][0]["cell"]):
+        served.update(later)
+    read = load_catalogue(json.dumps(data).encode(), "here")
+    assert (read.wheels, read.unserved) == (catalogue.wheels[1:], catalogue.unserved[1:])
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"<html>", b"\xff", b"1", b"[" * 100_000])

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.base.errors import AttestationError, PolicyError, SigningKeyError
-from wheelsmith.index.entries.validity import check_address
+from wheelsmith.index.entries.entry import check_address
 from wheelsmith.wheel.attestation.certificate import CertificateClaims, read_claims
 from wheelsmith.wheel.attestation.keyless import KeylessSigner
 from wheelsmith.wheel.attestation.pep740 import _publisher, subjects_of

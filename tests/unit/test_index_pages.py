@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from wheelsmith.index.entries import IndexEntry, ProjectState
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState
 from wheelsmith.index.entries.listing import listing_of
 from wheelsmith.index.entries.render import simple_pages, simple_roots
 from wheelsmith.index.storage.serve import negotiate

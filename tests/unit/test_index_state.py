@@ -8,19 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.entries import (
-    CellWithoutWheel,
-    IndexEntry,
-    NoWheel,
-    ProjectState,
-    ProjectStatus,
-    set_status,
-    unyank,
-    yank,
-)
+from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, ProjectState, ProjectStatus
 from wheelsmith.index.entries.listing import listing_of
 from wheelsmith.index.entries.render import simple_pages
-from wheelsmith.index.entries.state import add_entries, dump_state, load_state, project_of
+from wheelsmith.index.entries.state import add_entries, project_of, set_status, unyank, yank
+from wheelsmith.index.entries.stored_states import dump_state, load_state
 from wheelsmith.model import Cell
 
 EMPTY = ProjectState(project="k")

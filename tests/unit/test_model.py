@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.model import BuildResult, Cell, CellSettings, Failure, Status, Timing, WheelFile
+from wheelsmith.model import BuildResult, Cell, CellSettings, Failure, Status, Timing, WheelRecord
 from wheelsmith.model.wheel_name import wheel_stem
 from wheelsmith.platforms import parse_capability
 
@@ -17,7 +17,7 @@ cells = st.builds(
     settings=st.builds(CellSettings, gpu_archs=st.none() | st.lists(texts).map(tuple), advertise=st.booleans()),
 )
 wheels = st.builds(
-    WheelFile,
+    WheelRecord,
     filename=texts,
     sha256=texts,
     size=st.integers(0),

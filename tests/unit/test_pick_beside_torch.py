@@ -5,9 +5,9 @@ from shop import NOW
 from wheels import make_wheel, offer
 
 from wheelsmith.frameworks import frameworks
-from wheelsmith.index.entries import catalogue_key, load_catalogue
+from wheelsmith.index.entries.catalogue import catalogue_key, load_catalogue
 from wheelsmith.index.pick import Machine, Overrides, decide
-from wheelsmith.index.publish import Index
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.resolve import Choice, Chooser, Installer
 from wheelsmith.index.storage import Folder
 
@@ -71,7 +71,7 @@ def test_what_is_picked(name, chooser):
     given, asked, compute, notes = PICKED[name]
     found = decide(chooser, machine(**given), Overrides(**asked))
     assert isinstance(found.answer, Choice)
-    assert (found.answer.wheel.version, found.notes) == (f"1+{compute}.tvmffi0.1", notes)
+    assert (str(found.answer.wheel.version), found.notes) == (f"1+{compute}.tvmffi0.1", notes)
     for installer in Installer:
         text = found.commands(installer, "https://example.org/").text()
         assert frameworks()["tvm-ffi"].project in text or installer is Installer.REQUIREMENTS

@@ -13,7 +13,7 @@ from wheelsmith.model import (
     SourceId,
     Status,
     Timing,
-    WheelFile,
+    WheelRecord,
 )
 from wheelsmith.model.events import RunFinished
 from wheelsmith.report.page import report_page
@@ -55,7 +55,7 @@ def test_it_says_what_became_of_the_run_and_escapes_all_that_it_is_told():
 def test_every_bar_is_in_the_run_and_every_link_leads_somewhere():
     plan = planned()
     name = "k-1+cu130-py3-none-any.whl"
-    wheel = WheelFile(filename=name, sha256="ab" * 32, size=7, metadata_sha256="", requires_python=None)
+    wheel = WheelRecord(filename=name, sha256="ab" * 32, size=7, metadata_sha256="", requires_python=None)
     bars = tuple(
         Bar(row=BUILT.id, kind=kind, start=start, end=end, text=kind)
         for kind, start, end in (("compile", 0, 30), ("check", 30, 61))
@@ -79,7 +79,7 @@ def cell_plan(cell, version):
 
 
 def done(plan, status, **fields):
-    wheel = WheelFile(
+    wheel = WheelRecord(
         filename="k-1-py3-none-any.whl", sha256="ab" * 32, size=7, metadata_sha256="", requires_python=None
     )
     return BuildResult(cell=plan.cell, plan_digest=plan.build_digest, status=status, wheel=wheel, **fields)

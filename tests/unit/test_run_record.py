@@ -18,7 +18,7 @@ from wheelsmith.model import (
     Status,
     Timing,
     Toolset,
-    WheelFile,
+    WheelRecord,
 )
 from wheelsmith.model.run_record import RESULTS, RunRecord
 
@@ -55,7 +55,7 @@ PLANNED = plans.planned_run(
 
 
 def wheel(name):
-    return WheelFile(
+    return WheelRecord(
         filename=name,
         sha256="ab" * 32,
         size=7,

@@ -17,7 +17,7 @@ from wheelsmith.model import (
     Failure,
     Status,
     Timing,
-    WheelFile,
+    WheelRecord,
 )
 from wheelsmith.report.junit import junit_report
 from wheelsmith.report.markdown import markdown_summary
@@ -35,7 +35,7 @@ PLANS = [plan(cell) for cell in CELLS]
 
 
 def made(of, status=Status.BUILT, **fields):
-    wheel = WheelFile(
+    wheel = WheelRecord(
         filename=f"k-{of.cell.release}.whl", sha256="ab", size=7, metadata_sha256="", requires_python=None
     )
     return BuildResult(cell=of.cell, plan_digest=of.build_digest, status=status, wheel=wheel, **fields)

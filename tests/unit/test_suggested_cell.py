@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from wheelsmith.model import BuildResult, Cell, CellSettings, Status, WheelFile
+from wheelsmith.model import BuildResult, Cell, CellSettings, Status, WheelRecord
 from wheelsmith.model.events import RunFinished
 from wheelsmith.report.summary import show_summary
 
@@ -22,7 +22,7 @@ def cell(torch, cuda, arch=HERE, **fields):
 
 
 def result(made):
-    wheel = WheelFile(
+    wheel = WheelRecord(
         filename=f"k-1+{made.compute}.torch{made.release}-cp39-abi3-manylinux_2_34_{made.arch}.whl",
         sha256="ab" * 32,
         size=1,

@@ -3,7 +3,7 @@
 import pytest
 from states import cell, entry, of_torch, project, provenance
 
-from wheelsmith.index.entries import catalogue_of
+from wheelsmith.index.entries.catalogue import catalogue_of
 from wheelsmith.index.resolve import Chooser
 from wheelsmith.index.site.picker import picker_of
 from wheelsmith.index.site.wheel_groups import span, versions_of
@@ -56,7 +56,7 @@ def test_what_the_picker_does_not_answer_with_is_not_linked_to_it(fields):
         for group in version.groups
         for shown in group.wheels
     ]
-    assert {item.wheel.version: item.target for item in shown} == {
+    assert {str(item.wheel.version): item.target for item in shown} == {
         "1.0+cu130.torch2.11": "torch=2.11&compute=cu130&arch=x86_64",
         f"{fields.get('version', '1.1')}+cu130.torch2.11": None,
     }

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from plans import plan
 
-from wheelsmith.model import WheelFile
+from wheelsmith.model import WheelRecord
 from wheelsmith.run.build import stored_wheels
 from wheelsmith.store import Store
 
@@ -16,7 +16,7 @@ def test_who_finds_it(tmp_path, of_machine, isolates):
     wheel = tmp_path / "k1-1-py3-none-any.whl"
     wheel.write_bytes(b"x")
     sha256 = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
-    file = WheelFile(filename=wheel.name, sha256=sha256, size=1, metadata_sha256="", requires_python=None)
+    file = WheelRecord(filename=wheel.name, sha256=sha256, size=1, metadata_sha256="", requires_python=None)
     made, store = plan(1), Store(tmp_path / "store")
     store.put(made.build_digest, wheel, file, of_machine=of_machine)
     found = stored_wheels([made], tmp_path, SimpleNamespace(isolates=isolates))

@@ -161,6 +161,7 @@ def _scalar(hint: type) -> Callable[[Any], Any]:
 
 
 def _expect(kinds: Any, name: str, value: Any) -> Any:
-    if not isinstance(value, kinds):
-        raise ValueError(f"expected {name}, not {value!r}")  # noqa: TRY004  # as above
+    # True is an int to Python, and to no reader of JSON.
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+        raise ValueError(f"expected {name}, not {value!r}")
     return value

@@ -11,29 +11,23 @@ import click
 
 from wheelsmith.base.errors import ExitCode, WheelTestError
 from wheelsmith.base.files import read_bounded
+from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_moment
 from wheelsmith.cli.app import Verbs
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
-from wheelsmith.index.entries import (
-    ProjectState,
-    ProjectStatus,
-    WheelOutcome,
-    WheelTest,
-    outdated,
-    record_test,
-    remove,
-    retain,
-    roots,
-    set_status,
-    unyank,
-    yank,
-)
-from wheelsmith.index.entries.recorded_tests import LONGEST, load_tests
-from wheelsmith.index.publish import GRACE, Index, IndexRelease, Trouble, advise, foreign_wheel, publish, repair, verify
-from wheelsmith.index.publish.record_tests import record_tests
+from wheelsmith.index.entries.entry import ProjectState, ProjectStatus, WheelOutcome, WheelTest
+from wheelsmith.index.entries.state import outdated, record_test, remove, retain, set_status, unyank, yank
+from wheelsmith.index.publish.external_wheels import foreign_wheels
+from wheelsmith.index.publish.page_writer import GRACE
+from wheelsmith.index.publish.publishing import publish
+from wheelsmith.index.publish.record_tests import LONGEST, load_tests, record_tests
+from wheelsmith.index.publish.release import IndexRelease
+from wheelsmith.index.publish.repair import repair
+from wheelsmith.index.publish.verify import IndexProblem, advise, verify
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import open_storage
 
 _OUTCOMES = [each.value for each in WheelOutcome if each is not WheelOutcome.UNTESTED]
@@ -54,12 +48,12 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     Each is listed for what it serves: a version such as +cu130.torch2.11 names it; +cu130 counts for every torch that
     METADATA takes; a wheel with nothing compiled and no such version counts for all.
     """
-    release = IndexRelease(offers=tuple(foreign_wheel(wheel) for wheel in wheels))
+    release = IndexRelease(offers=foreign_wheels(wheels))
     opened = open_index(target, dry_run=dry_run)
     published = publish(opened.used, release)
     show_writes(opened.writes)
     for entry in published.new:
-        click.echo(f"+ {entry.filename}: {', '.join(roots(entry)) or 'on no page'}", err=True)
+        click.echo(f"+ {entry.filename}: {', '.join(entry.roots) or 'on no page'}", err=True)
     new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
     click.echo(f"{new} {'would be ' if dry_run else ''}added, {known} there: {opened.name}", err=True)
 
@@ -122,8 +116,12 @@ def test(
 
     The page shows it, and promote --require looks at it.
     """
-    said = WheelTest(outcome=WheelOutcome(outcome), where=where, cell=cell, details=details)
-    _change(target, project, partial(record_test, chosen=chosen, test=said), dry_run=dry_run)
+    try:
+        recorded = WheelTest(outcome=WheelOutcome(outcome), where=where, cell=cell, details=details)
+    except ValueError as error:
+        remedy = "name the machine in one short line, and a cell by its id"
+        raise WheelTestError(f"this cannot be recorded: {in_one_line(error)}", remedy=remedy) from None
+    _change(target, project, partial(record_test, chosen=chosen, test=recorded), dry_run=dry_run)
 
 
 @command.command("record-tests")
@@ -153,7 +151,7 @@ def _bounded(file: Path) -> bytes:
     try:
         return read_bounded(file, LONGEST)
     except ValueError as error:
-        raise WheelTestError(f"{file} does not tell of tests: {error}") from None
+        raise WheelTestError(f"{file} cannot be read: {error}") from None
     except OSError as error:
         remedy = "run its job again: wheelsmith test writes it also where the test failed"
         raise WheelTestError(f"{file} cannot be read: {error.strerror or error}", remedy=remedy) from None
@@ -260,7 +258,7 @@ def verify_(ctx: click.Context, *, target: str) -> None:
     ctx.exit(ExitCode.CELLS_FAILED if wrong else ExitCode.OK)
 
 
-def _show_troubles(troubles: tuple[Trouble, ...], *, err: bool) -> None:
+def _show_troubles(troubles: tuple[IndexProblem, ...], *, err: bool) -> None:
     from wheelsmith.engine import visible
 
     for trouble in troubles:

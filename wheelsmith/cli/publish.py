@@ -18,21 +18,13 @@ from wheelsmith.cli.storage import (
     show_writes,
     target_argument,
 )
-from wheelsmith.index.entries import IndexEntry, check_project, index_address, roots
-from wheelsmith.index.publish import (
-    Promotion,
-    Published,
-    RequiredOutcome,
-    channel_address,
-    hub_builds,
-    mark_sources,
-    promote,
-    public_version,
-    publish,
-    release_from,
-    tell_address,
-)
-from wheelsmith.index.publish import replace_signatures as replacing
+from wheelsmith.index.entries.entry import IndexEntry
+from wheelsmith.index.entries.state import check_project, index_address
+from wheelsmith.index.publish.input_folders import release_from
+from wheelsmith.index.publish.kernels_layout import hub_builds
+from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
+from wheelsmith.index.publish.publishing import Published, publish, tell_address
+from wheelsmith.index.publish.publishing import replace_signatures as replacing
 from wheelsmith.index.storage import open_storage
 
 
@@ -80,8 +72,6 @@ def command(
         replaced = replacing(opened.used, release) if replace_signatures else ()
         if address:
             tell_address(opened.used, release, address)
-        if not dry_run:
-            mark_sources(folders, release)
         # What is laid out for the Hub is there as long as the block runs.
         if as_json:
             signed = {
@@ -93,11 +83,11 @@ def command(
             return
         show_writes(opened.writes)
     for entry in published.new:
-        click.echo(f"+ {entry.filename}: {', '.join(roots(entry)) or 'on no page'}", err=True)
+        click.echo(f"+ {entry.filename}: {', '.join(entry.roots) or 'on no page'}", err=True)
     for filename, reason in beside.left_out.items():
         click.echo(f"no build for the kernels library: {filename}: {reason}", err=True)
     _say_signed(published, replaced, dry_run=dry_run)
-    without = sum(map(len, release.said.answers.values()))
+    without = sum(map(len, release.answers.values()))
     left = f", {counted(without, 'cell')} without a wheel" if without else ""
     new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
     click.echo(f"{new} {'would be new' if dry_run else 'new'}, {known} there{left}: {opened.name}", err=True)

@@ -91,7 +91,7 @@ def command(
 
     Each step can be done again alone. With --dry-run it builds and checks, signs and writes nothing to INDEX.
     """
-    from wheelsmith.index.publish import channel_address
+    from wheelsmith.index.publish.promote import channel_address
 
     if channel is not None:
         target, url = channel_address(target, channel), url and channel_address(url, channel)
@@ -163,14 +163,13 @@ def _changes(release: _Release) -> str:
 
 
 def _publish(release: _Release) -> str:
-    from wheelsmith.index.publish import hub_builds, mark_sources, publish
+    from wheelsmith.index.publish.kernels_layout import hub_builds
+    from wheelsmith.index.publish.publishing import publish
 
     found = release_of(release.out, _found(release))
     opened = open_index(release.index, dry_run=release.dry_run)
     with hub_builds(found.offers, release.index) as beside:
         published = publish(opened.used, found, beside.builds)
-    if not release.dry_run:
-        mark_sources([release.out], found)
     show_writes(opened.writes)
     new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
     return f"{new} {'would be new' if release.dry_run else 'new'}, {known} there: {opened.name}"

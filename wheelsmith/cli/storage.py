@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from wheelsmith.index.publish import Published
+from wheelsmith.index.publish.publishing import Published
 from wheelsmith.index.storage import Staged, Storage, Write, open_storage
 
 target_argument = click.argument("target", metavar="INDEX")

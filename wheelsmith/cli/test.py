@@ -12,7 +12,7 @@ from wheelsmith.cli.options import DURATION, POLICY, optional_policy, policy_opt
 from wheelsmith.cli.pick import CUDA, TORCH, remedy_of, say, sentences
 
 if TYPE_CHECKING:
-    from wheelsmith.index.entries.catalogue import CatalogueWheel
+    from wheelsmith.index.entries.entry import IndexEntry
     from wheelsmith.index.pick import Decision, Found, Machine, Overrides
     from wheelsmith.wheel.attestation.policy import SignaturePolicy
 
@@ -61,9 +61,9 @@ def command(  # noqa: PLR0913  # one parameter an option
     from wheelsmith.base.files import atomic_write
     from wheelsmith.base.sanitize import visible
     from wheelsmith.cli.run_with_reports import cancelled_by_signals
-    from wheelsmith.index.entries import WheelOutcome
-    from wheelsmith.index.entries.recorded_tests import dump_tests
+    from wheelsmith.index.entries.entry import WheelOutcome
     from wheelsmith.index.pick import Overrides, for_python, look
+    from wheelsmith.index.publish.record_tests import dump_tests
     from wheelsmith.index.resolve import Installer, clean_base
     from wheelsmith.run import install_check
 
@@ -114,7 +114,7 @@ def _found(project: str, index: str, out: Path | None) -> Found:
 
 def _decided(
     found: Found, machine: Machine, wanted: Overrides, index: str, policy: SignaturePolicy | None
-) -> tuple[Decision, CatalogueWheel]:
+) -> tuple[Decision, IndexEntry]:
     """Choose a wheel as pick does, and say why."""
     from wheelsmith.index.pick import decide, verified
     from wheelsmith.index.resolve import Chooser, Refusal

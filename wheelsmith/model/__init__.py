@@ -35,7 +35,7 @@ from wheelsmith.model.plan import (
     StepKind,
     WheelSpec,
 )
-from wheelsmith.model.result import BuildResult, Failure, RebuildAnswer, Status, Timing, Verdict, WheelFile
+from wheelsmith.model.result import BuildResult, Failure, RebuildAnswer, Status, Timing, Verdict, WheelRecord
 from wheelsmith.model.wheel_name import (
     LONGEST_VERSION,
     MOST_TAGS,
@@ -97,8 +97,8 @@ __all__ = [
     "Toolset",
     "Transfer",
     "Verdict",
-    "WheelFile",
     "WheelName",
+    "WheelRecord",
     "WheelSpec",
     "ignore",
     "log_notices",

@@ -20,8 +20,8 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WheelFile(Record):
-    """A finished wheel; ``sha256`` in hex, ``size`` in bytes.
+class WheelRecord(Record):
+    """A finished wheel; ``sha256`` in hex, ``size`` in bytes. An index adds what it knows of it.
 
     :param gpu_archs: capabilities that the check has read machine code for, as ``8.0`` or ``9.0+PTX``.
     """
@@ -68,7 +68,7 @@ class BuildResult(Record):
     cell: Cell
     plan_digest: str
     status: Status
-    wheel: WheelFile | None = None
+    wheel: WheelRecord | None = None
     failure: Failure | None = None
     timings: tuple[Timing, ...] = ()
     built_in: tuple[Timing, ...] = ()

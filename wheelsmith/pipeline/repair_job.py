@@ -13,7 +13,7 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.base.errors import OutputError, WorkerError
 from wheelsmith.engine import Command, Engine, Limits, Mount
-from wheelsmith.model import BuildPlan, WheelFile
+from wheelsmith.model import BuildPlan, WheelRecord
 from wheelsmith.pipeline.command import command_name
 from wheelsmith.pipeline.failures import check_failed
 from wheelsmith.wheel import CHECKING, LEFT, PACKED, RepairRequest, RepairResponse
@@ -76,7 +76,7 @@ class RepairJob:
             path=(str(Path(sys.executable).parent),),
         )
 
-    def answer(self) -> WheelFile:
+    def answer(self) -> WheelRecord:
         """Return the wheel that the worker has finished.
 
         :raises WheelError: the wheel that the build left cannot be finished.
@@ -95,7 +95,7 @@ class RepairJob:
             raise WorkerError("the check gave no answer that can be read")
         return response.wheel
 
-    def collect(self, wheel: WheelFile, target: Path) -> Path:
+    def collect(self, wheel: WheelRecord, target: Path) -> Path:
         """Copy the finished wheel to another folder, and prove that it is the one that was checked.
 
         :raises OutputError: it is another one, or none.

@@ -9,8 +9,8 @@ from itertools import chain
 
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_size
-from wheelsmith.index.entries.catalogue import CatalogueWheel
 from wheelsmith.index.entries.changes import CellChange, VersionChanges
+from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.model import BuildResult, Status
 from wheelsmith.model.run_record import CellRecord, RunRecord
 from wheelsmith.report.style import duration, wall_time
@@ -172,7 +172,7 @@ def _more_and_less(what: str, old: tuple[str, ...], new: tuple[str, ...]) -> Ite
         yield f"{what} {_plain(', '.join(less))} no more"
 
 
-def _tags(wheel: CatalogueWheel) -> str:
+def _tags(wheel: IndexEntry) -> str:
     return "-".join(wheel.filename.removesuffix(".whl").rsplit("-", 3)[1:])
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wheelsmith import __version__
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_size
-from wheelsmith.index.entries.catalogue import catalogue_cell
+from wheelsmith.index.entries.catalogue import public_cell
 from wheelsmith.index.site.grid import GridCell, GridStatus, grids, used_statuses
 from wheelsmith.index.site.human import assets, environment
 from wheelsmith.model import RebuildAnswer, RunFinished, Status
@@ -31,7 +31,7 @@ def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline:
     :param engine: its name.
     :param finished: the end of the same run.
     """
-    shown = grids({catalogue_cell(cell.cell): _grid_cell(cell) for cell in record.cells.values()})
+    shown = grids({public_cell(cell.cell): _grid_cell(cell) for cell in record.cells.values()})
     # Cells that fold into one wheel count once.
     wanted = [cell for cell in record.planned if cell.planned and not cell.planned.folded]
     there = sum(1 for cell in wanted if cell.result and cell.result.wheel)

@@ -15,7 +15,8 @@ from threading import Event as Flag
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import CacheInUseError, EngineError, Place, StoreError
 from wheelsmith.engine import Engine, Limits
-from wheelsmith.index.publish import RUNS, publish_run
+from wheelsmith.index.entries.stored_states import RUNS
+from wheelsmith.index.publish.run_index import publish_run
 from wheelsmith.matrix.types import EngineChoice
 from wheelsmith.model import (
     BuildPlan,

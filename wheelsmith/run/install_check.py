@@ -15,7 +15,6 @@ from pathlib import Path
 from threading import Event
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from wheelsmith.base.errors import MachineError, PackageIndexError, ReleaseError, WheelTestError
 from wheelsmith.base.files import read_bounded
@@ -24,11 +23,10 @@ from wheelsmith.engine import last_words
 from wheelsmith.engine.process_tree import ProcessTree
 from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Ending, Exit, Limits
-from wheelsmith.index.entries import Catalogue, WheelOutcome, WheelTest
-from wheelsmith.index.entries.catalogue import CatalogueWheel
-from wheelsmith.index.entries.recorded_tests import RecordedTest
-from wheelsmith.index.entries.validity import check_test
+from wheelsmith.index.entries.catalogue import Catalogue
+from wheelsmith.index.entries.entry import IndexEntry, WheelOutcome, WheelTest
 from wheelsmith.index.pick import Machine
+from wheelsmith.index.publish.record_tests import RecordedTest
 from wheelsmith.index.resolve import Target, Template
 from wheelsmith.model.wheel_name import same_version
 from wheelsmith.run.release import built
@@ -115,7 +113,7 @@ def check_words(where: str, details: str | None) -> None:
     :raises WheelTestError: it says which.
     """
     try:
-        check_test(WheelTest(outcome=WheelOutcome.PASSED, where=where, details=details))
+        WheelTest(outcome=WheelOutcome.PASSED, where=where, details=details)
     except ValueError as error:
         raise WheelTestError(
             f"this cannot be said of a test: {error}", remedy="say it otherwise: --on, --details"
@@ -143,7 +141,7 @@ class WheelTester:
     say: Callable[[str], None]
     cancel: Event
 
-    def test(self, wheel: CatalogueWheel, install: Template) -> WheelOutcome:
+    def test(self, wheel: IndexEntry, install: Template) -> WheelOutcome:
         """Install the wheel that was chosen, and run the command.
 
         :param install: pick's command for that environment.
@@ -159,7 +157,7 @@ class WheelTester:
             self.say(f"attempt {attempt} of {self.attempts}: {_ending(ended)}")
         return WheelOutcome.FAILED
 
-    def _install(self, wheel: CatalogueWheel, install: Template) -> None:
+    def _install(self, wheel: IndexEntry, install: Template) -> None:
         """Install the wheel with its requirements, and see that it is this one, and there.
 
         A failure of pip is no failure of the wheel: a server, a disk or a proxy may be the reason.
@@ -175,25 +173,25 @@ class WheelTester:
         self._require_chosen(wheel, report)
         self._require_there(wheel)
 
-    def _require_chosen(self, wheel: CatalogueWheel, report: Path) -> None:
+    def _require_chosen(self, wheel: IndexEntry, report: Path) -> None:
         """Refuse to test another wheel than the chosen one."""
         name = _project(wheel)
         version, found = _reported(report, name)
-        if version is not None and not same_version(version, Version(wheel.version)):
+        if version is not None and not same_version(version, wheel.version):
             raise PackageIndexError(f"{name} {version} was installed, and not {wheel.version}", remedy=_ASK)
         if found is None:
             # An old pip tells nothing, and a new one only what the page had: it looks at the bytes itself.
-            address = f"{name} @ {self.base}{wheel.path}#sha256={wheel.sha256}"
+            address = f"{name} @ {self.base}{wheel.url}#sha256={wheel.sha256}"
             again = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--force-reinstall", "--no-deps")
             found = wheel.sha256 if self._pip((*again, address), None).ok else None
         if found != wheel.sha256:
             raise PackageIndexError(f"another {wheel.filename} was installed than the index tells of", remedy=_ASK)
 
-    def _require_there(self, wheel: CatalogueWheel) -> None:
+    def _require_there(self, wheel: IndexEntry) -> None:
         """Refuse an installation that pip was configured to make elsewhere, or not at all."""
         folders = {str(folder) for folder in self.environment.glob("lib*/python*/site-packages")}
         there = distributions(name=_project(wheel), path=sorted(folders))
-        if not any(same_version(each.version, Version(wheel.version)) for each in there):
+        if not any(same_version(each.version, wheel.version) for each in there):
             raise MachineError("pip installed the wheel nowhere in its environment", remedy="see: pip config list")
 
     def _pip(self, line: Sequence[str], report: Path | None) -> Exit:
@@ -221,9 +219,7 @@ class WheelTester:
         return ended
 
 
-def recorded(
-    target: Target, wheel: CatalogueWheel, outcome: WheelOutcome, where: str, details: str | None
-) -> RecordedTest:
+def recorded(target: Target, wheel: IndexEntry, outcome: WheelOutcome, where: str, details: str | None) -> RecordedTest:
     """Return the record of a test of the wheel that was chosen for a target."""
     known = (target.framework, target.release, target.compute, target.arch)
     cells = (
@@ -254,7 +250,7 @@ def activated(environment: Path) -> dict[str, str]:
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(environment), "PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1"}
 
 
-def _project(wheel: CatalogueWheel) -> str:
+def _project(wheel: IndexEntry) -> str:
     return str(canonicalize_name(wheel.filename.partition("-")[0]))
 
 

@@ -16,14 +16,14 @@ from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.sanitize import visible
 from wheelsmith.engine import choose
-from wheelsmith.index.publish import publish_run
+from wheelsmith.index.publish.run_index import publish_run
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
     Failure,
     Listener,
     Status,
-    WheelFile,
+    WheelRecord,
 )
 from wheelsmith.model.build_host import AUTO
 from wheelsmith.model.run_record import RESULTS, RunRecord
@@ -239,7 +239,7 @@ def _store_wheel(plan: BuildPlan, path: Path, store: Store, reader: WheelReader)
     store.put(plan.build_digest, path, reader.facts(path).file)
 
 
-def _copy_wheel(wheels: Path, wheel: WheelFile, folder: Path) -> Path:
+def _copy_wheel(wheels: Path, wheel: WheelRecord, folder: Path) -> Path:
     """Return a copy of the wheel of a job.
 
     :param folder: a scratch folder for this wheel alone.

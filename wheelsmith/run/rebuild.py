@@ -11,7 +11,7 @@ from threading import Event as Flag
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.frameworks import read_local_version
-from wheelsmith.index.publish import loose_wheels, release_from
+from wheelsmith.index.publish.input_folders import loose_wheels, release_from
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,

@@ -14,19 +14,14 @@ from wheelsmith.base.errors import PackageIndexError, ReleaseError
 from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.redact import redact
 from wheelsmith.index.doctor import CrawlScope, Severity, examine
-from wheelsmith.index.entries import (
-    Catalogue,
-    IndexEntry,
-    ProjectState,
-    catalogue_of,
-    check_project,
-    completeness,
-    of_version,
-    roots,
-)
+from wheelsmith.index.entries.catalogue import Catalogue, catalogue_of
 from wheelsmith.index.entries.changes import VersionChanges, version_changes
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState
+from wheelsmith.index.entries.state import check_project, completeness, of_version
 from wheelsmith.index.entries.stored_states import load_project
-from wheelsmith.index.publish import Index, IndexRelease, ReleaseWords, release_from
+from wheelsmith.index.publish.input_folders import release_from
+from wheelsmith.index.publish.release import IndexRelease
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.model import Listener, Status
 from wheelsmith.model.run_record import RunRecord
@@ -105,7 +100,8 @@ def release_of(out: Path, found: BuiltVersion) -> IndexRelease:
     planned = tuple(each for each in found.state.planned if Version(each.version) == asked)
     return IndexRelease(
         offers=tuple(offer for offer in release.offers if offer.entry.sha256 in wanted),
-        said=ReleaseWords(answers={project: answers}, planned={project: planned}),
+        answers={project: answers},
+        planned={project: planned},
     )
 
 
@@ -159,17 +155,17 @@ def live_wheels(
     :raises ToolchainError: the index does not answer.
     """
     base, settings, project = address.rstrip("/"), pip_settings(), found.state.project
-    entries = [entry for entry in found.entries if roots(entry)]
-    pages = {root: f"{base}/{root}/" for entry in entries for root in roots(entry)}
+    entries = [entry for entry in found.entries if entry.roots]
+    pages = {root: f"{base}/{root}/" for entry in entries for root in entry.roots}
     offers = {
         root: {each.filename: each for each in every_offer(project, page, settings)} for root, page in pages.items()
     }
     for entry in entries:
-        for root in roots(entry):
+        for root in entry.roots:
             _refuse_unlisted(entry, offers[root].get(entry.filename), redact(pages[root]))
         shown = redact(base)
         with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, WheelReader() as reader:
-            live = fetch_wheel(offers[roots(entry)[0]][entry.filename], Path(scratch), settings, listen)
+            live = fetch_wheel(offers[entry.roots[0]][entry.filename], Path(scratch), settings, listen)
             if sha256_file(live.path) != entry.sha256:
                 raise ReleaseError(
                     f"{entry.filename} on {shown} is another file than the one that was built",

@@ -15,7 +15,7 @@ from wheelsmith.base.errors import MatrixError, PackageIndexError, Place
 from wheelsmith.base.files import atomic_write, read_bounded
 from wheelsmith.base.json_dataclass import canonical_json, in_one_line, read_json
 from wheelsmith.base.sanitize import visible
-from wheelsmith.index.entries import check_project
+from wheelsmith.index.entries.state import check_project
 from wheelsmith.model import Listener
 from wheelsmith.model.run_record import ShardName
 from wheelsmith.plan.fold import Build

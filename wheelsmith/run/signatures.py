@@ -20,9 +20,9 @@ from wheelsmith.base.errors import (
 from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import Record, in_one_line
 from wheelsmith.base.redact import redact
-from wheelsmith.index.entries import IndexEntry, Provenance
-from wheelsmith.index.entries.side_files.known import announced
-from wheelsmith.index.publish import Index, has_index, release_from
+from wheelsmith.index.entries.entry import IndexEntry, Provenance
+from wheelsmith.index.publish.input_folders import has_index, release_from
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import Folder
 from wheelsmith.model import Listener, Status
 from wheelsmith.model.run_record import RESULTS, RunRecord
@@ -206,7 +206,7 @@ def _is_of_run(entry: IndexEntry, known: Provenance, run: RunRecord) -> bool:
 
 def _bundle_of(folder: Path, entry: IndexEntry) -> bytes | None:
     """Return what was signed of a wheel before; None where nothing was, or it is lost or broken."""
-    for side in announced(entry):
+    for side in entry.announced:
         if side.kind.suffix == SUFFIX and (stored := Folder(folder).read(side.path)):
             try:
                 read_bundle(stored.data)

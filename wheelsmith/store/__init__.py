@@ -1,12 +1,10 @@
-"""What was made before: finished wheels, compiled pieces, what each piece cost; and how to keep all of it small."""
+"""The cache: finished wheels, compiled objects, their costs, and how to keep all of it small."""
 
 from wheelsmith.store.costs import Cost, Costs
 from wheelsmith.store.inventory import CacheInventory, Kind, prefix_kind, take_inventory
-from wheelsmith.store.lock import in_use, is_in_use
-from wheelsmith.store.objects import Action, DamagedBlobError, Objects, Output
-from wheelsmith.store.pruning import Bounds, Pruning, plan_prune, prune
-from wheelsmith.store.verify import changed_objects, changed_wheels
-from wheelsmith.store.wheels import Store, StoredWheel
+from wheelsmith.store.objects import Action, DamagedBlobError, Objects, Output, changed_objects
+from wheelsmith.store.pruning import Bounds, Pruning, in_use, is_in_use, plan_prune, prune
+from wheelsmith.store.wheels import Store, StoredWheel, changed_wheels
 
 __all__ = [
     "Action",

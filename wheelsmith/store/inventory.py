@@ -1,4 +1,4 @@
-"""What the cache holds, what it takes of the disk, and when each thing was last of use.
+"""List what the cache holds, its size on the disk, and when each item was last used.
 
 docs/reference/cache.md describes the folders.
 """
@@ -22,7 +22,7 @@ _BLOCK = 512  # bytes; st_blocks counts these, whatever the file system's own ar
 
 
 class Kind(StrEnum):
-    """What a thing in the cache is; leftovers are of use to nobody."""
+    """The kinds of items in the cache; leftovers are of no use."""
 
     WHEELS = "wheels"
     OBJECTS = "objects"
@@ -35,12 +35,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One thing that stays or goes as a whole.
+    """A file or folder that stays or goes as a whole.
 
-    :param path: the file or folder by which it is found.
-    :param used: when it was last of use, in seconds since 1970.
+    :param used: when it was last used, in seconds since 1970.
     :param size: bytes on the disk that are its alone.
-    :param shares: the keys of what it may have in common with others.
+    :param shares: keys of the contents that it may share with others.
     """
 
     kind: Kind
@@ -52,7 +51,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What items have in common: it is of use as long as one of them is there.
+    """A content that items share: it is needed as long as one of them is there.
 
     :param path: None for a file with several names, which goes with the last of them.
     :param size: bytes on the disk.
@@ -64,18 +63,18 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInventory:
-    """What is in the cache and can be had again; ``contents`` has every key that an item shares."""
+    """The items of the cache; ``contents`` has every key that an item shares."""
 
     items: tuple[Item, ...]
     contents: dict[str, Content]
 
     def of(self, kind: Kind) -> CacheInventory:
-        """Return the things of one kind alone."""
+        """Return the items of one kind alone."""
         return CacheInventory(items=tuple(item for item in self.items if item.kind is kind), contents=self.contents)
 
     @property
     def size(self) -> int:
-        """Return the bytes that all of it takes of the disk; what is shared counts once."""
+        """Return the bytes on the disk; shared ones count once."""
         return sum(item.size for item in self.items) + sum(self.contents[key].size for key in self.shared)
 
     @property
@@ -85,7 +84,7 @@ class CacheInventory:
 
 
 def take_inventory(cache: Path) -> CacheInventory:
-    """List what is in the cache; what goes away meanwhile is left out.
+    """List the items of the cache; what goes away meanwhile is left out.
 
     A folder of the cache that is a link is left out too: another cache may share it, whose runs cannot be seen here.
     """
@@ -94,11 +93,7 @@ def take_inventory(cache: Path) -> CacheInventory:
         "store": _take_wheels,
         "objects": _take_objects,
         "prefix": _take_prefixes,
-        "git": _take_repositories,
-        "images": _take_surveys,
-        "sources": _take_sources,
-        "locks": _take_leftovers,
-        "work": _take_work,
+        **dict.fromkeys(("git", "images", "sources", "locks", "work"), _take_single),
     }
     for name, take in rooms.items():
         if not (cache / name).is_symlink():
@@ -107,14 +102,14 @@ def take_inventory(cache: Path) -> CacheInventory:
 
 
 class _Inventory:
-    """What was found so far."""
+    """The items that were found so far."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.contents: dict[str, Content] = {}
 
     def add(self, kind: Kind, path: Path, shares: Iterable[str] = ()) -> None:
-        """Add a file, or a folder with all that is in it."""
+        """Add a file, or a folder with everything in it."""
         own, linked = _weigh(path)
         with contextlib.suppress(OSError):  # gone meanwhile
             used = path.lstat().st_mtime
@@ -122,7 +117,7 @@ class _Inventory:
             self.items.append(Item(kind=kind, path=path, used=used, size=own, shares=frozenset({*shares, *linked})))
 
     def add_named(self, kind: Kind, names: Iterable[Path], contents: dict[str, Content], read: _Reader) -> None:
-        """Add what is found by name files, each of which says by which hashes its contents are kept."""
+        """Add name files, each of which has the hashes of its contents."""
         named: set[str] = set()
         for path in names:
             hashes = _read(path, read)
@@ -137,7 +132,7 @@ class _Inventory:
                 self.add(Kind.LEFTOVERS, unnamed)
 
     def sift(self, folder: Path) -> Iterator[Path]:
-        """Yield what is in a folder; hidden names are files and folders that somebody did not finish."""
+        """Yield the entries of a folder. Hidden ones were not finished, and are leftovers."""
         for path in _entries(folder):
             if path.name.startswith("."):
                 self.add(Kind.LEFTOVERS, path)
@@ -174,11 +169,10 @@ def _take_prefixes(prefix: Path, inventory: _Inventory) -> None:
     known = proofs.keys() & {path.name for path in entries}
     inventory.contents |= {f"proof {name}": Content(path=proofs[name], size=_bytes(proofs[name])) for name in known}
     for path in entries:
-        if path.name.startswith(".") and path.name.endswith(".lock"):
-            continue  # somebody may be about to take it
-        if path in proofs.values() and path.name.removesuffix(".proof")[1:] in known:
-            continue  # it goes with what it proves
-        # A prefix says what it is before its first dash; what is being fetched has a name by chance.
+        # A lock may be about to be taken, and a proof goes with the prefix that it is for.
+        if _is_lock(path) or (path in proofs.values() and path.name.removesuffix(".proof")[1:] in known):
+            continue
+        # The name of a prefix begins with its kind and a dash; files that are being fetched have random names.
         if path.name.startswith(".") or "-" not in path.name:
             inventory.add(Kind.LEFTOVERS, path)
         else:
@@ -187,38 +181,32 @@ def _take_prefixes(prefix: Path, inventory: _Inventory) -> None:
 
 
 def prefix_kind(name: str) -> Kind:
-    """Return what a folder below ``prefix/`` is, by its name."""
+    """Return the kind of a folder below ``prefix/``, by its name."""
     return Kind.ENVIRONMENTS if name.startswith("environment-") else Kind.TOOLCHAINS
 
 
-def _take_repositories(folder: Path, inventory: _Inventory) -> None:
+def _take_single(folder: Path, inventory: _Inventory) -> None:
     for path in _entries(folder):
-        # Somebody may be about to take a lock.
-        if not (path.name.startswith(".") and path.name.endswith(".lock")):
-            inventory.add(Kind.LEFTOVERS if path.name.startswith(".") else Kind.SOURCES, path)
+        if kind := _kind_of(path):
+            inventory.add(kind, path)
 
 
-def _take_surveys(images: Path, inventory: _Inventory) -> None:
-    for path in inventory.sift(images):
+def _kind_of(path: Path) -> Kind | None:
+    """Return the kind of an item that shares nothing; None for a file that stays in any case."""
+    match path.parent.name:
+        case "work":
+            return None if _is_live(path) else Kind.LEFTOVERS
+        # A lock may be about to be taken.
+        case "git" if _is_lock(path):
+            return None
+        case _ if path.name.startswith("."):
+            return Kind.LEFTOVERS
+        case "git" | "sources":
+            return Kind.SOURCES
         # An engine's own settings are not a survey: containers that are running may name them.
-        if not path.name.startswith("seccomp-"):
-            inventory.add(Kind.SURVEYS, path)
-
-
-def _take_sources(sources: Path, inventory: _Inventory) -> None:
-    for path in inventory.sift(sources):
-        inventory.add(Kind.SOURCES, path)
-
-
-def _take_leftovers(folder: Path, inventory: _Inventory) -> None:
-    for _ in inventory.sift(folder):
-        pass
-
-
-def _take_work(work: Path, inventory: _Inventory) -> None:
-    for path in _entries(work):
-        if not _is_live(path):
-            inventory.add(Kind.LEFTOVERS, path)
+        case "images" if not path.name.startswith("seccomp-"):
+            return Kind.SURVEYS
+    return None
 
 
 def _is_live(folder: Path) -> bool:
@@ -232,8 +220,12 @@ def _is_live(folder: Path) -> bool:
     return False
 
 
+def _is_lock(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(".lock")
+
+
 def _read(path: Path, read: _Reader) -> frozenset[str] | None:
-    """Return the hashes that a name file says, or None when it says nothing that can be read."""
+    """Return the hashes in a name file; None if it cannot be read."""
     try:
         return frozenset(read(read_json(path.read_bytes())))
     except (OSError, ValueError, LookupError, TypeError, AttributeError):

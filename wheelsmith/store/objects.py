@@ -1,7 +1,7 @@
-"""Compiled pieces, found by the digest of the command and of all that it read.
+"""Compiled objects, found by the digest of the command and of everything that it read.
 
-Only wheelsmith writes here, never a build: a sandbox sees neither this folder nor the keys. What a command in a sandbox
-left is kept under the key of exactly that command and its inputs, so a hostile source can spoil its own results alone.
+Only wheelsmith writes here, never a build: a sandbox sees neither this folder nor the keys. The output of a command is
+kept under the key of exactly that command and its inputs, so a hostile source can spoil its own results alone.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from typing import IO
 
 from wheelsmith.base.files import atomic_pour, atomic_write, mark_used
 from wheelsmith.base.json_dataclass import Record, read_json
+from wheelsmith.store.wheels import CHANGED
 
 # Raised when the same key would name other content than before.
 FORMAT = 2
@@ -26,8 +28,8 @@ _CHUNK = 1 << 20  # bytes
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class DamagedBlobError(Exception):  # it never leaves wheelsmith: the piece is made again
-    """A piece's bytes are gone or are not what they were."""
+class DamagedBlobError(Exception):  # it never leaves wheelsmith: the object is made again
+    """The bytes of an object are gone or have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ class Output(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action(Record):
-    """What came of one command.
+    """The result of one command.
 
     :param outputs: file name → content.
     :param lines: what it printed.
@@ -54,20 +56,20 @@ class Objects:
     """A content-addressed folder, safe for several processes: every file appears by rename.
 
     ``actions/<2>/<key>.json`` names the outputs; ``blobs/<2>/<sha256>`` is their content, compressed. Blobs are written
-    first. An action's modification time says when it was last of use.
+    first. An action's modification time says when it was last used.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def find(self, key: str) -> Action | None:
-        """Return what this command made before."""
+        """Return the result that this command had before."""
         path = self._action(key)
         try:
             action = Action.from_json(read_json(path.read_bytes()))
         except (OSError, ValueError):
             return None
-        # A cache may come from elsewhere, and a damaged piece is removed: no path may be made of what is no digest.
+        # A damaged blob is removed: no path may be made of what is no digest.
         if not all(_DIGEST.fullmatch(output.sha256) for output in action.outputs.values()):
             return None
         mark_used(path)
@@ -76,7 +78,7 @@ class Objects:
     def copy(self, output: Output, file: IO[bytes]) -> None:
         """Write the content of one output to an open file.
 
-        :raises DamagedBlobError: it is gone, or its bytes are not those that were kept; some may have been written.
+        :raises DamagedBlobError: it is gone or has changed; some bytes may have been written.
         """
         blob = self._blob(output.sha256)
         digest = hashlib.sha256()
@@ -94,7 +96,7 @@ class Objects:
         raise DamagedBlobError(output.sha256)
 
     def put(self, key: str, made: Mapping[str, Iterable[bytes]], lines: tuple[str, ...]) -> Action:
-        """Keep what a command made.
+        """Keep the result of a command.
 
         :param made: file name → content, in pieces, which is never held whole.
         :raises OSError: it cannot be written; nothing is left half there.
@@ -127,14 +129,34 @@ class Objects:
         return self._root / "blobs" / sha256[:2] / sha256
 
 
-def _unpacked(blob: Path, size: int) -> Iterator[bytes]:
-    """Yield what a blob holds, up to one byte more than it should."""
-    unpacker, left = zlib.decompressobj(), size + 1
+def changed_objects(cache: Path) -> dict[str, str | None]:
+    """Return the compiled objects, by path below the cache, and what differs."""
+    kept = sorted(cache.glob("objects/blobs/[!.]*/[!.]*"))
+    return {path.relative_to(cache).as_posix(): None if _content_hash(path) == path.name else CHANGED for path in kept}
+
+
+def _content_hash(blob: Path) -> str:
+    digest = hashlib.sha256()
+    with contextlib.suppress(zlib.error):
+        for chunk in _unpacked(blob):
+            digest.update(chunk)
+        return digest.hexdigest()
+    return ""
+
+
+def _unpacked(blob: Path, size: int | None = None) -> Iterator[bytes]:
+    """Yield the content of a blob.
+
+    :param size: that it should have; one byte more is yielded of a larger one.
+    """
+    unpacker, left = zlib.decompressobj(), math.inf if size is None else size + 1
     try:
         with blob.open("rb") as file:
             while left and not unpacker.eof and (packed := unpacker.unconsumed_tail or file.read(_CHUNK)):
-                chunk = unpacker.decompress(packed, min(_CHUNK, left))
+                chunk = unpacker.decompress(packed, int(min(_CHUNK, left)))
                 left -= len(chunk)
                 yield chunk
     except OSError as error:
         raise DamagedBlobError(blob.name) from error
+    if size is None and not unpacker.eof:
+        raise zlib.error("the blob is cut off")

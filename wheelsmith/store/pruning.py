@@ -1,26 +1,87 @@
-"""Remove what was not of use for longest, and nothing that a run needs."""
+"""Remove the parts of the cache that were not used for longest, while no run uses it."""
 
 from __future__ import annotations
 
+import fcntl
 import math
+import os
 import secrets
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.base.beneath import remove_tree
-from wheelsmith.base.errors import StoreError
+from wheelsmith.base.errors import CacheInUseError, StoreError
 from wheelsmith.base.units import counted
 from wheelsmith.store.inventory import CacheInventory, Kind, take_inventory
-from wheelsmith.store.lock import alone_in
+
+# Never removed: a lock on a file that is gone holds nothing off.
+_LOCK = "in-use"
+
+
+@contextmanager
+def in_use(cache: Path) -> Iterator[None]:
+    """Keep everything in the cache while the block runs; wait for a prune that has begun.
+
+    :raises StoreError: the cache cannot be used.
+    """
+    with _locked(cache, fcntl.LOCK_SH):
+        yield
+
+
+def is_in_use(cache: Path) -> bool:
+    """Return True if a run uses the cache; nothing is made if there is no cache."""
+    if not (cache / _LOCK).exists():
+        return False
+    try:
+        with _locked(cache, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            return False
+    except CacheInUseError:
+        return True
+
+
+@contextmanager
+def _locked(cache: Path, operation: int) -> Iterator[None]:
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        # For reading alone, so that the lock of a cache that another user made can be held too.
+        lock = os.open(cache / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _unusable(cache, error) from error
+    try:
+        _take(lock, operation, cache)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int, operation: int, cache: Path) -> None:
+    try:
+        fcntl.flock(lock, operation)
+    except BlockingIOError:
+        raise CacheInUseError(
+            f"the cache at {cache} is in use: a run or another prune is going on",
+            remedy="try again when it has ended; WHEELSMITH_CACHE_SIZE=40GiB lets every run prune at its end",
+        ) from None
+    except OSError as error:
+        raise _unusable(cache, error) from error
+
+
+def _unusable(cache: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"the cache at {cache} cannot be used: {error.strerror}",
+        remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What the cache may keep.
+    """Limits of the cache.
 
     :param size: bytes on the disk; None is no limit.
-    :param since: what was last of use before this goes, in seconds since 1970; infinity lets all go.
+    :param since: items that were last used before this go, in seconds since 1970; infinity lets all go.
     """
 
     size: int | None = None
@@ -29,14 +90,14 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """What goes, in this order, and what stays; both as parts of one stock, with its contents."""
+    """The items that go, in this order, and those that stay."""
 
     gone: CacheInventory
     kept: CacheInventory
 
     @property
     def freed(self) -> int:
-        """Return the bytes of the disk that are free afterwards: not those that something kept shares."""
+        """Return the bytes of the disk that are free afterwards, without those that a kept item shares."""
         items = self.gone.items + self.kept.items
         return CacheInventory(items=items, contents=self.gone.contents).size - self.kept.size
 
@@ -46,7 +107,7 @@ class Pruning:
 
 
 def choose(stock: CacheInventory, bounds: Bounds) -> Pruning:
-    """Return what must go for the cache to keep within its bounds: leftovers, then what was not of use for longest."""
+    """Return what must go to keep the cache within its bounds: leftovers, then the items not used for longest."""
     order = sorted(stock.items, key=lambda item: (item.kind is not Kind.LEFTOVERS, item.used, item.kind, item.path))
     users = Counter(key for item in order for key in item.shares)
     size = stock.size
@@ -65,20 +126,20 @@ def choose(stock: CacheInventory, bounds: Bounds) -> Pruning:
 
 
 def plan_prune(cache: Path, bounds: Bounds) -> Pruning:
-    """Say what a prune would do at this moment."""
+    """Return what a prune would do now."""
     return choose(take_inventory(cache), bounds)
 
 
 def prune(cache: Path, bounds: Bounds) -> Pruning:
-    """Remove what must go for the cache to keep within its bounds.
+    """Remove what must go to keep the cache within its bounds.
 
     :raises CacheInUseError: a run or another prune is going on; nothing was removed.
-    :raises StoreError: some things could not be removed; all others were.
+    :raises StoreError: some items could not be removed; all others were.
     """
     removal = _Removal()
-    with alone_in(cache):
+    with _locked(cache, fcntl.LOCK_EX | fcntl.LOCK_NB):
         pruning = choose(take_inventory(cache), bounds)
-        # First what is found by name, then what it names: a name never points at nothing, whenever this ends.
+        # First the items, then the contents that they name: a name never points at nothing, whenever this ends.
         stuck = [item for item in pruning.gone.items if not removal.take_away(item.path)]
         for key in pruning.gone.shared.difference(pruning.kept.shared, *(item.shares for item in stuck)):
             if path := pruning.gone.contents[key].path:
@@ -88,14 +149,14 @@ def prune(cache: Path, bounds: Bounds) -> Pruning:
 
 
 class _Removal:
-    """Takes files away at once; folders only out of the way, since removing them takes a while."""
+    """Removes files at once; folders are moved away first, since removing them takes a while."""
 
     def __init__(self) -> None:
         self._trash: list[Path] = []
         self._failed: list[str] = []
 
     def take_away(self, path: Path) -> bool:
-        """Say whether it is gone from its place."""
+        """Return True if it is gone from its place."""
         try:
             if path.is_dir():
                 trash = path.with_name(f".trash-{secrets.token_hex(8)}")

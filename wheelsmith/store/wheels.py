@@ -1,4 +1,4 @@
-"""Wheels that were built before, found by the digest of the plan that makes them."""
+"""Finished wheels, found by the digest of the plan that makes them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 from wheelsmith.base.errors import StoreError
 from wheelsmith.base.files import atomic_copy, atomic_write, mark_used, sha256_file
 from wheelsmith.base.json_dataclass import read_json
-from wheelsmith.model import Timing, WheelFile
+from wheelsmith.model import Timing, WheelRecord
 
-_CHECKED, _TIMINGS, _OF_MACHINE = "checked", "timings", "of_machine"  # beside the fields of a WheelFile
+CHANGED = "its content has another hash"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWheel:
     """A wheel in the store; its content was compared with its hash when it was found.
 
-    :param checked: the edition of the check that it passed; empty where it is not known.
-    :param timings: how long each stage of its build took; empty where that was not kept.
-    :param of_machine: whether it was compiled where paths of this machine may have come into it.
+    :param checked: digest of the checker that it passed; empty if it is not known.
+    :param timings: how long each stage of its build took; empty if that was not kept.
+    :param of_machine: it was compiled where paths of this machine may have come into it.
     """
 
-    wheel: WheelFile
+    wheel: WheelRecord
     path: Path
     checked: str = ""
     timings: tuple[Timing, ...] = ()
@@ -33,31 +33,28 @@ class StoredWheel:
 class Store:
     """A content-addressed folder, safe for several processes: every file appears by rename.
 
-    ``plans/<build digest>.json`` names the wheel, and the check that it passed; ``wheels/<sha256>/<filename>`` is the
-    wheel. The wheel is written first, so a plan never points at nothing. A plan's modification time says when it was
-    last of use.
+    ``plans/<build digest>.json`` names the wheel; ``wheels/<sha256>/<filename>`` is the wheel. The wheel is written
+    first, so a plan never points at nothing. A plan's modification time says when it was last used.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def find(self, build_digest: str) -> StoredWheel | None:
-        """Return the wheel that this plan made before; one whose bytes changed since is as good as none."""
+        """Return the wheel that this plan made before, if its bytes are still the same."""
         try:
             record = read_json(self._plan(build_digest).read_bytes())
-            checked = str(record.pop(_CHECKED, "")) if isinstance(record, dict) else ""
-            of_machine = bool(record.pop(_OF_MACHINE, False)) if isinstance(record, dict) else False
-            timings = tuple(Timing.from_json(item) for item in record.pop(_TIMINGS, ()))
-            wheel = WheelFile.from_json(record)
-            path = self._wheel(wheel)
-            if path.name != wheel.filename:  # it names a file elsewhere, and would be given that name in other folders
-                return None
-            if path.stat().st_size != wheel.size or sha256_file(path) != wheel.sha256:
-                return None
+            checked, of_machine = str(record.pop("checked", "")), bool(record.pop("of_machine", False))
+            timings = tuple(Timing.from_json(item) for item in record.pop("timings", ()))
+            wheel = WheelRecord.from_json(record)
+            path = self.find_file(wheel.sha256, wheel.filename)
         except (FileNotFoundError, ValueError, TypeError, AttributeError):
             return None
         except OSError as error:
             raise _unusable(self._root, error) from error
+        # A name with a slash would be written elsewhere when the wheel is copied.
+        if path is None or path.name != wheel.filename:
+            return None
         mark_used(self._plan(build_digest))
         return StoredWheel(wheel=wheel, path=path, checked=checked, timings=timings, of_machine=of_machine)
 
@@ -65,7 +62,7 @@ class Store:
         self,
         build_digest: str,
         path: Path,
-        wheel: WheelFile,
+        wheel: WheelRecord,
         checked: str = "",
         timings: tuple[Timing, ...] = (),
         *,
@@ -73,11 +70,11 @@ class Store:
     ) -> StoredWheel:
         """Keep a finished wheel.
 
-        :param checked: the edition of the check that it has passed.
+        :param checked: digest of the checker that it has passed.
         :param timings: how long each stage of its build took.
-        :param of_machine: whether paths of this machine may be in it.
+        :param of_machine: paths of this machine may be in it.
         """
-        kept = self._wheel(wheel)
+        kept = self._wheel(wheel.sha256, wheel.filename)
         try:
             atomic_copy(path, kept)
         except OSError as error:
@@ -86,13 +83,10 @@ class Store:
         return self.note_checked(build_digest, stored)
 
     def note_checked(self, build_digest: str, stored: StoredWheel) -> StoredWheel:
-        """Write down which check the wheel of a plan has passed."""
-        record = {
-            **stored.wheel.to_json(),
-            **({_CHECKED: stored.checked} if stored.checked else {}),
-            **({_OF_MACHINE: True} if stored.of_machine else {}),
-            **({_TIMINGS: [timing.to_json() for timing in stored.timings]} if stored.timings else {}),
-        }
+        """Record which checker the wheel of a plan has passed."""
+        timings = [timing.to_json() for timing in stored.timings]
+        more = {"checked": stored.checked, "of_machine": stored.of_machine, "timings": timings}
+        record = stored.wheel.to_json() | {name: value for name, value in more.items() if value}
         try:
             atomic_write(self._plan(build_digest), (json.dumps(record, sort_keys=True, indent=1) + "\n").encode())
         except OSError as error:
@@ -100,15 +94,23 @@ class Store:
         return stored
 
     def find_file(self, sha256: str, filename: str) -> Path | None:
-        """Return where a wheel of that content lies; one whose bytes changed since is as good as none."""
-        path = self._root / "wheels" / sha256 / filename
+        """Return where a wheel lies, if its bytes are still the same."""
+        path = self._wheel(sha256, filename)
         return path if path.is_file() and sha256_file(path) == sha256 else None
 
     def _plan(self, build_digest: str) -> Path:
         return self._root / "plans" / f"{build_digest}.json"
 
-    def _wheel(self, wheel: WheelFile) -> Path:
-        return self._root / "wheels" / wheel.sha256 / wheel.filename
+    def _wheel(self, sha256: str, filename: str) -> Path:
+        return self._root / "wheels" / sha256 / filename
+
+
+def changed_wheels(cache: Path) -> dict[str, str | None]:
+    """Return the finished wheels, by path below the cache, and what differs."""
+    kept = sorted(cache.glob("store/wheels/[!.]*/[!.]*"))
+    return {
+        path.relative_to(cache).as_posix(): None if sha256_file(path) == path.parent.name else CHANGED for path in kept
+    }
 
 
 def _unusable(root: Path, error: OSError) -> StoreError:

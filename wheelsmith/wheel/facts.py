@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.model import WheelFile
+from wheelsmith.model import WheelRecord
 from wheelsmith.wheel.archive import info_folder, open_archive
 from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers
 from wheelsmith.wheel.variant_format import Variant, read_variant
@@ -22,7 +22,7 @@ class WheelFacts(Record):
     :param variant: of a variant wheel.
     """
 
-    file: WheelFile
+    file: WheelRecord
     headers: str
     variant: Variant | None
 
@@ -43,11 +43,11 @@ def wheel_facts(path: Path) -> WheelFacts:
     return WheelFacts(file=wheel_file(path), headers=headers, variant=read_variant(path))
 
 
-def wheel_file(path: Path) -> WheelFile:
+def wheel_file(path: Path) -> WheelRecord:
     """Describe a wheel by its bytes."""
     with open_archive(path) as archive:
         metadata = archive.read(f"{info_folder(archive)}/METADATA", LONGEST_TEXT)
-    return WheelFile(
+    return WheelRecord(
         filename=path.name,
         sha256=sha256_file(path),
         size=path.stat().st_size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.model import WheelFile, WheelSpec
+from wheelsmith.model import WheelRecord, WheelSpec
 from wheelsmith.wheel.report import CheckReport
 
 # In the folder of a job: the wheel that the build left, and the finished one.
@@ -37,4 +37,4 @@ class RepairResponse(Record):
     """The report of the check, and the wheel if it passed."""
 
     report: CheckReport
-    wheel: WheelFile | None = None
+    wheel: WheelRecord | None = None

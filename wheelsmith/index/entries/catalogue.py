@@ -1,145 +1,90 @@
-"""What an index tells the world of a project, for programs that choose: the page's picker and ``wheelsmith pick``."""
+"""The catalogue of a project, for programs that choose a wheel: the page's picker and ``wheelsmith pick``."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 from packaging.version import Version
 
-from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.json_dataclass import Record, in_one_line, read_json
 from wheelsmith.base.sanitize import visible
+from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.about import About
-from wheelsmith.index.entries.completeness import Completeness, all_completeness
 from wheelsmith.index.entries.entry import (
     CellWithoutWheel,
     IndexEntry,
-    NoWheel,
     ProjectState,
     ProjectStatus,
     Provenance,
-    WheelOutcome,
     WheelTest,
-    outcome_of,
 )
-from wheelsmith.index.entries.listing import newest_about, roots
-from wheelsmith.index.entries.side_files.known import announced
-from wheelsmith.index.entries.state import version_of
-from wheelsmith.model import TORCH, Cell, ReleaseRecord
-from wheelsmith.wheel.attestation.bundle import SUFFIX
+from wheelsmith.index.entries.listing import newest_about
+from wheelsmith.index.entries.side_files import BUNDLE
+from wheelsmith.index.entries.state import Completeness, all_completeness
+from wheelsmith.model import TORCH, Cell, CellSettings, SourceId
+from wheelsmith.platforms import CPU, platform_of
 
 SCHEMA_VERSION = 1
 _LONGEST = 2000  # characters of a reason
+# Fields of a wheel that are written as a state has them.
+_SAME = (
+    "filename",
+    "sha256",
+    "size",
+    "upload_time",
+    "requires_python",
+    "requires_torch",
+    "requires",
+    "gpu_archs",
+    "provenance",
+    "yanked",
+    "tests",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogueCell(ReleaseRecord):
-    """One combination that somebody runs, without what only its build needed.
-
-    :param id: the Hub's variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``.
-    :param compute: the compute platform as torch's own index names it: ``cpu``, ``cu130``.
-    """
-
-    id: str
-    framework: str = TORCH
-    release: str
-    compute: str
-    arch: str
-    python: str | None = None
-    os: str = "linux"
-    cxx11_abi: bool | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogueWheel(Record):
-    """A wheel as it can be chosen.
-
-    :param path: under the index's own address, with ``+`` escaped.
-    :param roots: where installers find it: ``simple``, and the compute platforms that it serves.
-    :param requires: what METADATA asks for beside torch, extras left out.
-    :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
-    :param bundle: where that is which somebody signed of it, written as ``path``; None where nothing is.
-    :param tests: what its tests came to, on each machine and for each cell.
-    """
-
-    filename: str
-    version: str
-    path: str
-    sha256: str
-    size: int
-    upload_time: str
-    roots: tuple[str, ...]
-    cells: tuple[CatalogueCell, ...] = ()
-    requires_python: str | None = None
-    requires_torch: str | None = None
-    requires: tuple[str, ...] = ()
-    gpu_archs: tuple[str, ...] = ()
-    provenance: Provenance | None = None
-    yanked: str | None = None
-    bundle: str | None = None
-    tests: tuple[WheelTest, ...] = ()
-
-    @property
-    def outcome(self) -> WheelOutcome:
-        """Return what all of its tests come to."""
-        return outcome_of(self.tests)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unserved(Record):
-    """A cell of the newest version that has no wheel, and why."""
-
-    cell: CatalogueCell
-    version: str
-    status: NoWheel
-    reason: str
-    tail: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogue(Record):
+class Catalogue:
     """A project as its index offers it.
 
-    :param wheels: those that some root lists, the newest version first.
-    :param about: what METADATA of the newest tells people.
-    :param versions: what those have of what is planned for them, of which somebody said what is; the newest first.
+    :param wheels: those that some root lists, the newest version first, with the cells that everybody may see.
+    :param unserved: cells of the newest version without a wheel.
+    :param about: what METADATA of the newest wheel says.
+    :param versions: how complete the listed versions are, as far as their plans are known; the newest first.
     """
 
     project: str
-    wheels: tuple[CatalogueWheel, ...] = ()
-    unserved: tuple[Unserved, ...] = ()
+    wheels: tuple[IndexEntry, ...] = ()
+    unserved: tuple[CellWithoutWheel, ...] = ()
     status: ProjectStatus = ProjectStatus.ACTIVE
     status_reason: str | None = None
     about: About | None = None
     versions: tuple[Completeness, ...] = ()
-    schema_version: int = SCHEMA_VERSION
 
 
 def catalogue_of(state: ProjectState) -> Catalogue:
-    """Return what may be told of a project: nothing of cells that are kept back, no wheel of one in quarantine."""
+    """Return what may be told of a project: no cell that is kept back, no wheel of a project in quarantine."""
     # A variant wheel has the content of the plain one beside it, and installers choose it themselves or not at all.
     plain = (entry for entry in state.entries if entry.variant is None)
     offered = () if state.status is ProjectStatus.QUARANTINED else plain
-    listed = sorted(
-        ((version_of(entry), entry) for entry in offered if roots(entry)), key=lambda pair: pair[1].filename
-    )
-    listed.sort(key=lambda pair: pair[0], reverse=True)
+    listed = sorted((entry for entry in offered if entry.roots), key=lambda entry: entry.filename)
+    listed.sort(key=lambda entry: entry.version, reverse=True)
     return Catalogue(
         project=state.project,
-        wheels=tuple(_wheel(entry, version) for version, entry in listed),
+        wheels=tuple(map(_listed, listed)),
         unserved=tuple(_unserved(answer) for answer in state.answers if answer.cell.settings.advertise),
         status=state.status,
         status_reason=state.status_reason,
-        about=newest_about(entry for _, entry in listed),
-        versions=_versions(state, {Version(version.public) for version, _ in listed}) if listed else (),
+        about=newest_about(listed),
+        versions=_versions(state, {entry.public for entry in listed}) if listed else (),
     )
 
 
-def _versions(state: ProjectState, listed: set[Version]) -> tuple[Completeness, ...]:
-    """Return what the versions have that are on a page, and the newest of all."""
-    found = all_completeness(state)
-    return tuple(each for number, each in enumerate(found) if number == 0 or Version(each.version) in listed)
+def public_cell(cell: Cell) -> Cell:
+    """Return a cell without what only its build needs."""
+    return replace(cell, settings=CellSettings())
 
 
 def catalogue_key(project: str) -> str:
@@ -148,66 +93,150 @@ def catalogue_key(project: str) -> str:
 
 
 def dump_catalogue(catalogue: Catalogue) -> bytes:
-    """Write a catalogue; what says nothing is left out."""
-    return json.dumps(_spoken(catalogue.to_json()), sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    """Write a catalogue, without empty fields."""
+    plain = {
+        "project": catalogue.project,
+        "wheels": [_wheel_json(wheel) for wheel in catalogue.wheels],
+        "unserved": [{**answer.to_json(), "cell": _cell_json(answer.cell)} for answer in catalogue.unserved],
+        "status": catalogue.status,
+        "status_reason": catalogue.status_reason,
+        "about": catalogue.about.to_json() if catalogue.about else None,
+        "versions": [each.to_json() for each in catalogue.versions],
+        "schema_version": SCHEMA_VERSION,
+    }
+    return json.dumps(_without_empty(plain), sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
-def _wheel(entry: IndexEntry, version: Version) -> CatalogueWheel:
-    return CatalogueWheel(
-        filename=entry.filename,
-        version=str(version),
-        path=in_address(entry.path),
-        sha256=entry.sha256,
-        size=entry.size,
-        upload_time=entry.upload_time,
-        roots=roots(entry),
-        cells=tuple(catalogue_cell(cell) for cell in entry.cells if cell.settings.advertise),
-        requires_python=entry.requires_python,
-        requires_torch=entry.requires_torch,
-        requires=entry.requires,
-        gpu_archs=entry.gpu_archs,
-        provenance=entry.provenance,
-        yanked=entry.yanked,
-        bundle=_bundle(entry),
-        tests=entry.tests,
+def load_catalogue(data: bytes, place: str) -> Catalogue:
+    """Read a catalogue. Fields, frameworks and compute platforms that this version does not know are passed over.
+
+    :param place: where it came from, for the error.
+    :raises PackageIndexError: it cannot be read, or a newer wheelsmith wrote it.
+    """
+    try:
+        plain = read_json(data)
+        if plain["schema_version"] > SCHEMA_VERSION:
+            raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
+        catalogue = _read(plain)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise PackageIndexError(f"{place} is no catalogue of wheels: {in_one_line(error)}") from None
+    return catalogue
+
+
+def _read(plain: Any) -> Catalogue:
+    about, project = plain.get("about"), plain["project"]
+    wheels = tuple(filter(None, map(_read_wheel, plain.get("wheels", ()))))
+    if any(wheel.project != project for wheel in wheels):
+        raise ValueError(f"it lists a wheel of another project than {project}")
+    return Catalogue(
+        project=project,
+        wheels=wheels,
+        unserved=tuple(filter(None, map(_read_unserved, plain.get("unserved", ())))),
+        status=ProjectStatus(plain.get("status", ProjectStatus.ACTIVE)),
+        status_reason=plain.get("status_reason"),
+        about=None if about is None else About.from_json(_known(About, about)),
+        versions=tuple(Completeness.from_json(_known(Completeness, each)) for each in plain.get("versions", ())),
     )
 
 
-def _bundle(entry: IndexEntry) -> str | None:
-    found = (side.path for side in announced(entry) if side.kind.suffix == SUFFIX)
-    return next(map(in_address, found), None)
+def _read_wheel(data: Any) -> IndexEntry | None:
+    """Return a wheel; None for one whose cells are all for frameworks or platforms that are not known."""
+    cells = tuple(filter(None, map(_read_cell, data.get("cells", ()))))
+    if data.get("cells") and not cells:
+        return None
+    made, bundle = data.get("provenance"), data.get("bundle")
+    if made is not None:
+        made = {**_known(Provenance, made), "source": _known(SourceId, made["source"])}
+    plain = {
+        **{name: data[name] for name in _SAME if name in data},
+        "provenance": made,
+        "tests": [_known(WheelTest, test) for test in data.get("tests", ())],
+        # The hash stands in the path of the file, files/ab/<sha256>/<name>.
+        "side_files": {} if bundle is None else {BUNDLE: bundle.split("/")[2]},
+        "metadata_sha256": "",
+    }
+    return replace(IndexEntry.from_json(_known(IndexEntry, plain)), cells=cells)
 
 
-def in_address(path: str) -> str:
-    """Return a path as it stands in an address: some hosts read + as a space."""
-    return path.replace("+", "%2B")
+def _read_unserved(data: Any) -> CellWithoutWheel | None:
+    cell = _read_cell(data["cell"])
+    if cell is None:
+        return None
+    return CellWithoutWheel.from_json(_known(CellWithoutWheel, {**data, "cell": cell.to_json()}))
 
 
-def _unserved(answer: CellWithoutWheel) -> Unserved:
-    return Unserved(
-        cell=catalogue_cell(answer.cell),
-        version=answer.version,
-        status=answer.status,
-        reason=visible(" ".join(answer.reason.split()))[:_LONGEST],
-        tail=tuple(map(visible, answer.tail)),
+def _read_cell(data: Any) -> Cell | None:
+    """Return a cell; None for one whose framework or compute platform is not known."""
+    framework, found = data.get("framework", TORCH), platform_of(data["compute"])
+    if framework not in frameworks() or (found is None and data["compute"] != CPU):
+        return None
+    return Cell(
+        framework=framework,
+        release=data[framework],
+        **({"platform": found[0].name, "toolkit": found[1]} if found else {"toolkit": None}),
+        arch=data["arch"],
+        python=data.get("python"),
+        os=data.get("os", "linux"),
+        cxx11_abi=data.get("cxx11_abi"),
     )
 
 
-def catalogue_cell(cell: Cell) -> CatalogueCell:
-    """Return a cell without what only its build needs."""
-    return CatalogueCell(
-        id=cell.id,
-        framework=cell.framework,
-        release=cell.release,
-        compute=cell.compute,
-        arch=cell.arch,
-        python=cell.python,
-        os=cell.os,
-        cxx11_abi=cell.cxx11_abi,
+def _known(cls: type[Record], data: Any) -> dict[str, Any]:
+    """Return the fields that a record has. Those that were left out because they are empty are None."""
+    known = fields(cls)  # type: ignore[arg-type]  # every Record is a dataclass
+    required = [each.name for each in known if each.default is MISSING and each.default_factory is MISSING]
+    return {**dict.fromkeys(required), **{each.name: data[each.name] for each in known if each.name in data}}
+
+
+def _versions(state: ProjectState, listed: set[Version]) -> tuple[Completeness, ...]:
+    """Return how complete the listed versions are, and the newest of all."""
+    found = all_completeness(state)
+    return tuple(each for number, each in enumerate(found) if number == 0 or Version(each.version) in listed)
+
+
+def _listed(entry: IndexEntry) -> IndexEntry:
+    """Return a wheel with the fields that a catalogue has."""
+    return replace(
+        entry,
+        cells=tuple(public_cell(cell) for cell in entry.cells if cell.settings.advertise),
+        side_files={suffix: sha256 for suffix, sha256 in entry.side_files.items() if suffix == BUNDLE},
+        metadata_sha256="",
+        about=None,
     )
 
 
-def _spoken(value: Any) -> Any:
+def _unserved(answer: CellWithoutWheel) -> CellWithoutWheel:
+    reason = visible(" ".join(answer.reason.split()))[:_LONGEST]
+    return replace(answer, cell=public_cell(answer.cell), reason=reason, tail=tuple(map(visible, answer.tail)))
+
+
+def _wheel_json(wheel: IndexEntry) -> dict[str, Any]:
+    plain = wheel.to_json()
+    return {
+        **{name: plain[name] for name in _SAME if name in plain},
+        "version": str(wheel.version),
+        "path": wheel.url,
+        "roots": list(wheel.roots),
+        "cells": [_cell_json(cell) for cell in wheel.cells],
+        "bundle": wheel.bundle,
+    }
+
+
+def _cell_json(cell: Cell) -> dict[str, Any]:
+    framework = {} if cell.framework == TORCH else {"framework": cell.framework}
+    return {
+        **framework,
+        cell.framework: cell.release,
+        "id": cell.id,
+        "compute": cell.compute,
+        "arch": cell.arch,
+        "python": cell.python,
+        "os": cell.os,
+        "cxx11_abi": cell.cxx11_abi,
+    }
+
+
+def _without_empty(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _spoken(item) for key, item in value.items() if item is not None and item != []}
-    return [_spoken(item) for item in value] if isinstance(value, list) else value
+        return {key: _without_empty(item) for key, item in value.items() if item is not None and item != []}
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value

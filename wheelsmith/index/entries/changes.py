@@ -1,36 +1,36 @@
-"""What a version of a project has that the one before had not, by its cells."""
+"""Compare a version of a project with the one before it, cell by cell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from packaging.version import Version
 
-from wheelsmith.base.json_dataclass import Record
-from wheelsmith.index.entries.catalogue import Catalogue, CatalogueWheel
+from wheelsmith.index.entries.catalogue import Catalogue
+from wheelsmith.index.entries.entry import IndexEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellChange(Record):
-    """One cell in both versions; None where a version has no wheel for it.
+class CellChange:
+    """One cell in both versions.
 
-    :param before: the wheel of the older version.
-    :param now: the wheel of the newer one.
-    :param reason: why it has none any more, as far as somebody said so.
+    :param before: the wheel of the older version, if it has one.
+    :param now: the wheel of the newer one, if it has one.
+    :param reason: why it has none, as far as that is known.
     """
 
     cell: str
-    before: CatalogueWheel | None
-    now: CatalogueWheel | None
+    before: IndexEntry | None
+    now: IndexEntry | None
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionChanges(Record):
-    """What became of every cell between two versions.
+class VersionChanges:
+    """The cells of two versions.
 
-    :param before: the older version, without a local part; None where there is none.
+    :param before: the older version, without a local part; None if there is none.
     :param cells: those of either version, and those that should have a wheel; sorted.
     """
 
@@ -43,34 +43,25 @@ class VersionChanges(Record):
 def version_changes(earlier: Catalogue, now: Catalogue, version: str) -> VersionChanges:
     """Return what a version brings.
 
-    :param earlier: what was published before; the newest version in it that is older is what it is compared with.
+    :param earlier: what was published before; its newest version that is older is compared.
     :param now: has the version.
     :param version: without a local part.
     """
-    asked = Version(version)
-    older = max((version for version in _versions(earlier) if version < asked), default=None)
+    newer = Version(version)
+    published = {wheel.public for wheel in earlier.wheels if wheel.yanked is None}
+    older = max((version for version in published if version < newer), default=None)
     before = _by_cell(earlier, older) if older else {}
-    current = _by_cell(now, asked)
-    said = {item.cell.id: f"{item.status}: {item.reason}" for item in now.unserved if Version(item.version) == asked}
-    missing = (each.missing for each in now.versions if Version(each.version) == asked)
-    reasons = {name: "planned, and not built" for names in missing for name in names} | said
+    current = _by_cell(now, newer)
+    told = {item.cell.id: f"{item.status}: {item.reason}" for item in now.unserved if Version(item.version) == newer}
+    missing = (each.missing for each in now.versions if Version(each.version) == newer)
+    reasons = {name: "planned, and not built" for names in missing for name in names} | told
     cells = tuple(
         CellChange(cell=name, before=before.get(name), now=current.get(name), reason=reasons.get(name))
         for name in sorted({*before, *current, *reasons})
     )
-    return VersionChanges(project=now.project, version=str(asked), before=str(older) if older else None, cells=cells)
+    return VersionChanges(project=now.project, version=str(newer), before=str(older) if older else None, cells=cells)
 
 
-def _versions(catalogue: Catalogue) -> Iterator[Version]:
-    for wheel in catalogue.wheels:
-        if wheel.yanked is None:
-            yield Version(Version(wheel.version).public)
-
-
-def _by_cell(catalogue: Catalogue, version: Version) -> Mapping[str, CatalogueWheel]:
-    return {
-        cell.id: wheel
-        for wheel in catalogue.wheels
-        if wheel.yanked is None and Version(Version(wheel.version).public) == version
-        for cell in wheel.cells
-    }
+def _by_cell(catalogue: Catalogue, version: Version) -> Mapping[str, IndexEntry]:
+    wheels = (wheel for wheel in catalogue.wheels if wheel.yanked is None and wheel.public == version)
+    return {cell.id: wheel for wheel in wheels for cell in wheel.cells}

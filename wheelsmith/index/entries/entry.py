@@ -1,29 +1,48 @@
-"""What an index knows of a project: its wheels, what became of the cells that have none, and its status."""
+"""Records of an index: its wheels, the cells without one, and the state of each project.
+
+States and catalogues come from other people too. A record refuses fields that could not stand in a path, on a page or
+in a command.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from functools import lru_cache
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.index.entries.about import About
-from wheelsmith.model import Cell, SourceId
-from wheelsmith.wheel.variant_format import Variant
+from wheelsmith.base.redact import redact
+from wheelsmith.frameworks import frameworks
+from wheelsmith.index.entries.about import About, check_line, check_link
+from wheelsmith.index.entries.side_files import BUNDLE, CORE_METADATA, SIGNATURES, Announced, file_key, side_files
+from wheelsmith.model import Cell, SourceId, WheelName, WheelRecord, read_wheel_name
+from wheelsmith.platforms import parse_capability, platforms
+from wheelsmith.wheel.variant_format import Variant, dump_variants, variant_mistakes
 
 SCHEMA_VERSION = 4
-# Of states that say nothing of tests and of what is planned; who knows no more reads them.
-_BEFORE_TESTS = 3
-
-
-def file_key(sha256: str, filename: str) -> str:
-    """Return where a file lies in an index: under the hash of its content, so that it never changes."""
-    return f"files/{sha256[:2]}/{sha256}/{filename}"
+_BEFORE_TESTS = 3  # of states without tests and plans, which an older wheelsmith reads too
+EVERYTHING = "simple"  # the root that lists every wheel
+_LARGEST = 1 << 50  # bytes
+_HASH = re.compile(r"[0-9a-f]{64}")
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]{0,250}\.whl")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
+_RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
+_WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,30}")
+_CELL = re.compile(r"[a-z0-9][a-z0-9_.-]{0,120}")
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,260}(/[A-Za-z0-9._~%+-]+)*/?", re.ASCII)
 
 
 class ProjectStatus(StrEnum):
-    """What a project's owner says of it (PEP 792)."""
+    """Status markers of a project (PEP 792)."""
 
     ACTIVE = "active"
     ARCHIVED = "archived"
@@ -32,7 +51,7 @@ class ProjectStatus(StrEnum):
 
     @property
     def takes_wheels(self) -> bool:
-        """Say whether wheels may be added: archived and quarantined forbid it."""
+        """Return True if wheels may be added."""
         return self not in {ProjectStatus.ARCHIVED, ProjectStatus.QUARANTINED}
 
 
@@ -58,7 +77,7 @@ class Provenance(Record):
 
 
 class WheelOutcome(StrEnum):
-    """What came of a wheel's tests."""
+    """Result of a wheel's tests."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -68,10 +87,10 @@ class WheelOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelTest(Record):
-    """What somebody's test of a wheel came to.
+    """Result of one test of a wheel, as somebody recorded it.
 
     :param where: the machine, in words, e.g. ``H200, driver 580``.
-    :param cell: id of the cell whose torch was beside it; None where that is not said.
+    :param cell: id of the cell that was tested; None if that was not recorded.
     :param details: an address that tells more.
     """
 
@@ -80,32 +99,32 @@ class WheelTest(Record):
     cell: str | None = None
     details: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse words that no page could show."""
+        check_line(self.where)
+        if self.details is not None:
+            check_link(self.details)
+        if self.cell is not None:
+            _require(_CELL, self.cell, "the id of a cell")
+
     @property
     def machine_and_cell(self) -> tuple[str, str]:
-        """Return what one word counts of."""
+        """Return the key under which one result is kept."""
         return self.where, self.cell or ""
 
 
-class HasOutcome(Protocol):
-    """A test, of a wheel that is known or is named in it."""
-
-    @property
-    def outcome(self) -> WheelOutcome:
-        """What it came to."""
+_Test = TypeVar("_Test", bound=WheelTest)
 
 
-_Test = TypeVar("_Test", bound=HasOutcome)
-
-
-def outcome_of(tests: Iterable[HasOutcome]) -> WheelOutcome:
-    """Return what tests come to: the worst of them."""
+def outcome_of(tests: Iterable[WheelTest]) -> WheelOutcome:
+    """Return the worst result of some tests."""
     found = {test.outcome for test in tests}
     worst = (WheelOutcome.FAILED, WheelOutcome.FLAKY, WheelOutcome.PASSED)
     return next((each for each in worst if each in found), WheelOutcome.UNTESTED)
 
 
 def worst_by(tests: Iterable[_Test], key: Callable[[_Test], tuple[str, ...]]) -> tuple[_Test, ...]:
-    """Return the worst test of each key, sorted by key; of those that are alike the first."""
+    """Return the worst test of each key, sorted by key; the first of equal ones."""
     found: dict[tuple[str, ...], _Test] = {}
     for test in tests:
         before = found.setdefault(key(test), test)
@@ -115,33 +134,25 @@ def worst_by(tests: Iterable[_Test], key: Callable[[_Test], tuple[str, ...]]) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexEntry(Record):
-    """A wheel as the index offers it.
+class IndexEntry(WheelRecord):
+    """A wheel as an index offers it.
 
-    :param upload_time: UTC, ``yyyy-mm-ddThh:mm:ssZ``.
-    :param cells: every cell that the wheel serves; the compute platforms among them are its roots. A wheel that
-        was not made by wheelsmith may name none, and is then in the root for everything alone.
-    :param requires_torch: the versions of torch that METADATA asks for, e.g. ``==2.11.*``; None asks for none.
-    :param requires: what else METADATA asks for, extras left out.
-    :param gpu_archs: compute capabilities that are in the binary, e.g. ``8.0``, ``9.0+PTX``.
-    :param variant: what a variant wheel needs of a machine; None for a plain wheel, which is all that pip reads.
-    :param variant_of: the file name of the plain wheel that has the same content, for a variant wheel that has one.
+    :param upload_time: UTC, ``yyyy-mm-ddThh:mm:ssZ``; empty before it is published.
+    :param cells: every cell that the wheel serves. A wheel that wheelsmith did not build may name none.
+    :param requires_torch: the versions of torch that METADATA requires, e.g. ``==2.11.*``; None if it requires none.
+    :param requires: the other requirements in METADATA, without those of extras.
+    :param variant: what a variant wheel needs of a machine; None for a plain wheel.
+    :param variant_of: the file name of the plain wheel with the same content, for a variant wheel that has one.
     :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
     :param about: what METADATA tells people; None where an older wheelsmith published it.
     :param side_files: suffix → sha256 of each file beside the wheel but METADATA.
     :param tests: the last of each machine and cell.
     """
 
-    filename: str
-    sha256: str
-    size: int
-    requires_python: str | None
-    metadata_sha256: str
     upload_time: str
     cells: tuple[Cell, ...] = ()
     requires_torch: str | None = None
     requires: tuple[str, ...] = ()
-    gpu_archs: tuple[str, ...] = ()
     provenance: Provenance | None = None
     variant: Variant | None = None
     variant_of: str | None = None
@@ -151,23 +162,136 @@ class IndexEntry(Record):
     side_files: dict[str, str] = field(default_factory=dict, hash=False)
     tests: tuple[WheelTest, ...] = ()
 
+    @classmethod
+    def of(cls, wheel: WheelRecord, **more: Any) -> Self:
+        """Return the entry of a finished wheel."""
+        known = {each.name: getattr(wheel, each.name) for each in fields(WheelRecord)}
+        return cls(**{**known, "upload_time": "", **more})
+
+    def __post_init__(self) -> None:
+        """Refuse fields that nothing of ours would have written."""
+        label = _read_name(self.filename).label
+        # Catalogues do not list the hash of METADATA.
+        for text in (self.sha256, *filter(None, (self.metadata_sha256,)), *self.side_files.values()):
+            _require(_HASH, text, "a sha256")
+        # The hash of METADATA has a field of its own.
+        if unknown := self.side_files.keys() - (side_files().keys() - {CORE_METADATA}):
+            raise ValueError(f"this wheelsmith knows no {min(unknown)[:100]!r} beside a wheel")
+        if not 0 <= self.size < _LARGEST:
+            raise ValueError(f"{self.filename} cannot have that size")
+        if self.upload_time:
+            _require(_TIME, self.upload_time, "a time in UTC")
+        for cell in self.cells:
+            _check_cell(cell)
+        for text in self.requires:
+            Requirement(text)
+        for text in self.gpu_archs:
+            parse_capability(text)
+        self._check_variant(label)
+
+    def _check_variant(self, label: str | None) -> None:
+        if (self.variant.label if self.variant else None) != label:
+            raise ValueError(f"{self.filename} is listed with the variant {self.variant and self.variant.label!r}")
+        if self.variant and (wrong := variant_mistakes(json.loads(dump_variants([self.variant])))):
+            raise ValueError(f"{self.filename}: {wrong[0]}")
+        if self.variant_of is not None:
+            _require(_FILE, self.variant_of, "the plain file name of a wheel")
+            if label is None:
+                raise ValueError(f"{self.filename} is no variant wheel, and cannot be one of {self.variant_of}")
+
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; a wheel with METADATA alone beside it is told as it was before there was anything else."""
-        plain = Record.to_json(self)
-        for name in ("side_files", "tests"):
-            if not plain[name]:
-                del plain[name]
-        return plain
+        """Return plain data, without side files and tests where there are none."""
+        plain = WheelRecord.to_json(self)
+        return {name: value for name, value in plain.items() if value or name not in {"side_files", "tests"}}
+
+    @property
+    def project(self) -> str:
+        """Return the normalized project name."""
+        return _read_name(self.filename).project
+
+    @property
+    def version(self) -> Version:
+        """Return the version with its local part."""
+        return _read_name(self.filename).version
+
+    @property
+    def public(self) -> Version:
+        """Return the version without its local part."""
+        return _public(self.filename)
 
     @property
     def outcome(self) -> WheelOutcome:
-        """Return what all of its tests come to."""
+        """Return the worst result of its tests."""
         return outcome_of(self.tests)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return its file name and hash: the same bytes may be there under several names."""
+        return self.filename, self.sha256
 
     @property
     def path(self) -> str:
         """Return the wheel's path in the index."""
         return file_key(self.sha256, self.filename)
+
+    @property
+    def url(self) -> str:
+        """Return the path as it stands in an address."""
+        return in_address(self.path)
+
+    @property
+    def bundle(self) -> str | None:
+        """Return where the signed statement of the wheel is, as it stands in an address; None if there is none."""
+        found = (side.path for side in self.announced if side.kind.suffix == BUNDLE)
+        return next(map(in_address, found), None)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Return the roots whose pages list the wheel: the one for all, and one for each compute platform it serves.
+
+        A wheel whose cells all have ``advertise: false`` is listed nowhere. A variant wheel is in the root for all
+        alone: it is what lets an installer choose the platform, and in the others that is done.
+        """
+        computes = {cell.compute for cell in self.cells if cell.settings.advertise}
+        if not computes and self.cells:
+            return ()
+        return (EVERYTHING,) if self.variant else (EVERYTHING, *sorted(computes))
+
+    @property
+    def announced(self) -> tuple[Announced, ...]:
+        """Return the files beside the wheel."""
+        hashes = {CORE_METADATA: self.metadata_sha256, **self.side_files}
+        return tuple(
+            Announced(
+                kind=(kind := side_files()[suffix]),
+                filename=f"{self.filename}{suffix}",
+                sha256=sha256,
+                path=kind.key(self.path, self.filename, sha256),
+            )
+            for suffix, sha256 in hashes.items()
+        )
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of the wheel and of the files beside it."""
+        return (self.path, *(side.path for side in self.announced))
+
+    def with_files(self, files: Mapping[str, bytes | None]) -> IndexEntry:
+        """Return the entry with other files beside the wheel: suffix → content, None to remove one."""
+        hashes = {suffix: hashlib.sha256(data).hexdigest() for suffix, data in files.items() if data is not None}
+        metadata = hashes.pop(CORE_METADATA, self.metadata_sha256)
+        kept = {suffix: sha256 for suffix, sha256 in self.side_files.items() if suffix not in files}
+        return replace(self, metadata_sha256=metadata, side_files={**kept, **hashes})
+
+    def with_more(self, offered: IndexEntry) -> IndexEntry:
+        """Return the entry with the files that another one has besides.
+
+        Files that belong to one signature stay together: nothing is taken of another signature.
+        """
+        known, more = self.side_files, offered.side_files
+        if not known.keys().isdisjoint(SIGNATURES) and known.get(BUNDLE) != more.get(BUNDLE):
+            more = {suffix: sha256 for suffix, sha256 in more.items() if suffix not in SIGNATURES}
+        return replace(self, side_files={**more, **known})
 
 
 class NoWheel(StrEnum):
@@ -179,7 +303,7 @@ class NoWheel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellWithoutWheel(Record):
-    """What became of a cell that no wheel serves.
+    """A cell that no wheel serves, and why.
 
     :param version: of the kernel, without a local part.
     :param reason: one sentence.
@@ -192,6 +316,11 @@ class CellWithoutWheel(Record):
     reason: str
     tail: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse a cell or a version that is none."""
+        _check_cell(self.cell)
+        Version(self.version)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed(Record):
@@ -199,6 +328,16 @@ class Removed(Record):
 
     filename: str
     sha256: str
+
+    def __post_init__(self) -> None:
+        """Refuse a name or a hash that is none."""
+        _read_name(self.filename)
+        _require(_HASH, self.sha256, "a sha256")
+
+    @property
+    def project(self) -> str:
+        """Return the normalized project name."""
+        return _read_name(self.filename).project
 
     @property
     def path(self) -> str:
@@ -208,7 +347,7 @@ class Removed(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedVersion(Record):
-    """The cells that a version is to have a wheel for, as the matrix says that it is built from.
+    """The cells for which a version is to have a wheel, as its matrix says.
 
     :param version: of the kernel, without a local part.
     :param cells: ids, sorted.
@@ -221,6 +360,13 @@ class PlannedVersion(Record):
     excluded: tuple[str, ...] = ()
     tried: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse a version with a local part, and ids that are none."""
+        if str(Version(self.version)) != self.version or Version(self.version).local:
+            raise ValueError(f"{self.version[:100]!r} is no version of a kernel")
+        for name in (*self.cells, *self.excluded, *self.tried):
+            _require(_CELL, name, "the id of a cell")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectState(Record):
@@ -230,9 +376,9 @@ class ProjectState(Record):
     :param entries: sorted by file name.
     :param answers: for cells of the newest version that no wheel serves, sorted by cell.
     :param removed: sorted by file name; none of them is among the entries.
-    :param planned: of the versions of which somebody said so, the oldest first.
-    :param address: of the index, with a slash at its end, for what pages must name by a whole address; None where
-        nobody has told it.
+    :param planned: of the versions whose plan is known, the oldest first.
+    :param address: of the index, with a slash at its end, for what pages must name by a whole address; None where it
+        was not given.
     """
 
     project: str
@@ -245,8 +391,21 @@ class ProjectState(Record):
     address: str | None = None
     schema_version: int = SCHEMA_VERSION
 
+    def __post_init__(self) -> None:
+        """Refuse wheels of other projects, and whatever is there twice."""
+        if self.address is not None and check_address(self.address) != self.address:
+            raise ValueError(f"{self.address[:100]!r} has no slash at its end")
+        wheels: tuple[IndexEntry | Removed, ...] = (*self.entries, *self.removed)
+        names = [each.filename for each in wheels]
+        versions = [Version(each.version) for each in self.planned]
+        if len(set(names)) < len(names) or len(set(versions)) < len(versions):
+            raise ValueError("a wheel is listed twice, or a version is planned twice")
+        for each in wheels:
+            if each.project != self.project:
+                raise ValueError(f"{each.filename} is a wheel of {each.project}, not of {self.project}")
+
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; what says nothing that is new is written as it was."""
+        """Return plain data, in the older schema where that can tell all of it."""
         plain = Record.to_json(self)
         if self.address is None:
             del plain["address"]
@@ -255,3 +414,70 @@ class ProjectState(Record):
         if self.address is None and not self.planned and not any(entry.tests for entry in self.entries):
             plain["schema_version"] = _BEFORE_TESTS
         return plain
+
+
+def check_address(text: str) -> str:
+    """Return the address of an index with a slash at its end.
+
+    :raises ValueError: a page must not name it: it is neither https nor this machine's own.
+    """
+    if not _is_address(text):
+        shown = repr(redact(text)[:100])
+        raise ValueError(f"{shown} is not the address of an index: https://, a host, and perhaps a folder")
+    return f"{text.rstrip('/')}/"
+
+
+def check_root(name: str) -> None:
+    """Refuse the name of a root that could not stand in a path.
+
+    :raises ValueError: it could not.
+    """
+    _require(_WORD, name, "the name of a root")
+
+
+def check_release(text: str) -> None:
+    """Refuse a release that is not written as ``2.11``.
+
+    :raises ValueError: it is not.
+    """
+    _require(_RELEASE, text, "a release such as 2.11")
+
+
+def in_address(path: str) -> str:
+    """Return a path as it stands in an address: some hosts read + as a space."""
+    return path.replace("+", "%2B")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    own = parts.scheme == "http" and parts.hostname in {"127.0.0.1", "localhost", "::1"}
+    return bool(_ADDRESS.fullmatch(text) and (parts.scheme == "https" or own) and parts.hostname and not parts.username)
+
+
+def _require(pattern: re.Pattern[str], text: str, what: str) -> None:
+    if not pattern.fullmatch(text):
+        raise ValueError(f"{text[:100]!r} is not {what}")
+
+
+@lru_cache(maxsize=1 << 16)
+def _read_name(filename: str) -> WheelName:
+    _require(_FILE, filename, "the plain file name of a wheel")
+    return read_wheel_name(filename)
+
+
+@lru_cache(maxsize=1 << 16)
+def _public(filename: str) -> Version:
+    return Version(_read_name(filename).version.public)
+
+
+@lru_cache(maxsize=1 << 12)
+def _check_cell(cell: Cell) -> None:
+    for text in filter(None, (cell.release, cell.python, cell.toolkit)):
+        check_release(text)
+    for text in (cell.arch, cell.os):
+        _require(_WORD, text, "an architecture or a system")
+    if cell.framework not in frameworks() or cell.platform not in platforms():
+        raise ValueError(f"{cell.id[:100]!r} is for a framework or a compute platform that is not known")

@@ -1,24 +1,25 @@
-"""From entries to pages: the same entries give the same bytes, and no clock is read.
+"""Render the pages for installers: the same entries give the same bytes, and no clock is read.
 
 Standards: PEP 503, 629, 658, 691, 700, 714 and 792, which together are version 1.4 of the simple API.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from packaging.version import Version
 
 from wheelsmith.base.json_dataclass import by_lines
-from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus
-from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
-from wheelsmith.index.entries.side_files.known import Announced, announced
-from wheelsmith.index.entries.state import version_of
-from wheelsmith.index.entries.variants import VariantsFile, variants_files
+from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry, ProjectState, ProjectStatus
+from wheelsmith.index.entries.listing import Listing
+from wheelsmith.index.entries.side_files import Announced, file_key
+from wheelsmith.index.entries.state import variants_by_version
+from wheelsmith.wheel.variant_format import dump_variants
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -26,21 +27,49 @@ if TYPE_CHECKING:
 API_VERSION = "1.4"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantsFile:
+    """``{name}-{version}-variants.json``, which describes the variant wheels of a version (PEP 825).
+
+    It lies under the hash of its content, as wheels do, because installers compare it with the page's hash: under a
+    name that stays, a reader of an older page would get another file.
+
+    :param upload_time: of the oldest wheel that it describes: who asks for wheels until then must be able to read it.
+    """
+
+    filename: str
+    data: bytes
+    upload_time: str
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash (hex) of its content."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def path(self) -> str:
+        """Return its path in the index."""
+        return file_key(self.sha256, self.filename)
+
+
+def variants_files(state: ProjectState) -> tuple[VariantsFile, ...]:
+    """Return the file of every version that has variant wheels on a page."""
+    listed = variants_by_version(entry for entry in state.entries if entry.roots)
+    return tuple(_variants_file(entries) for entries in listed.values())
+
+
 def simple_pages(state: ProjectState) -> dict[str, bytes]:
     """Return every page that installers read of one project: key → bytes."""
-    ordered = sorted(((version_of(entry), entry.filename, entry) for entry in state.entries), key=itemgetter(0, 1))
+    ordered = sorted(state.entries, key=lambda entry: (entry.version, entry.filename))
+    beside = {entry.filename: _attributes(entry, state.address) for entry in ordered}
     offered: dict[str, list[tuple[Version, dict[str, Any]]]] = {}
-    for version, _, entry in ordered:
+    for entry in ordered:
         file = _file(entry, state.address)
-        for root in roots(entry):
-            offered.setdefault(root, []).append((version, file))
-    beside = {entry.filename: _attributes(entry, state.address) for entry in state.entries}
+        for root in entry.roots:
+            offered.setdefault(root, []).append((entry.version, file))
     pages = {}
     for root in sorted(offered):
-        detail = _detail(state, offered[root])
-        if root == EVERYTHING and detail["files"]:
-            # What an installer reads before it chooses a variant (PEP 825); the variant wheels are on this page alone.
-            detail["files"] += [_variants_file(file) for file in variants_files(state)]
+        detail = _detail(state, root, offered[root])
         pages[f"{root}/{state.project}/index.json"] = by_lines(detail)
         pages[f"{root}/{state.project}/index.html"] = (
             _template("project.html").render(detail, project_status=detail["project-status"], beside=beside).encode()
@@ -59,16 +88,27 @@ def simple_roots(listing: Mapping[str, Listing]) -> dict[str, bytes]:
     return pages
 
 
-def _detail(state: ProjectState, files: Sequence[tuple[Version, dict[str, Any]]]) -> dict[str, Any]:
+def _variants_file(entries: list[IndexEntry]) -> VariantsFile:
+    name, version, _ = entries[0].filename.split("-", 2)
+    return VariantsFile(
+        filename=f"{name}-{version}-variants.json",
+        data=dump_variants(entry.variant for entry in entries if entry.variant),
+        upload_time=min(entry.upload_time for entry in entries),
+    )
+
+
+def _detail(state: ProjectState, root: str, files: Sequence[tuple[Version, dict[str, Any]]]) -> dict[str, Any]:
     reason = {"reason": state.status_reason} if state.status_reason else {}
     # A quarantined project must offer nothing (PEP 792).
     offered = [] if state.status is ProjectStatus.QUARANTINED else files
+    # Installers read this file before they choose a variant; the variant wheels are in this root alone.
+    variants = variants_files(state) if root == EVERYTHING and offered else ()
     return {
         "meta": {"api-version": API_VERSION},
         "name": state.project,
         "project-status": {"status": state.status, **reason},
         "versions": [str(version) for version in sorted({version for version, _ in offered})],
-        "files": [file for _, file in offered],
+        "files": [file for _, file in offered] + [_file_of_variants(each) for each in variants],
     }
 
 
@@ -96,15 +136,15 @@ def _attributes(entry: IndexEntry, address: str | None) -> dict[str, str]:
 
 
 def _announced(entry: IndexEntry, address: str | None) -> Iterator[tuple[Announced, str]]:
-    """Yield what pages name beside a wheel, and how they name it."""
-    for side in announced(entry):
+    """Yield the files beside a wheel that pages name, each with its address."""
+    for side in entry.announced:
         if not side.kind.needs_address:
             yield side, _url(side.path)
         elif address is not None:
             yield side, address + _quoted(side.path)
 
 
-def _variants_file(file: VariantsFile) -> dict[str, Any]:
+def _file_of_variants(file: VariantsFile) -> dict[str, Any]:
     return {
         "filename": file.filename,
         "url": _url(file.path),

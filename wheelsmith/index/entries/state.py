@@ -1,19 +1,17 @@
-"""What may become of a project's state: every function here takes one and gives the next, and reads no clock."""
+"""Changes of a project's state: every function takes a state and returns the next one, and reads no clock."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from wheelsmith.base.errors import PackageIndexError, UnreadableError
-from wheelsmith.base.json_dataclass import by_lines, in_one_line, read_json
+from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.index.entries.entry import (
-    SCHEMA_VERSION,
     CellWithoutWheel,
     IndexEntry,
     PlannedVersion,
@@ -21,13 +19,12 @@ from wheelsmith.index.entries.entry import (
     ProjectStatus,
     Removed,
     WheelTest,
+    check_address,
 )
-from wheelsmith.index.entries.planned import merge_planned
-from wheelsmith.index.entries.side_files.known import with_more
-from wheelsmith.index.entries.validity import check_address, check_entry, check_state, check_tests
 from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.variant_format import label_conflicts
 
+Transition = Callable[[ProjectState], ProjectState]
 _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
@@ -54,59 +51,24 @@ def check_project(name: str) -> str:
     return project
 
 
-def version_of(entry: IndexEntry) -> Version:
-    """Return the version that an entry's file name has, with its local part."""
-    return _version_in(entry.filename)
+def of_version(entries: Iterable[IndexEntry], version: str) -> tuple[IndexEntry, ...]:
+    """Return the wheels of a version, with its variant wheels.
+
+    :param version: without a local part.
+    """
+    wanted = Version(version)
+    return tuple(entry for entry in entries if entry.public == wanted)
 
 
-def public_of(entry: IndexEntry) -> Version:
-    """Return the version that an entry's file name has, without its local part."""
-    return _public_in(entry.filename)
-
-
-@lru_cache(maxsize=4096)  # one change of a project asks several times for the version of each of its wheels
-def _version_in(filename: str) -> Version:
-    return read_wheel_name(filename).version
-
-
-@lru_cache(maxsize=4096)  # likewise
-def _public_in(filename: str) -> Version:
-    return Version(_version_in(filename).public)
-
-
-def by_version(entries: Iterable[IndexEntry]) -> dict[Version, list[IndexEntry]]:
+def variants_by_version(entries: Iterable[IndexEntry]) -> dict[Version, list[IndexEntry]]:
     """Return the variant wheels among some wheels by their version, oldest first."""
-    variants = sorted((version_of(entry), entry.filename, entry) for entry in entries if entry.variant)
     found: dict[Version, list[IndexEntry]] = {}
-    for version, _, entry in variants:
-        found.setdefault(version, []).append(entry)
+    for entry in sorted((each for each in entries if each.variant), key=lambda each: (each.version, each.filename)):
+        found.setdefault(entry.version, []).append(entry)
     return found
 
 
-def dump_state(state: ProjectState) -> bytes:
-    """Write a state, one wheel a line, so that two of them can be compared by eye."""
-    return by_lines(state.to_json())
-
-
-@lru_cache(maxsize=8)  # one change reads the same state several times, to see that nobody came between
-def load_state(data: bytes, place: str, project: str) -> ProjectState:
-    """Read a state.
-
-    :param place: where it came from, for the error.
-    :param project: whose it must be.
-    :raises PackageIndexError: it is broken or another's, or a newer wheelsmith wrote it.
-    """
-    try:
-        plain = read_json(data)
-        if plain["schema_version"] > SCHEMA_VERSION:
-            raise UnreadableError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
-        state = ProjectState.from_json({**plain, "schema_version": SCHEMA_VERSION})
-        check_state(state, project)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UnreadableError(
-            f"{place} is broken: {in_one_line(error)}", remedy="restore it from a backup; nothing was changed"
-        ) from None
-    return state
+# --- adding -----------------------------------------------------------------------------------------------------------
 
 
 def add_entries(
@@ -115,7 +77,7 @@ def add_entries(
     answers: Sequence[CellWithoutWheel] = (),
     planned: Iterable[PlannedVersion] = (),
 ) -> ProjectState:
-    """Add wheels, and what became of the cells that have none; what is there already stays as it is.
+    """Add wheels, and the cells that have none; what is there already stays as it is.
 
     :param planned: which cells the versions of these wheels are to serve.
     :raises PackageIndexError: a file name is or was there with other bytes, or the project takes no wheels.
@@ -123,7 +85,6 @@ def add_entries(
     gone = {item.filename: item for item in state.removed}
     merged = {entry.filename: entry for entry in state.entries}
     for entry in entries:
-        _check_new(entry, state.project)
         if known := merged.get(entry.filename) or gone.pop(entry.filename, None):
             _check_same(known, entry)
         merged[entry.filename] = _merged(merged.get(entry.filename), entry)
@@ -139,8 +100,79 @@ def add_entries(
         entries=kept,
         answers=_answers(kept, [*state.answers, *answers]),
         removed=tuple(gone.values()),
-        planned=merge_planned(state.planned, planned),
+        planned=_merge_planned(state.planned, planned),
     )
+
+
+def is_known(known: IndexEntry, new: IndexEntry) -> bool:
+    """Return True if adding a wheel once more would change nothing but its tests."""
+    return replace(_merged(known, new), tests=known.tests) == known
+
+
+def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
+    """Return the entry of a wheel that may be there already; it then serves its old cells and the new ones."""
+    if known is None:
+        return replace(new, cells=tuple(sorted(new.cells, key=lambda cell: cell.id)))
+    cells = {cell.id: cell for cell in (*known.cells, *new.cells)}
+    return replace(
+        known.with_more(new),
+        cells=tuple(cells[name] for name in sorted(cells)),
+        provenance=known.provenance or new.provenance,
+        about=known.about or new.about,
+        tests=_merge_tests(new.tests, known.tests),
+    )
+
+
+def _check_same(known: IndexEntry | Removed, new: IndexEntry) -> None:
+    if known.sha256 != new.sha256:
+        where = "is" if isinstance(known, IndexEntry) else "was"
+        raise PackageIndexError(
+            f"{new.filename} {where} in the index with other bytes, and a published file never changes",
+            remedy="give the kernel a new version, in matrix.yaml or build.toml; or start another index",
+        )
+
+
+def _check_variants(entries: Iterable[IndexEntry]) -> None:
+    """Refuse labels that an installer could not tell apart: each stands for one set of properties of a version."""
+    for version, group in variants_by_version(entries).items():
+        if wrong := label_conflicts(entry.variant for entry in group if entry.variant):
+            raise PackageIndexError(
+                f"version {version} would have variants that contradict each other: {wrong[0]}",
+                remedy="give the kernel a new version, in matrix.yaml or build.toml",
+            )
+
+
+def _answers(entries: Sequence[IndexEntry], answers: Iterable[CellWithoutWheel]) -> tuple[CellWithoutWheel, ...]:
+    """Return the last answer of each cell of the newest version that no wheel of that version serves."""
+    given = [(Version(answer.version), answer) for answer in answers]
+    if not given:
+        return ()
+    newest = max([*(entry.public for entry in entries), *(version for version, _ in given)])
+    # An older version may be published later: its answers take nothing from the newest one's.
+    latest = {answer.cell.id: answer for version, answer in given if version == newest}
+    served = {cell.id for entry in entries if entry.public == newest for cell in entry.cells}
+    return tuple(latest[name] for name in sorted(latest) if name not in served)
+
+
+def _merge_planned(before: Iterable[PlannedVersion], new: Iterable[PlannedVersion]) -> tuple[PlannedVersion, ...]:
+    """Return what is planned in all: several matrices may plan cells of one version."""
+    merged: dict[Version, PlannedVersion] = {}
+    for item in (*before, *new):
+        known = merged.get(version := Version(item.version), item)
+        merged[version] = PlannedVersion(
+            version=str(version),
+            cells=_union(known.cells, item.cells),
+            excluded=_union(known.excluded, item.excluded),
+            tried=_union(known.tried, item.tried),
+        )
+    return tuple(merged[version] for version in sorted(merged))
+
+
+def _union(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({*one, *other}))
+
+
+# --- changing ---------------------------------------------------------------------------------------------------------
 
 
 def yank(state: ProjectState, chosen: str, reason: str) -> ProjectState:
@@ -169,22 +201,11 @@ def remove(state: ProjectState, chosen: str) -> ProjectState:
     return _without(state, _chosen(state, chosen))
 
 
-def _without(state: ProjectState, names: set[str]) -> ProjectState:
-    """List wheels no more; what was planned for a version that has none left goes, too."""
-    gone = [Removed(filename=item.filename, sha256=item.sha256) for item in state.entries if item.filename in names]
-    removed = sorted([*state.removed, *gone], key=lambda item: item.filename)
-    entries = tuple(entry for entry in state.entries if entry.filename not in names)
-    empty = {public_of(entry) for entry in state.entries} - {public_of(entry) for entry in entries}
-    planned = tuple(item for item in state.planned if Version(item.version) not in empty)
-    return replace(state, entries=entries, removed=tuple(removed), planned=planned)
-
-
 def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectState:
-    """Say what a test of wheels came to, in the place of what was said before of the same machine and cell.
+    """Record a test of wheels, in the place of the last one of the same machine and cell.
 
     :param chosen: a wheel's file name, or a version, with its local part or without.
-    :raises PackageIndexError: there is no such wheel, none of them serves the test's cell, or its words can stand on no
-        page.
+    :raises PackageIndexError: there is no such wheel, or none of them serves the test's cell.
     """
     names = _chosen(state, chosen)
     serving = {
@@ -194,38 +215,7 @@ def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectSta
     }
     if not serving:
         raise PackageIndexError(f"{chosen} has no wheel for the cell {test.cell}", remedy="name a cell that it serves")
-    return _change(state, serving, lambda entry: _with_test(entry, test))
-
-
-def _with_test(entry: IndexEntry, test: WheelTest) -> IndexEntry:
-    tests = merge_tests(entry.tests, [test])
-    try:
-        # A state that says what it may not is one that nobody can read any more.
-        check_tests(entry.filename, tests)
-    except ValueError as error:
-        raise PackageIndexError(
-            f"this cannot be said of a test: {in_one_line(error)}",
-            remedy="name the machine in one line, short, and each time alike",
-        ) from None
-    return replace(entry, tests=tests)
-
-
-def drop_versions(state: ProjectState, versions: Iterable[str]) -> ProjectState:
-    """List the wheels of some versions no more, and forget what was planned for those.
-
-    :param versions: without local parts; those that have no wheel are forgotten all the same.
-    """
-    gone = {Version(version) for version in versions}
-    without = _without(state, {entry.filename for entry in state.entries if public_of(entry) in gone})
-    planned = tuple(item for item in without.planned if Version(item.version) not in gone)
-    answers = tuple(item for item in without.answers if Version(item.version) not in gone)
-    return replace(without, planned=planned, answers=answers)
-
-
-def merge_tests(before: Iterable[WheelTest], new: Iterable[WheelTest]) -> tuple[WheelTest, ...]:
-    """Return the last test of each machine and cell."""
-    last = {test.machine_and_cell: test for test in (*before, *new)}
-    return tuple(last[key] for key in sorted(last))
+    return _change(state, serving, lambda entry: replace(entry, tests=_merge_tests(entry.tests, [test])))
 
 
 def index_address(text: str) -> str:
@@ -240,7 +230,7 @@ def index_address(text: str) -> str:
 
 
 def set_address(state: ProjectState, address: str) -> ProjectState:
-    """Note where an index is found, for what its pages must name by a whole address.
+    """Set the address of an index, for what its pages must name by a whole address.
 
     :raises PackageIndexError: it is no such address.
     """
@@ -248,73 +238,27 @@ def set_address(state: ProjectState, address: str) -> ProjectState:
 
 
 def set_status(state: ProjectState, status: ProjectStatus, reason: str | None) -> ProjectState:
-    """Say of a project what its owner thinks of it (PEP 792)."""
+    """Set the status of a project (PEP 792)."""
     return replace(state, status=status, status_reason=reason)
 
 
-def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
-    """Return the entry of a wheel that may be there already; it then serves its old cells and the new ones."""
-    if known is None:
-        return replace(new, cells=tuple(sorted(new.cells, key=lambda cell: cell.id)))
-    cells = {cell.id: cell for cell in (*known.cells, *new.cells)}
-    return replace(
-        with_more(known, new),
-        cells=tuple(cells[name] for name in sorted(cells)),
-        provenance=known.provenance or new.provenance,
-        about=known.about or new.about,
-        tests=merge_tests(new.tests, known.tests),
-    )
+def _merge_tests(before: Iterable[WheelTest], new: Iterable[WheelTest]) -> tuple[WheelTest, ...]:
+    """Return the last test of each machine and cell."""
+    last = {test.machine_and_cell: test for test in (*before, *new)}
+    return tuple(last[key] for key in sorted(last))
 
 
-def is_known(known: IndexEntry, new: IndexEntry) -> bool:
-    """Say whether an index that has a wheel would learn nothing by being offered it again, but perhaps of its tests."""
-    return replace(_merged(known, new), tests=known.tests) == known
+def _without(state: ProjectState, names: Collection[str]) -> ProjectState:
+    """List wheels no more; what was planned for a version that has none left goes, too."""
+    gone = [Removed(filename=item.filename, sha256=item.sha256) for item in state.entries if item.filename in names]
+    removed = sorted([*state.removed, *gone], key=lambda item: item.filename)
+    entries = tuple(entry for entry in state.entries if entry.filename not in names)
+    empty = {entry.public for entry in state.entries} - {entry.public for entry in entries}
+    planned = tuple(item for item in state.planned if Version(item.version) not in empty)
+    return replace(state, entries=entries, removed=tuple(removed), planned=planned)
 
 
-def _check_same(known: IndexEntry | Removed, new: IndexEntry) -> None:
-    if known.sha256 != new.sha256:
-        where = "is" if isinstance(known, IndexEntry) else "was"
-        raise PackageIndexError(
-            f"{new.filename} {where} in the index with other bytes, and a published file never changes",
-            remedy="give the kernel a new version, in matrix.yaml or build.toml; or start another index",
-        )
-
-
-def _check_new(entry: IndexEntry, project: str) -> None:
-    try:
-        check_entry(entry, project)
-    except ValueError as error:
-        raise PackageIndexError(
-            f"{entry.filename!r} cannot be held: {in_one_line(error)}", remedy="build it again, with a plain name"
-        ) from None
-
-
-def _check_variants(entries: Iterable[IndexEntry]) -> None:
-    """Refuse labels that an installer could not tell apart: each stands for one set of properties of a version."""
-    for version, group in by_version(entries).items():
-        if wrong := label_conflicts(entry.variant for entry in group if entry.variant):
-            raise PackageIndexError(
-                f"version {version} would have variants that contradict each other: {wrong[0]}",
-                remedy="give the kernel a new version, in matrix.yaml or build.toml",
-            )
-
-
-def _answers(entries: Sequence[IndexEntry], answers: Iterable[CellWithoutWheel]) -> tuple[CellWithoutWheel, ...]:
-    """Keep the last answer of each cell, for the newest version, where no wheel of that version serves the cell."""
-    given = [(Version(answer.version), answer) for answer in answers]
-    if not given:
-        return ()
-    versions = [public_of(entry) for entry in entries]
-    newest = max([*versions, *(version for version, _ in given)])
-    # An older version may be published later: what it says of a cell takes nothing from the newest one's answer.
-    latest = {answer.cell.id: answer for version, answer in given if version == newest}
-    served = {
-        cell.id for entry, version in zip(entries, versions, strict=True) if version == newest for cell in entry.cells
-    }
-    return tuple(latest[name] for name in sorted(latest) if name not in served)
-
-
-def _change(state: ProjectState, names: set[str], change: Callable[[IndexEntry], IndexEntry]) -> ProjectState:
+def _change(state: ProjectState, names: Collection[str], change: Callable[[IndexEntry], IndexEntry]) -> ProjectState:
     entries = (change(entry) if entry.filename in names else entry for entry in state.entries)
     return replace(state, entries=tuple(entries))
 
@@ -336,6 +280,80 @@ def _is(entry: IndexEntry, chosen: str) -> bool:
         version = Version(chosen)
     except ValueError:  # InvalidVersion, or a number of thousands of digits
         return False
-    # What is said of a wheel is said of the variant wheel with the same content.
-    named = {version_of(entry), read_wheel_name(entry.variant_of or entry.filename).version}
-    return version in named or (version.local is None and public_of(entry) == version)
+    # A variant wheel is changed with the plain wheel that has the same content.
+    named = {entry.version, read_wheel_name(entry.variant_of or entry.filename).version}
+    return version in named or (version.local is None and entry.public == version)
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completeness(Record):
+    """How many of its planned cells a version serves.
+
+    :param version: of the kernel, without a local part.
+    :param planned: ids of the cells that are to have a wheel, sorted.
+    :param missing: those of them without a wheel that everybody may see and that is not yanked.
+    """
+
+    version: str
+    planned: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        served = len(self.planned) - len(self.missing)
+        return f"version {self.version}: {served} of {len(self.planned)} planned cells have a wheel"
+
+
+def completeness(state: ProjectState, version: str) -> Completeness | None:
+    """Return how complete a version is; None if its plan is not known.
+
+    :param version: without a local part.
+    """
+    wanted = Version(version)
+    return next((each for each in all_completeness(state) if Version(each.version) == wanted), None)
+
+
+def all_completeness(state: ProjectState) -> tuple[Completeness, ...]:
+    """Return how complete each version is whose plan is known, the newest first."""
+    served: dict[Version, set[str]] = {}
+    for entry in state.entries:
+        if entry.yanked is None and entry.variant is None:
+            cells = {cell.id for cell in entry.cells if cell.settings.advertise}
+            served.setdefault(entry.public, set()).update(cells)
+    return tuple(_completeness(item, served.get(Version(item.version), set())) for item in reversed(state.planned))
+
+
+def _completeness(planned: PlannedVersion, served: Collection[str]) -> Completeness:
+    # A cell that one run excluded and another tried to build is to have a wheel.
+    left_out = set(planned.excluded) - set(planned.tried)
+    wanted = tuple(name for name in planned.cells if name not in left_out)
+    missing = tuple(name for name in wanted if name not in served)
+    return Completeness(version=planned.version, planned=wanted, missing=missing)
+
+
+def outdated(state: ProjectState, *, keep: int, before: str | None = None) -> tuple[str, ...]:
+    """Return the versions that may go, the newest first, without local parts.
+
+    :param keep: how many of the newest stay in any case; versions without a wheel in good standing do not count.
+    :param before: a time as entries have it; what was published later stays, too.
+    """
+    published: dict[Version, str] = {Version(item.version): "" for item in state.planned}
+    for entry in state.entries:
+        published[entry.public] = max(published.get(entry.public, ""), entry.upload_time)
+    standing = sorted({entry.public for entry in state.entries if entry.yanked is None}, reverse=True)
+    if len(standing) < keep:
+        return ()
+    rest = sorted((version for version in published if version < standing[keep - 1]), reverse=True)
+    return tuple(str(version) for version in rest if before is None or published[version] < before)
+
+
+def retain(state: ProjectState, *, keep: int, before: str | None = None) -> ProjectState:
+    """List the wheels of outdated versions no more, and forget their plans."""
+    gone = {Version(version) for version in outdated(state, keep=keep, before=before)}
+    without = _without(state, {entry.filename for entry in state.entries if entry.public in gone})
+    planned = tuple(item for item in without.planned if Version(item.version) not in gone)
+    answers = tuple(item for item in without.answers if Version(item.version) not in gone)
+    return replace(without, planned=planned, answers=answers)

@@ -17,7 +17,8 @@ from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
-from wheelsmith.index.entries import Catalogue, catalogue_key, check_project, load_catalogue
+from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, load_catalogue
+from wheelsmith.index.entries.state import check_project
 
 if TYPE_CHECKING:
     import httpx

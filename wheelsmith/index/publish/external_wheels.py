@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-
-from packaging.utils import canonicalize_name
+from typing import Any
 
 from wheelsmith.base.beneath import NotRegularError, open_file
 from wheelsmith.base.errors import PackageIndexError, Place, WheelError
@@ -22,48 +21,52 @@ from wheelsmith.frameworks import (
     torch_releases,
 )
 from wheelsmith.index.entries.entry import IndexEntry
-from wheelsmith.index.entries.metadata import headers_of, unreadable_requirement
-from wheelsmith.index.entries.side_files.known import LARGEST, side_files
-from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
-from wheelsmith.index.publish.release import offer_of, with_beside
-from wheelsmith.index.publish.writer import WheelUpload
+from wheelsmith.index.entries.metadata import unreadable_requirement
+from wheelsmith.index.entries.side_files import CORE_METADATA, LARGEST, side_files
+from wheelsmith.index.publish.release import UploadReader, WheelUpload, read_upload, upload_of
 from wheelsmith.index.resolve.tag_match import accepts, wanted
-from wheelsmith.model import TORCH, Cell, WheelName, read_wheel_name, same_version
+from wheelsmith.model import TORCH, Cell, WheelName, read_wheel_name
 from wheelsmith.platforms import cuda_toolkits
-from wheelsmith.wheel import wheel_file
 
 _CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)t?")
 _ARCHS = ("x86_64", "aarch64")
 _SHOWN = 80  # characters of a requirement
 
 
-def foreign_wheel(path: Path) -> WheelUpload:
-    """Return a wheel that wheelsmith need not have made; which cells it serves is read from its version and METADATA.
+def foreign_wheels(paths: Iterable[Path]) -> tuple[WheelUpload, ...]:
+    """Return wheels that wheelsmith need not have made, with the files that lie beside them.
 
-    :raises PackageIndexError: what lies beside it cannot be taken.
-    :raises WheelError: it cannot be read as a wheel, is not what its file name says, or requires what is nothing.
+    :raises PackageIndexError: a file beside a wheel cannot be taken.
+    :raises WheelError: one cannot be read, or contradicts itself.
     """
+    with UploadReader() as reader:
+        return tuple(reader.external(path).with_files(_files_beside(path)) for path in paths)
+
+
+def read_external(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a wheel in the worker, and refuse one that pip would not install as its version says."""
     from wheelsmith.wheel.check import framework_mistake
 
-    offer = offer_of(path, wheel_file(path), (), None)
-    offer = with_beside(offer, _carried(path, offer.side_files))
-    check_names(offer)
-    _check_requirements(offer)
-    requires = _required_of_frameworks(offer.entry)
-    offer = replace(offer, entry=replace(offer.entry, cells=_cells_of(path.name, requires)))
-    if requires and (why := framework_mistake(offer.wheel)):
+    path = Path(request["path"])
+    read = read_upload(request)
+    upload = upload_of(path, read)
+    if text := unreadable_requirement(upload.side_files[CORE_METADATA]):
         raise WheelError(
-            why,
-            where=Place(file=offer.entry.filename),
-            remedy="build it with the Requires-Dist that its version says",
+            f"Requires-Dist {text[:_SHOWN]!r} cannot be read",
+            where=Place(file=path.name),
+            remedy="build it with requirements as PEP 508 has them",
         )
-    return offer
+    requires = _required_of_frameworks(upload.entry)
+    if requires and (why := framework_mistake(path)):
+        remedy = "build it with the Requires-Dist that its version says"
+        raise WheelError(why, where=Place(file=path.name), remedy=remedy)
+    return {**read, "entry": replace(upload.entry, cells=_cells_of(path.name, requires)).to_json()}
 
 
-def _carried(wheel: Path, made: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return what lies beside a wheel in its folder and does not follow from it: suffix → content."""
+def _files_beside(wheel: Path) -> dict[str, bytes]:
+    """Return the files that lie beside a wheel in its folder: suffix → content."""
     found = {}
-    for suffix in (each for each in side_files() if each not in made):
+    for suffix in side_files().keys() - {CORE_METADATA}:
         path = wheel.with_name(f"{wheel.name}{suffix}")
         try:
             with open_file(path) as file:
@@ -75,33 +78,6 @@ def _carried(wheel: Path, made: Mapping[str, bytes]) -> dict[str, bytes]:
         if len(found[suffix]) > LARGEST:
             raise PackageIndexError(f"{path} is larger than {LARGEST >> 20} MiB", remedy="move it away from the wheel")
     return found
-
-
-def check_names(offer: WheelUpload) -> None:
-    """Refuse what installers would disagree on.
-
-    :raises WheelError: METADATA has another name or version than the file's name.
-    """
-    filename, said = offer.entry.filename, headers_of(offer.side_files[CORE_METADATA])
-    name = read_wheel_name(filename)
-    # pip finds no wheel where METADATA has another version; uv installs it.
-    if canonicalize_name(said.get("name", "")) != name.project or not same_version(said.get("version"), name.version):
-        raise WheelError(
-            f"METADATA says {said.get('name')} {said.get('version')}",
-            where=Place(file=filename),
-            remedy="build it with that version: to rename the file is not enough",
-        )
-
-
-def _check_requirements(offer: WheelUpload) -> None:
-    """Refuse a wheel that pip would not install: where one line is nothing, nobody knows what it requires of torch."""
-    text = unreadable_requirement(offer.side_files[CORE_METADATA])
-    if text is not None:
-        raise WheelError(
-            f"Requires-Dist {text[:_SHOWN]!r} cannot be read",
-            where=Place(file=offer.entry.filename),
-            remedy="build it with requirements as PEP 508 has them",
-        )
 
 
 def _required_of_frameworks(entry: IndexEntry) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""The layout that the ``kernels`` library loads from a Hub repo: ``build/<variant>/``, unpacked from a wheel.
+"""Builds for the ``kernels`` library, beside the wheels in a Hub repo: ``build/<variant>/``, unpacked from a wheel.
 
-What it must hold: https://huggingface.co/docs/kernels/kernel-requirements, and what kernels 0.17 reads of it.
+What they must hold: https://huggingface.co/docs/kernels/kernel-requirements, and what kernels 0.17 reads of it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from packaging.metadata import RawMetadata
@@ -21,14 +23,19 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.frameworks import frameworks, read_local_version
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.metadata import headers_of
+from wheelsmith.index.entries.state import Transition
+from wheelsmith.index.publish.release import IndexRelease, WheelUpload
+from wheelsmith.index.publish.writer import Index
+from wheelsmith.index.storage import Storage, kernel_branch
 from wheelsmith.plan.recipe.project_hints import dependencies
 from wheelsmith.plan.recipe.static_setup_metadata import may_import
 from wheelsmith.platforms import CPU, platform_of
+from wheelsmith.wheel.archive import open_wheel
+from wheelsmith.wheel.reader import WheelReader
 
 METADATA = "metadata.json"
 # The loader's own rule (kernels-data/src/config/name.rs), in the form that a package's name has.
 _MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
-_FOLDER = re.compile(r"[a-z0-9_-]+")
 _FLOOR = re.compile(r">=(\d+)\.(\d+)")
 # As recipe/generated.py writes it for a kernel with nothing compiled.
 _NOARCH_OPS = re.compile(rb'f"_\w+?_\{get_backend\(\)\}_(?P<unique>[0-9a-z]+)"')
@@ -59,6 +66,30 @@ class NoHubBuildError(PackageIndexError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HubBuild:
+    """One variant of a kernel, ready to be put under ``build/``.
+
+    :param filename: the wheel's, whose version decides between two builds of one variant.
+    :param files: path in the variant's folder → where its content lies; metadata.json is one of them.
+    """
+
+    variant: str
+    filename: str
+    files: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubBuilds:
+    """The builds to publish beside some wheels.
+
+    :param left_out: wheel → why it has no build.
+    """
+
+    builds: tuple[HubBuild, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Variant:
     """One folder under ``build/``.
 
@@ -67,6 +98,103 @@ class _Variant:
 
     name: str
     backend: str
+
+
+@contextmanager
+def hub_builds(offers: Sequence[WheelUpload], target: str) -> Iterator[HubBuilds]:
+    """Lay wheels out for the ``kernels`` library, as files that are there as long as the block runs.
+
+    :param target: where they will be published; only a kernel repo of the Hub takes builds, others get none.
+    :raises WheelError: a wheel cannot be read.
+    """
+    branch = kernel_branch(target)
+    if branch is None:
+        yield HubBuilds()
+        return
+    builds: list[HubBuild] = []
+    left_out = {}
+    with WheelReader() as reader:
+        # A variant wheel has the content of the plain one beside it.
+        for offer in (offer for offer in offers if offer.entry.variant is None):
+            request = {"path": str(offer.wheel.absolute()), "entry": offer.entry.to_json(), "branch": branch}
+            name, size = offer.entry.filename, offer.entry.size
+            answer = reader.call("wheelsmith.index.publish.kernels_layout:lay_out", request, subject=name, size=size)
+            if reason := answer.get("left_out"):
+                left_out[name] = reason
+            for variant, files in answer.get("variants", {}).items():
+                paths = {inside: reader.folder / path for inside, path in files.items()}
+                builds.append(HubBuild(variant=variant, filename=name, files=paths))
+        yield HubBuilds(builds=tuple(builds), left_out=left_out)
+
+
+def lay_out(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Unpack a wheel in the worker; return its files by variant, or why it has none."""
+    entry = IndexEntry.from_json(request["entry"])
+    try:
+        _check_branch(request["branch"], entry)
+        layout = build_layout(open_wheel(Path(request["path"])).files, entry)
+    except NoHubBuildError as reason:
+        return {"left_out": str(reason)}
+    variants: dict[str, dict[str, str]] = {}
+    for key, data in layout.items():
+        path = Path(entry.filename) / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        _, variant, inside = key.split("/", 2)
+        variants.setdefault(variant, {})[inside] = str(path)
+    return {"variants": variants}
+
+
+def _check_branch(branch: str, entry: IndexEntry) -> None:
+    if branch[:1] == "v" and branch[1:].isdigit() and int(branch[1:]) != entry.version.major:
+        raise NoHubBuildError(f"branch {branch} is for version {branch[1:]} of a kernel (branches are v1, v2, …)")
+
+
+def add_release(
+    storage: Storage,
+    release: IndexRelease,
+    builds: Iterable[HubBuild] = (),
+    *,
+    upload_time: str,
+    revise: Mapping[str, Transition] | None = None,
+) -> tuple[IndexEntry, ...]:
+    """Add wheels as ``Index.add`` does, and in the same transaction their builds.
+
+    :param storage: a Hub repo, if there are builds: other storages cannot change both at once.
+    :param builds: those of the newest wheel of each variant are taken, and replace only what is older.
+    :raises PackageIndexError: as ``Index.add``.
+    """
+
+    def work(staged: Storage) -> tuple[IndexEntry, ...]:
+        entries = Index(staged).add(
+            release.offers,
+            upload_time=upload_time,
+            answers=release.answers,
+            planned=release.planned,
+            revise=revise,
+        )
+        for build in newest.values():
+            _put_build(staged, build)
+        return entries
+
+    # Of two with one version, such as one for an older glibc, any may serve; but always the same one.
+    ordered = sorted(builds, key=lambda build: (parse_wheel_filename(build.filename)[1], build.filename))
+    newest = {build.variant: build for build in ordered}
+    return storage.transaction(work) if newest else work(storage)
+
+
+def _put_build(storage: Storage, build: HubBuild) -> None:
+    folder = f"build/{build.variant}/"
+    present = storage.read(folder + METADATA)
+    if present and not is_superseded(present.data, build.files[METADATA].read_bytes()):
+        return
+    wanted = {folder + path: content for path, content in build.files.items()}
+    for item in list(storage.listing(folder)):
+        if item.key not in wanted:
+            storage.delete(item.key)
+    for key, content in wanted.items():
+        # Unlike what an index puts, it may be another file than before: the transaction guards all of it.
+        storage.put(key, content)
 
 
 def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, bytes]:
@@ -93,15 +221,10 @@ def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, byt
     return layout
 
 
-def kernel_version(entry: IndexEntry) -> int:
-    """Return the whole number that the ``kernels`` library knows a wheel's version by: the first of its release."""
-    return parse_wheel_filename(entry.filename)[1].major
+def is_superseded(known: bytes, new: bytes) -> bool:
+    """Return True if the metadata of a variant, and with it the variant, is to be replaced: never by an older wheel's.
 
-
-def gives_way(known: bytes, new: bytes) -> bool:
-    """Say whether a variant's metadata, and with it the variant, is replaced: a newer wheel's, never an older one's.
-
-    What another program built is replaced by a wheel of the same version.
+    A build of another program is replaced by a wheel of the same version.
     """
     following = json.loads(new)
     try:
@@ -165,8 +288,6 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
         name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
     else:
         raise NoHubBuildError("it does not say which torch or which tvm-ffi it needs")
-    if not _FOLDER.fullmatch(name):
-        raise NoHubBuildError(f"{name!r} is not the name of a variant")
     return (_Variant(name=name, backend=_backend(compute)),)
 
 
@@ -195,7 +316,7 @@ def _metadata(module: str, unique: str, said: RawMetadata, entry: IndexEntry, va
     return {
         "name": module.replace("_", "-"),
         "id": unique,
-        "version": kernel_version(entry),
+        "version": entry.version.major,
         # It must say something; the Hub's word for a licence that nobody named.
         "license": said.get("license_expression") or said.get("license") or "unknown",
         **{key: urls[key.title()] for key in ("upstream", "source") if key.title() in urls},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,13 +13,16 @@ from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.index.entries.catalogue import catalogue_key
+from wheelsmith.index.entries.entry import ProjectState
 from wheelsmith.index.entries.listing import Listing, dump_listing, listing_of, load_listing
+from wheelsmith.index.entries.render import simple_pages, simple_roots, variants_files
 from wheelsmith.index.entries.stored_states import LISTING, project_names, read_project, state_key
-from wheelsmith.index.entries.variants import variants_files
-from wheelsmith.index.publish.pages import project_pages, root_pages
+from wheelsmith.index.site.human import human_pages, human_root
 from wheelsmith.index.storage.compare_and_swap import AT_ONCE, converge, replace_file, retry
 from wheelsmith.index.storage.protocol import Listed, Storage, Stored
 
+# As files.atomic_write names what it has not renamed yet; other hidden files are somebody's own.
+TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
 # A file that nothing refers to goes after the grace period; one that is used again after half of it is made new.
 GRACE = 7 * 86400.0
 # Each has files to read and write at once; more would fight over the one core that Python uses.
@@ -28,7 +32,7 @@ _PROJECTS_AT_ONCE = 4
 def put_file(storage: Storage, key: str, content: Path | bytes, size: int, sha256: str) -> None:
     """Write a file under the hash of its content where it is not there.
 
-    What was given as bytes is compared with what lies there; of a wheel, its size and what hash the storage tells.
+    Bytes are compared with what lies there; of a wheel, the size and the hash that the storage may tell.
 
     :param sha256: of ``content``.
     """
@@ -41,7 +45,7 @@ def put_file(storage: Storage, key: str, content: Path | bytes, size: int, sha25
 
 
 def put_new_file(storage: Storage, key: str, content: Path | bytes, size: int, sha256: str) -> None:
-    """Write a file that no state refers to yet. What lies there was left by nobody knows whom: it is read, or made new.
+    """Write a file that no state refers to yet. What lies there may be anything: it is read, or made new.
 
     :param sha256: of ``content``.
     """
@@ -59,16 +63,23 @@ def _sha256(storage: Storage, key: str, found: Listed) -> str | None:
     return hashlib.sha256(stored.data).hexdigest() if stored else None
 
 
-def write_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
-    """Render some projects and the lists of projects; returns the keys that were not as they should be.
+def project_pages(state: ProjectState) -> dict[str, bytes]:
+    """Return the pages of one project, for installers and for people: key → bytes."""
+    return simple_pages(state) | human_pages(state)
 
-    A page of theirs that nothing asks for any more is removed.
-    """
+
+def root_pages(listing: Mapping[str, Listing]) -> dict[str, bytes]:
+    """Return the pages that list projects: key → bytes."""
+    return simple_roots(listing) | human_root(listing)
+
+
+def write_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
+    """Render some projects and the lists of projects, and remove their old pages; return the keys that changed."""
     return _Pages(storage).write(projects)
 
 
 def write_all_pages(storage: Storage) -> tuple[str, ...]:
-    """Render every project, and make the lists from nothing but the states; returns what was not as it should be.
+    """Render every project, and make the lists from nothing but the states; return the keys that changed.
 
     A project whose state is broken keeps its pages, and its place in the lists.
     """
@@ -85,7 +96,7 @@ class _Pages:
         self._storage = storage
         self._before = _lists(storage.read(LISTING))
         self._whole = whole
-        # Project → the tag of the state that its pages were made from, and what the lists say of it.
+        # Project → the tag of the state that its pages were made from, and its place in the lists.
         self._listed: dict[str, tuple[str, Listing]] = {}
 
     def write(self, projects: Sequence[str]) -> tuple[str, ...]:
@@ -107,20 +118,19 @@ class _Pages:
 
     def _of_project(self, project: str, stored: Stored | None) -> dict[str, bytes | None]:
         state = read_project(self._storage.name, project, stored)
-        listing = listing_of(state)
-        self._listed[project] = (stored.tag if stored else "", listing)
+        self._listed[project] = (stored.tag if stored else "", listing_of(state))
         for file in variants_files(state):
             # No page may be ahead of what it names by its hash.
             put_new_file(self._storage, file.path, file.data, len(file.data), file.sha256)
         before = (self._before or {}).get(project)
-        return _with_gone(project_pages(state), _possible_pages(project, before.roots if before else ()))
+        return {**dict.fromkeys(_possible_pages(project, before.roots if before else ())), **project_pages(state)}
 
     def _change_lists(self, projects: Sequence[str], files: ThreadPoolExecutor) -> None:
         # Until there is nothing to change: a state that changed meanwhile may have found the list as it wants it.
         while True:
             stored = self._storage.read(LISTING)
             known = None if self._whole else _lists(stored)
-            # Lists that nobody can read are made anew. Whoever is in them has a state, so it is found after them.
+            # Lists that cannot be read are made anew. Every project in them has a state, so it is found after them.
             named = projects if known is not None else sorted({*projects, *project_names(self._storage)})
             now = dict(zip(named, files.map(self._listing_now, named), strict=True))
             readable = {name: listing for name, listing in now.items() if listing}
@@ -129,7 +139,7 @@ class _Pages:
                 return
 
     def _listing_now(self, project: str) -> Listing | None:
-        """Return what the lists are to say of a project; None where its state is broken."""
+        """Return a project's place in the lists; None if its state is broken."""
         try:
             stored = self._storage.read(state_key(project))
             tag, listing = self._listed.get(project, ("", None))
@@ -141,19 +151,16 @@ class _Pages:
 
     def _of_lists(self, stored: Stored | None) -> dict[str, bytes | None]:
         roots = {root for item in (self._before or {}).values() for root in item.roots}
-        return _with_gone(root_pages(load_listing(stored)), _root_keys(roots))
+        before = [f"{root}/index.{suffix}" for root in roots for suffix in ("json", "html")]
+        return {**dict.fromkeys(before), **root_pages(load_listing(stored))}
 
 
 def _lists(stored: Stored | None) -> dict[str, Listing] | None:
-    """Return what the lists say; None where they are broken."""
+    """Return the lists; None if they are broken."""
     try:
         return load_listing(stored)
     except PackageIndexError:
         return None
-
-
-def _with_gone(pages: Mapping[str, bytes], before: Iterable[str]) -> dict[str, bytes | None]:
-    return {**dict.fromkeys(before), **pages}
 
 
 def _possible_pages(project: str, roots: Iterable[str]) -> Iterator[str]:
@@ -162,8 +169,3 @@ def _possible_pages(project: str, roots: Iterable[str]) -> Iterator[str]:
     yield from (key, key.replace("catalogue.json", "index.html"))
     for root in roots:
         yield from (f"{root}/{project}/index.json", f"{root}/{project}/index.html")
-
-
-def _root_keys(roots: Iterable[str]) -> Iterator[str]:
-    for root in roots:
-        yield from (f"{root}/index.json", f"{root}/index.html")

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 
 from packaging.version import Version
 
 from wheelsmith.base.errors import AddressError, PackageIndexError, PromotionError
 from wheelsmith.base.units import show_moment
-from wheelsmith.index.entries.completeness import completeness, of_version
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome, worst_by
-from wheelsmith.index.entries.side_files.known import Announced, announced
-from wheelsmith.index.entries.state import is_known, public_of, set_address
+from wheelsmith.index.entries.state import completeness, is_known, of_version, set_address
 from wheelsmith.index.entries.stored_states import existing_project, load_project
-from wheelsmith.index.publish.hub_release import add_release
-from wheelsmith.index.publish.input_folders import listed_wheel, refuse_what_is_of_others
-from wheelsmith.index.publish.publishing import Published, hub_builds
-from wheelsmith.index.publish.writer import ReleaseWords, WheelUpload
+from wheelsmith.index.publish.input_folders import listed_wheel
+from wheelsmith.index.publish.kernels_layout import add_release, hub_builds
+from wheelsmith.index.publish.publishing import Published, check_signatures
+from wheelsmith.index.publish.release import IndexRelease, UploadReader, WheelUpload
 from wheelsmith.index.storage.protocol import Storage
 
 _SEVERAL = 3  # of a kind, that are named
 _CHANNEL = re.compile(r"[a-z][a-z0-9-]{0,60}", re.ASCII)
-# What an index has in its own folder, or may have one day.
+# Folders that an index has, or may have one day.
 _OWN = re.compile(r"files|projects|simple|build|cpu|xpu|cu\d+|rocm\d*", re.ASCII)
 _LONGEST = 100  # characters that are shown
 _AT_ONCE = 2  # wheels, each of which is held in memory
 
 
 class RequiredOutcome(StrEnum):
-    """What the tests of every wheel must have come to."""
+    """The test results that every wheel must have."""
 
     PASSED = "passed"
     TESTED = "tested"
@@ -44,7 +40,7 @@ class RequiredOutcome(StrEnum):
     NOTHING = "nothing"
 
     def admits(self, outcome: WheelOutcome) -> bool:
-        """Say whether a wheel whose tests came to this may go on."""
+        """Return True if a wheel with this result may go on."""
         refused = {
             RequiredOutcome.PASSED: {WheelOutcome.FAILED, WheelOutcome.FLAKY, WheelOutcome.UNTESTED},
             RequiredOutcome.TESTED: {WheelOutcome.FAILED, WheelOutcome.UNTESTED},
@@ -56,12 +52,12 @@ class RequiredOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """What is to be promoted, and what is asked of it.
+    """What is to be promoted, and its conditions.
 
     :param project: the normalized name.
     :param version: without a local part.
-    :param address: where the target is found, if it is to be told.
-    :param incomplete: whether a version may go on of whose planned cells some have no wheel, or nobody says which are.
+    :param address: of the target, if it is to be set.
+    :param incomplete: promote it although planned cells have no wheel, or its plan is not known.
     """
 
     project: str
@@ -70,45 +66,49 @@ class Promotion:
     address: str | None = None
     incomplete: bool = False
 
+    def __str__(self) -> str:
+        """Return the project and the version."""
+        return f"{self.project} {self.version}"
+
 
 def promote(source: Storage, target: Storage, promotion: Promotion, named: str) -> Published:
     """Add every wheel of a version to another index by one change of its state.
 
     :param named: the target, as it was opened: in a kernel repo of the Hub the builds come along.
-    :raises PackageIndexError: the version does not fulfil what is asked of it, or changed meanwhile; the target is as
-        it was.
+    :raises PackageIndexError: the version does not fulfil the conditions, or changed meanwhile; the target is as it
+        was.
     """
     state = _chosen(source, promotion)
     listed = {entry.filename: entry for entry in load_project(target, promotion.project)[0].entries}
-    there = {_key(each) for each in state.entries if _is_there(target, listed.get(each.filename), each)}
-    wheels = [entry for entry in state.entries if _key(entry) not in there]
-    same = [entry for entry in state.entries if _key(entry) in there]
-    with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, ThreadPoolExecutor(_AT_ONCE) as pool:
-        fetched = pool.map(partial(_fetched, source, Path(scratch)), wheels)
-        offers = tuple(fetched)
-        refuse_what_is_of_others(offers)
+    same = [entry for entry in state.entries if _is_there(target, listed.get(entry.filename), entry)]
+    there = {entry.key for entry in same}
+    wheels = [entry for entry in state.entries if entry.key not in there]
 
-        def transition(before: ProjectState) -> ProjectState:
-            if _chosen(source, promotion) != state:
-                raise _changed(promotion, source)
-            # Somebody may have taken off the pages what was there when we looked.
-            if not there <= {_key(entry) for entry in before.entries}:
-                raise _changed(promotion, target)
-            _refuse_yanked(before, promotion, target)
-            told = set_address(before, promotion.address) if promotion.address else before
-            tested = _with_tests(told, state)
-            _refuse_told_otherwise(tested, state, promotion, target)
-            return tested
+    def transition(before: ProjectState) -> ProjectState:
+        if _chosen(source, promotion) != state:
+            raise _changed(promotion, source)
+        # Somebody may have removed what was there when we looked.
+        if not there <= {entry.key for entry in before.entries}:
+            raise _changed(promotion, target)
+        _refuse_yanked(before, promotion, target)
+        addressed = set_address(before, promotion.address) if promotion.address else before
+        tested = _with_tests(addressed, state)
+        _refuse_other_results(tested, there | {entry.key for entry in wheels}, promotion, target)
+        return tested
 
-        said = ReleaseWords(answers={promotion.project: state.answers}, planned={promotion.project: state.planned})
-        now = show_moment(time.time())
-        with hub_builds(offers, named) as beside:
+    with UploadReader() as reader, ThreadPoolExecutor(_AT_ONCE) as pool:
+        release = IndexRelease(
+            offers=tuple(pool.map(partial(_fetch, source, reader), wheels)),
+            answers={promotion.project: state.answers},
+            planned={promotion.project: state.planned},
+        )
+        check_signatures(release.offers)
+        with hub_builds(release.offers, named) as beside:
             new = add_release(
                 target,
-                offers,
+                release,
                 beside.builds,
-                upload_time=now,
-                said=said,
+                upload_time=show_moment(time.time()),
                 revise={promotion.project: transition},
             )
     return Published(new=new, known=tuple(same))
@@ -127,140 +127,6 @@ def channel_address(index: str, channel: str) -> str:
     return f"{index.rstrip('/')}/{channel}"
 
 
-def _chosen(source: Storage, promotion: Promotion) -> ProjectState:
-    """Return the state of a project as if it had nothing but the version, which fulfils what is asked of it."""
-    state = existing_project(source, promotion.project)
-    version = promotion.version
-    entries = of_version(state.entries, version)
-    if not entries:
-        there = sorted({public_of(entry) for entry in state.entries}, reverse=True)
-        raise PackageIndexError(
-            f"{source.name} has no wheel of {promotion.project} {version}",
-            remedy=f"name one that it has: {', '.join(map(str, there[:_SEVERAL])) or 'there is none'}",
-        )
-    if wrong := list(_refusals(state, entries, promotion)):
-        raise PromotionError(f"{promotion.project} {version} stays where it is: {'; '.join(wrong)}")
-    return replace(
-        state,
-        entries=entries,
-        answers=tuple(answer for answer in state.answers if Version(answer.version) == Version(version)),
-        planned=tuple(item for item in state.planned if Version(item.version) == Version(version)),
-        removed=(),
-    )
-
-
-def _refusals(state: ProjectState, entries: Sequence[IndexEntry], promotion: Promotion) -> Iterator[str]:
-    """Yield what speaks against it."""
-    if not state.status.takes_wheels:
-        yield f"the project is {state.status}"
-    if yanked := [entry.filename for entry in entries if entry.yanked is not None]:
-        yield f"yanked: {_several(yanked)}"
-    for outcome in WheelOutcome:
-        found = [entry.filename for entry in entries if entry.outcome is outcome]
-        if found and not promotion.tests.admits(outcome):
-            yield f"{outcome}: {_several(found)}"
-    if promotion.incomplete:
-        return
-    complete = completeness(state, promotion.version)
-    if complete is None or not complete.planned:
-        yield "nobody says which cells it is to have (--incomplete promotes it all the same)"
-    elif complete.missing:
-        yield f"without a wheel: {_several(complete.missing)} (--incomplete promotes it all the same)"
-
-
-def _refuse_yanked(state: ProjectState, promotion: Promotion, target: Storage) -> None:
-    """Refuse a target where installers would find a part of the version alone."""
-    there = of_version(state.entries, promotion.version)
-    if yanked := [entry.filename for entry in there if entry.yanked is not None]:
-        raise PromotionError(
-            f"{promotion.project} {promotion.version} is yanked in {target.name}: {_several(yanked)}",
-            remedy=f"wheelsmith index unyank {target.name} {promotion.project} {promotion.version}",
-        )
-
-
-def _changed(promotion: Promotion, storage: Storage) -> PackageIndexError:
-    return PackageIndexError(
-        f"{promotion.project} {promotion.version} changed in {storage.name} meanwhile", remedy="promote it again"
-    )
-
-
-def _fetched(source: Storage, folder: Path, entry: IndexEntry) -> WheelUpload:
-    """Return a wheel of an index as another is offered it. Who may write there need not be who may write here."""
-    remedy = f"see what is wrong, and what fixes it: wheelsmith index verify {source.name}"
-    looked = source.stat(entry.path)
-    if looked and looked.size != entry.size:
-        raise PackageIndexError(f"{entry.filename} in {source.name} is not the file that was published", remedy=remedy)
-    found = source.read(entry.path) if looked else None
-    if found is None:
-        raise PackageIndexError(f"{entry.filename} is listed in {source.name} and not there", remedy=remedy)
-    path = folder / entry.sha256 / entry.filename
-    path.parent.mkdir(exist_ok=True)  # a wheel may be there under several names
-    path.write_bytes(found.data)
-    return listed_wheel(source, path, entry, remedy)
-
-
-def _is_there(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> bool:
-    """Say whether a target lists all that is said of a wheel and has its files, of which the wheel is not read.
-
-    What its tests came to is told apart.
-
-    :raises PromotionError: what was signed of it is lost there, and the source has none, or another.
-    """
-    if listed is None or listed.sha256 != entry.sha256 or not is_known(listed, entry):
-        return False
-    wheel = target.stat(entry.path)
-    if wheel is None or wheel.size != entry.size or wheel.sha256 not in {None, entry.sha256}:
-        return False
-    brought = {(side.kind.suffix, side.sha256) for side in announced(entry)}
-    lost = [side for side in announced(listed) if not _lies(target, side)]
-    if kept := [side.filename for side in lost if (side.kind.suffix, side.sha256) not in brought]:
-        raise PromotionError(
-            f"{target.name} has lost {_several(kept)}, and the other channel has none that is the same",
-            remedy=f"sign it there again; all that is wrong: wheelsmith index verify {target.name}",
-        )
-    return not lost
-
-
-def _lies(target: Storage, side: Announced) -> bool:
-    stored = target.read(side.path)
-    return stored is not None and side.is_right(stored.data)
-
-
-def _key(entry: IndexEntry) -> tuple[str, str]:
-    """Return what tells wheels apart: the same bytes may be there under several names."""
-    return entry.filename, entry.sha256
-
-
-def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
-    """Return what a target knows of a project, with what was said of tests since: the worse word counts."""
-    tests = {_key(entry): entry.tests for entry in state.entries}
-
-    def tested(entry: IndexEntry) -> IndexEntry:
-        if _key(entry) not in tests:
-            return entry
-        both = (*tests[_key(entry)], *entry.tests)
-        return replace(entry, tests=worst_by(both, key=lambda test: test.machine_and_cell))
-
-    return replace(before, entries=tuple(map(tested, before.entries)))
-
-
-def _refuse_told_otherwise(tested: ProjectState, state: ProjectState, promotion: Promotion, target: Storage) -> None:
-    """Refuse a target that was told otherwise than its source of what tests came to."""
-    promoted = {_key(entry) for entry in state.entries}
-    there = (entry for entry in tested.entries if _key(entry) in promoted)
-    if refused := [entry.filename for entry in there if not promotion.tests.admits(entry.outcome)]:
-        raise PromotionError(
-            f"{promotion.project} {promotion.version} stays where it is: {target.name} was told otherwise of the tests "
-            f"of {_several(refused)}",
-            remedy=f"say there what they came to since: wheelsmith index test {target.name}",
-        )
-
-
-def _several(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SEVERAL} more" if len(names) > _SEVERAL else ""
-    return f"{', '.join(names[:_SEVERAL])}{more}"
-
-
 def public_version(text: str) -> str:
     """Return a version as indexes name it.
 
@@ -275,3 +141,128 @@ def public_version(text: str) -> str:
             f"{text} names a part of a version, and all of it is promoted", remedy=f"name it {version.public}"
         )
     return str(version)
+
+
+def _chosen(source: Storage, promotion: Promotion) -> ProjectState:
+    """Return the state of a project as if it had nothing but the version.
+
+    :raises PackageIndexError: there is no such version, or it does not fulfil the conditions.
+    """
+    state = existing_project(source, promotion.project)
+    version = promotion.version
+    entries = of_version(state.entries, version)
+    if not entries:
+        there = sorted({entry.public for entry in state.entries}, reverse=True)
+        raise PackageIndexError(
+            f"{source.name} has no wheel of {promotion}",
+            remedy=f"name one that it has: {', '.join(map(str, there[:_SEVERAL])) or 'there is none'}",
+        )
+    if wrong := list(_refusals(state, entries, promotion)):
+        raise PromotionError(f"{promotion} stays where it is: {'; '.join(wrong)}")
+    return replace(
+        state,
+        entries=entries,
+        answers=tuple(answer for answer in state.answers if Version(answer.version) == Version(version)),
+        planned=tuple(item for item in state.planned if Version(item.version) == Version(version)),
+        removed=(),
+    )
+
+
+def _refusals(state: ProjectState, entries: Sequence[IndexEntry], promotion: Promotion) -> Iterator[str]:
+    if not state.status.takes_wheels:
+        yield f"the project is {state.status}"
+    if yanked := [entry.filename for entry in entries if entry.yanked is not None]:
+        yield f"yanked: {_several(yanked)}"
+    for outcome in WheelOutcome:
+        found = [entry.filename for entry in entries if entry.outcome is outcome]
+        if found and not promotion.tests.admits(outcome):
+            yield f"{outcome}: {_several(found)}"
+    if promotion.incomplete:
+        return
+    complete = completeness(state, promotion.version)
+    if complete is None or not complete.planned:
+        yield "it is not known which cells it is to have (--incomplete promotes it all the same)"
+    elif complete.missing:
+        yield f"without a wheel: {_several(complete.missing)} (--incomplete promotes it all the same)"
+
+
+def _refuse_yanked(state: ProjectState, promotion: Promotion, target: Storage) -> None:
+    """Refuse a target in which installers would find only a part of the version."""
+    there = of_version(state.entries, promotion.version)
+    if yanked := [entry.filename for entry in there if entry.yanked is not None]:
+        raise PromotionError(
+            f"{promotion} is yanked in {target.name}: {_several(yanked)}",
+            remedy=f"wheelsmith index unyank {target.name} {promotion}",
+        )
+
+
+def _refuse_other_results(
+    tested: ProjectState, promoted: set[tuple[str, str]], promotion: Promotion, target: Storage
+) -> None:
+    """Refuse wheels whose tests failed as the target has recorded them."""
+    there = (entry for entry in tested.entries if entry.key in promoted)
+    if refused := [entry.filename for entry in there if not promotion.tests.admits(entry.outcome)]:
+        raise PromotionError(
+            f"{promotion} stays where it is: {target.name} has recorded other test results of {_several(refused)}",
+            remedy=f"record the results of newer tests there: wheelsmith index test {target.name}",
+        )
+
+
+def _changed(promotion: Promotion, storage: Storage) -> PackageIndexError:
+    return PackageIndexError(f"{promotion} changed in {storage.name} meanwhile", remedy="promote it again")
+
+
+def _fetch(source: Storage, reader: UploadReader, entry: IndexEntry) -> WheelUpload:
+    """Return a wheel of an index, to be added to another one. Others may have written it."""
+    remedy = f"see what is wrong, and what fixes it: wheelsmith index verify {source.name}"
+    looked = source.stat(entry.path)
+    if looked and looked.size != entry.size:
+        raise PackageIndexError(f"{entry.filename} in {source.name} is not the file that was published", remedy=remedy)
+    found = source.read(entry.path) if looked else None
+    if found is None:
+        raise PackageIndexError(f"{entry.filename} is listed in {source.name} and not there", remedy=remedy)
+    path = reader.folder / entry.sha256 / entry.filename
+    path.parent.mkdir(exist_ok=True)  # a wheel may be there under several names
+    path.write_bytes(found.data)
+    return listed_wheel(source, path, entry, reader, remedy)
+
+
+def _is_there(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> bool:
+    """Return True if the target lists this entry and its files exist (the wheel is not hashed).
+
+    Test results are compared apart.
+
+    :raises PromotionError: a signature is lost there, and the source has none, or another.
+    """
+    if listed is None or listed.sha256 != entry.sha256 or not is_known(listed, entry):
+        return False
+    wheel = target.stat(entry.path)
+    if wheel is None or wheel.size != entry.size or wheel.sha256 not in {None, entry.sha256}:
+        return False
+    brought = {(side.path, side.sha256) for side in entry.announced}
+    stored = ((side, target.read(side.path)) for side in listed.announced)
+    lost = [side for side, found in stored if found is None or not side.matches(found.data)]
+    if kept := [side.filename for side in lost if (side.path, side.sha256) not in brought]:
+        raise PromotionError(
+            f"{target.name} has lost {_several(kept)}, and the other channel has none that is the same",
+            remedy=f"sign it there again; all that is wrong: wheelsmith index verify {target.name}",
+        )
+    return not lost
+
+
+def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
+    """Return the target's state with the tests that the source has recorded; the worse result counts."""
+    tests = {entry.key: entry.tests for entry in state.entries}
+
+    def tested(entry: IndexEntry) -> IndexEntry:
+        if entry.key not in tests:
+            return entry
+        both = (*tests[entry.key], *entry.tests)
+        return replace(entry, tests=worst_by(both, key=lambda test: test.machine_and_cell))
+
+    return replace(before, entries=tuple(map(tested, before.entries)))
+
+
+def _several(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SEVERAL} more" if len(names) > _SEVERAL else ""
+    return f"{', '.join(names[:_SEVERAL])}{more}"

@@ -1,47 +1,103 @@
-"""Record in an index what jobs say of wheels that they tested: all that they say, or nothing."""
+"""Record in an index the tests of wheels that jobs wrote down: all of them, or none.
+
+A job ran what a kernel brings: any program may have written its file.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from wheelsmith.base.errors import PackageIndexError, WheelTestError
+from wheelsmith.base.json_dataclass import Record, in_one_line, read_json
 from wheelsmith.base.sanitize import visible
-from wheelsmith.index.entries.entry import IndexEntry, ProjectState, worst_by
-from wheelsmith.index.entries.recorded_tests import RecordedTest
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome, WheelTest, worst_by
 from wheelsmith.index.entries.state import project_of, record_test
 from wheelsmith.index.entries.stored_states import existing_project
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.protocol import Storage
 
+SCHEMA_VERSION = 1
+LONGEST = 1 << 20  # bytes of a file
 _SHOWN = 200  # characters of a name
 
 
-def record_tests(
-    storage: Storage, said: Mapping[str, Iterable[RecordedTest]], only: Collection[IndexEntry] | None = None
-) -> tuple[RecordedTest, ...]:
-    """Record tests by one change of each project; where several tell of one machine and cell, the worst counts.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTest(WheelTest):
+    """A test of one wheel.
 
-    :param said: the file that says it, for errors → what it says.
-    :param only: the wheels that may be told of; None lets it be all that the index lists.
-    :return: what was recorded, sorted by wheel.
-    :raises WheelTestError: a wheel is not listed with that hash, or may not be told of; nothing is recorded then.
+    :param wheel: its file name.
+    :param sha256: of its bytes, by which it is found in an index.
     """
-    allowed = None if only is None else {(entry.filename, entry.sha256) for entry in only}
+
+    wheel: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File(Record):
+    tests: tuple[RecordedTest, ...]
+    schema_version: int
+
+
+def dump_tests(tests: Iterable[RecordedTest]) -> bytes:
+    """Write tests as ``load_tests`` reads them."""
+    file = _File(tests=tuple(tests), schema_version=SCHEMA_VERSION)
+    return json.dumps(file.to_json(), indent=1).encode() + b"\n"
+
+
+def load_tests(data: bytes, place: str) -> tuple[RecordedTest, ...]:
+    """Read a file of tests.
+
+    :param place: where it came from, for the error.
+    :raises WheelTestError: it is nothing that ``dump_tests`` could have written.
+    """
+    try:
+        return _read(data)
+    except (ValueError, TypeError) as error:
+        remedy = "run the test again: wheelsmith test --output FILE"
+        raise WheelTestError(f"{place} cannot be read: {in_one_line(error)}", remedy=remedy) from None
+
+
+def _read(data: bytes) -> tuple[RecordedTest, ...]:
+    file = _File.from_json(read_json(data))
+    if file.schema_version != SCHEMA_VERSION:
+        raise ValueError(f"it is of another version than {SCHEMA_VERSION}")
+    if not file.tests or any(each.outcome is WheelOutcome.UNTESTED for each in file.tests):
+        raise ValueError("it has no test, or one without a result")
+    return file.tests
+
+
+def record_tests(
+    storage: Storage, files: Mapping[str, Iterable[RecordedTest]], only: Collection[IndexEntry] | None = None
+) -> tuple[RecordedTest, ...]:
+    """Record tests by one change of each project; of several tests of one machine and cell, the worst counts.
+
+    :param files: the name of each file, for errors → its tests.
+    :param only: the wheels whose tests are accepted; None accepts those of all that the index lists.
+    :return: what was recorded, sorted by wheel.
+    :raises WheelTestError: a wheel is not listed with that hash, or is not accepted; nothing is recorded then.
+    """
+    accepted = None if only is None else {entry.key for entry in only}
     by_project: dict[str, list[RecordedTest]] = {}
-    for place, tests in said.items():
+    for place, tests in files.items():
         for each in tests:
             project = _listed(storage, each, place)
-            if allowed is not None and (each.wheel, each.sha256) not in allowed:
-                raise WheelTestError(f"{place} tells of {each.wheel}, which is not one of those that were built")
+            if accepted is not None and (each.wheel, each.sha256) not in accepted:
+                raise WheelTestError(f"{place} tests {each.wheel}, which is not one of those that were built")
             by_project.setdefault(project, []).append(each)
-    worst = {project: worst_by(tests, key=_wheel_machine_and_cell) for project, tests in by_project.items()}
-    # Refused before anything is written, where it is to be refused.
-    changes = {project: partial(_recorded, tests=tests) for project, tests in sorted(worst.items())}
+    worst = {
+        project: worst_by(tests, key=lambda each: (each.wheel, *each.machine_and_cell))
+        for project, tests in sorted(by_project.items())
+    }
+    changes = {project: partial(_recorded, tests=tests) for project, tests in worst.items()}
+    # Refused before anything is written.
     for project, change in changes.items():
         change(existing_project(storage, project))
     storage.transaction(lambda held: _change(held, changes))
-    return tuple(each for project in sorted(worst) for each in worst[project])
+    return tuple(each for tests in worst.values() for each in tests)
 
 
 def _change(storage: Storage, changes: Mapping[str, Callable[[ProjectState], ProjectState]]) -> None:
@@ -49,30 +105,26 @@ def _change(storage: Storage, changes: Mapping[str, Callable[[ProjectState], Pro
         Index(storage).change(project, change)
 
 
-def _listed(storage: Storage, said: RecordedTest, place: str) -> str:
+def _listed(storage: Storage, test: RecordedTest, place: str) -> str:
     """Return the project of a wheel that an index lists with those bytes."""
     try:
-        project = project_of(said.wheel)
+        project = project_of(test.wheel)
         entries = existing_project(storage, project).entries
     except PackageIndexError as error:
         raise WheelTestError(f"{place}: {visible(error.message[:_SHOWN])}", remedy=error.remedy) from None
-    if (said.wheel, said.sha256) not in {(entry.filename, entry.sha256) for entry in entries}:
+    if (test.wheel, test.sha256) not in {entry.key for entry in entries}:
         raise WheelTestError(
-            f"{place} tells of {visible(said.wheel[:_SHOWN])}, which {storage.name} does not list with that sha256",
+            f"{place} tests {visible(test.wheel[:_SHOWN])}, which {storage.name} does not list with that sha256",
             remedy="test what is in this index: wheelsmith test PROJECT --index URL",
         )
     return project
 
 
-def _wheel_machine_and_cell(each: RecordedTest) -> tuple[str, str, str]:
-    return each.wheel, *each.test.machine_and_cell
-
-
 def _recorded(state: ProjectState, tests: Iterable[RecordedTest]) -> ProjectState:
     for each in tests:
-        # Somebody may have taken it off the pages since.
-        here = any((entry.filename, entry.sha256) == (each.wheel, each.sha256) for entry in state.entries)
-        if not here:
+        # Somebody may have removed it since.
+        if (each.wheel, each.sha256) not in {entry.key for entry in state.entries}:
             raise WheelTestError(f"{each.wheel} is listed no more")
-        state = record_test(state, each.wheel, each.test)
+        test = WheelTest(outcome=each.outcome, where=each.where, cell=each.cell, details=each.details)
+        state = record_test(state, each.wheel, test)
     return state

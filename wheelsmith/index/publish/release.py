@@ -1,65 +1,96 @@
-"""What goes into an index: the wheels of a run, another index's wheels, or wheels that somebody else made."""
+"""What is published together: the wheels of a run, of another index, or wheels that somebody else made."""
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+from packaging.metadata import RawMetadata
+from packaging.utils import canonicalize_name
 
 from wheelsmith import __version__
-from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.base.json_dataclass import canonical_digest
+from wheelsmith.base.errors import PackageIndexError, Place, WheelError
+from wheelsmith.base.json_dataclass import canonical_digest, in_one_line
 from wheelsmith.frameworks import read_local_version
-from wheelsmith.index.entries import (
-    CellWithoutWheel,
-    IndexEntry,
-    NoWheel,
-    Provenance,
-    about_of,
-    requires_beside_torch,
-    requires_torch,
-)
-from wheelsmith.index.entries.side_files.known import made_files, with_files
-from wheelsmith.index.entries.side_files.metadata import CORE_METADATA
-from wheelsmith.index.publish.writer import ReleaseWords, WheelUpload
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, WheelFile, read_wheel_name
+from wheelsmith.index.entries.about import about_of
+from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, PlannedVersion, Provenance
+from wheelsmith.index.entries.metadata import headers_of, requires_beside_torch, requires_torch
+from wheelsmith.index.entries.side_files import CORE_METADATA
+from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, read_wheel_name, same_version
 from wheelsmith.store import Store, StoredWheel
-from wheelsmith.wheel import read_variant, wheel_file
+from wheelsmith.wheel.facts import wheel_facts, wheel_file
+from wheelsmith.wheel.reader import WheelReader
 from wheelsmith.wheel.variant_format import Variant, dump_variants, variant_for, variant_version
 
-_ARCHS = ("x86_64", "aarch64")
 # Raised when the same wheel gives a variant wheel of other bytes than before.
 _VARIANT_RECIPE = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelUpload:
+    """A wheel to add to an index.
+
+    :param entry: as the index is to list it; its ``upload_time`` is replaced by the time of adding.
+    :param side_files: suffix → content of each file beside it that the entry announces.
+    """
+
+    entry: IndexEntry
+    wheel: Path
+    side_files: Mapping[str, bytes]
+
+    def with_files(self, files: Mapping[str, bytes]) -> WheelUpload:
+        """Return the wheel with more files beside it: suffix → content."""
+        return replace(self, entry=self.entry.with_files(files), side_files={**self.side_files, **files})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRelease:
     """What is to be published together.
 
-    :param said: what is said beside the wheels.
+    :param answers: project → the cells that have no wheel.
+    :param planned: project → the cells that its versions are to serve.
     """
 
-    offers: tuple[WheelUpload, ...]
-    said: ReleaseWords = field(default_factory=ReleaseWords)
+    offers: tuple[WheelUpload, ...] = ()
+    answers: Mapping[str, Sequence[CellWithoutWheel]] = field(default_factory=dict)
+    planned: Mapping[str, Sequence[PlannedVersion]] = field(default_factory=dict)
+
+    @property
+    def projects(self) -> list[str]:
+        """Return the projects of its wheels, sorted."""
+        return sorted({offer.entry.project for offer in self.offers})
 
 
-def built_wheels(plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store) -> tuple[WheelUpload, ...]:
+def built_wheels(
+    plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store, reader: UploadReader
+) -> tuple[WheelUpload, ...]:
     """Return each wheel of a run once, with every cell that it serves."""
     served: dict[str, list[Cell]] = {}
     for result in results:
         if result.wheel:
             served.setdefault(result.plan_digest, []).append(result.cell)
     made = {plan.build_digest: plan for plan in reversed(plans)}
-    offers = []
-    for digest, cells in served.items():
-        if stored := store.find(digest):
-            offers.append(offer_of(stored.path, stored.wheel, tuple(cells), made[digest]))
-    return tuple(offers)
+    found = {digest: store.find(digest) for digest in served}
+    return tuple(
+        _built(reader.upload(stored.path), stored, tuple(served[digest]), made[digest])
+        for digest, stored in found.items()
+        if stored
+    )
 
 
-def variant_wheels(offers: Sequence[WheelUpload], store: Store, work: Path) -> tuple[WheelUpload, ...]:
+def _built(upload: WheelUpload, stored: StoredWheel, cells: tuple[Cell, ...], plan: BuildPlan) -> WheelUpload:
+    if upload.entry.sha256 != stored.wheel.sha256:
+        raise PackageIndexError(f"{stored.path} changed while it was being read")
+    archs = plan.wheel.gpu_archs or stored.wheel.gpu_archs
+    return replace(upload, entry=replace(upload.entry, cells=cells, gpu_archs=archs, provenance=_provenance(plan)))
+
+
+def variant_wheels(
+    offers: Sequence[WheelUpload], store: Store, work: Path, reader: UploadReader
+) -> tuple[WheelUpload, ...]:
     """Return the variant wheel beside each plain one that is for a compute platform; the store keeps them, too.
 
     :param work: a folder for this.
@@ -67,15 +98,20 @@ def variant_wheels(offers: Sequence[WheelUpload], store: Store, work: Path) -> t
     """
     made = []
     for offer in offers:
-        name = read_wheel_name(offer.entry.filename)
-        version = variant_version(str(name.version))
+        plain = offer.entry
+        version = variant_version(str(plain.version))
         if version is None:
             continue
-        variant = variant_for(read_local_version(name.version.local).compute or "", offer.entry.gpu_archs)
+        variant = variant_for(read_local_version(plain.version.local).compute or "", plain.gpu_archs)
         kept = _variant_wheel(offer, variant, version, store, work)
-        known = offer.entry
-        beside = offer_of(kept.path, kept.wheel, known.cells, None)
-        entry = replace(beside.entry, gpu_archs=known.gpu_archs, provenance=known.provenance, variant_of=known.filename)
+        beside = reader.upload(kept.path)
+        entry = replace(
+            beside.entry,
+            cells=plain.cells,
+            gpu_archs=plain.gpu_archs,
+            provenance=plain.provenance,
+            variant_of=plain.filename,
+        )
         made.append(replace(beside, entry=entry))
     return tuple(made)
 
@@ -117,37 +153,69 @@ def unserved_cells(
     return (*failed, *left_out)
 
 
-def offer_of(path: Path, file: WheelFile, cells: tuple[Cell, ...], plan: BuildPlan | None) -> WheelUpload:
-    """Return a wheel as an index is offered it; all but the cells and what the plan knows is read from the wheel.
+class UploadReader(WheelReader):
+    """Reads wheels for an index, in the worker."""
 
-    :param file: what the wheel was when it was looked at.
-    :raises PackageIndexError: it is another by now.
-    """
-    made = made_files(path, file.filename)
-    metadata = made[CORE_METADATA]
-    if hashlib.sha256(metadata).hexdigest() != file.metadata_sha256:
-        raise PackageIndexError(f"{path} changed while it was being read")
-    entry = IndexEntry(
-        filename=file.filename,
-        sha256=file.sha256,
-        size=file.size,
-        requires_python=file.requires_python,
-        metadata_sha256=file.metadata_sha256,
-        upload_time="",
-        cells=cells,
-        requires_torch=requires_torch(metadata),
-        requires=requires_beside_torch(metadata),
-        gpu_archs=(plan.wheel.gpu_archs or file.gpu_archs) if plan else (),
-        variant=read_variant(path),
-        provenance=_provenance(plan) if plan else None,
-        about=about_of(metadata),
-    )
-    return with_beside(WheelUpload(entry=entry, wheel=path, side_files={}), made)
+    def upload(self, wheel: Path) -> WheelUpload:
+        """Return a wheel as an index is offered it, without what only its plan knows.
+
+        :raises WheelError: it cannot be read, or METADATA has another name or version than the file's name.
+        :raises PackageIndexError: an index cannot hold it.
+        """
+        return upload_of(wheel, self._read("wheelsmith.index.publish.release:read_upload", wheel))
+
+    def external(self, wheel: Path) -> WheelUpload:
+        """Return a wheel that wheelsmith need not have made, with the cells that its version and METADATA name.
+
+        :raises WheelError: as ``upload``; or what it requires cannot be read, or contradicts its version.
+        """
+        return upload_of(wheel, self._read("wheelsmith.index.publish.external_wheels:read_external", wheel))
+
+    def upload_of_bytes(self, filename: str, data: bytes) -> WheelUpload:
+        """Return a wheel of which only the bytes are there, as ``upload`` does."""
+        path = self.folder / filename
+        path.write_bytes(data)
+        try:
+            return self.upload(path)
+        finally:
+            path.unlink()
 
 
-def with_beside(offer: WheelUpload, files: Mapping[str, bytes]) -> WheelUpload:
-    """Return a wheel with more beside it: suffix → content."""
-    return replace(offer, entry=with_files(offer.entry, files), side_files={**offer.side_files, **files})
+def upload_of(wheel: Path, read: Mapping[str, Any]) -> WheelUpload:
+    """Return a wheel as the worker read it."""
+    entry = IndexEntry.from_json(read["entry"])
+    metadata = read["metadata"].encode("utf-8", "surrogateescape")
+    return WheelUpload(entry=entry, wheel=wheel, side_files={}).with_files({CORE_METADATA: metadata})
+
+
+def read_upload(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a wheel in the worker."""
+    facts = wheel_facts(Path(request["path"]))
+    _check_names(facts.file.filename, headers_of(facts.metadata))
+    try:
+        entry = IndexEntry.of(
+            facts.file,
+            requires_torch=requires_torch(facts.metadata),
+            requires=requires_beside_torch(facts.metadata),
+            variant=facts.variant,
+            about=about_of(facts.metadata),
+        )
+    except ValueError as error:
+        raise PackageIndexError(
+            f"{facts.file.filename!r} cannot be held: {in_one_line(error)}", remedy="build it again, with a plain name"
+        ) from None
+    return {"entry": entry.to_json(), "metadata": facts.headers}
+
+
+def _check_names(filename: str, headers: RawMetadata) -> None:
+    """Refuse a wheel that installers would disagree on: pip does not find it, uv installs it."""
+    name, version = read_wheel_name(filename), headers.get("version")
+    if canonicalize_name(headers.get("name", "")) != name.project or not same_version(version, name.version):
+        raise WheelError(
+            f"METADATA says {headers.get('name')} {version}",
+            where=Place(file=filename),
+            remedy="build it with that version: to rename the file is not enough",
+        )
 
 
 def _provenance(plan: BuildPlan) -> Provenance:

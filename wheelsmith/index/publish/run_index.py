@@ -1,309 +1,216 @@
-"""A run's own index: it follows the source until it is published, and it is whole when the run ends."""
+"""Write the index of a run, ``dist/index``: the run's wheels, and those of earlier runs that still hold."""
 
 from __future__ import annotations
 
 import json
-import os
-import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from packaging.version import Version
 
 from wheelsmith import __version__
-from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.files import atomic_link, atomic_pour, atomic_write, sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
-from wheelsmith.base.units import counted, show_moment
-from wheelsmith.index.entries import IndexEntry, PlannedVersion, ProjectState, check_project, project_of
-from wheelsmith.index.entries.side_files.known import announced, made_files, paths
-from wheelsmith.index.entries.state import public_of
-from wheelsmith.index.publish.input_folders import RUNS
-from wheelsmith.index.publish.release import IndexRelease, built_wheels, unserved_cells, variant_wheels
-from wheelsmith.index.publish.unpublished import set_unpublished, unpublished
-from wheelsmith.index.publish.verify import TEMPORARY, unasked_pages
-from wheelsmith.index.publish.writer import Index, ReleaseWords, WheelUpload
+from wheelsmith.base.units import show_moment
+from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, PlannedVersion, ProjectState
+from wheelsmith.index.entries.side_files import CORE_METADATA
+from wheelsmith.index.entries.state import Transition, add_entries, check_project, of_version
+from wheelsmith.index.entries.stored_states import RUNS, dump_state, load_project, load_states, state_key
+from wheelsmith.index.publish.release import (
+    UploadReader,
+    WheelUpload,
+    built_wheels,
+    unserved_cells,
+    variant_wheels,
+)
 from wheelsmith.index.storage import Folder, Storage
+from wheelsmith.index.storage.compare_and_swap import replace_file
 from wheelsmith.index.storage.protocol import pieces_of
-from wheelsmith.model import BuildResult, SourceId, Status
+from wheelsmith.model import BuildResult
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.store import Store
 
-_DEPTH = 3  # slashes in files/<ab>/<sha256>/<wheel>
-
-# Path → size, times, place on the disk: what changes with every change of a file, and cannot be put back.
-Seen = dict[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSources:
-    """What the wheels of a run may be made from, whether it made them or not.
-
-    :param trees: digests of their files.
-    :param commit: of a repo, all of whose files are theirs; None for a folder.
-    """
-
-    trees: frozenset[str]
-    commit: str | None = None
-
-    def include(self, source: SourceId) -> bool:
-        """Say whether a source is one of them."""
-        return source.tree in self.trees or (self.commit is not None and source.commit == self.commit)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseState:
-    """What a run says of the wheels of its version.
-
-    :param project: the normalized name.
-    :param version: of the kernel, without a local part.
-    :param sources: what its wheels may be made from.
-    :param cells: id of each cell that the matrix has, answered by this run or not.
-    :param offered: those of them that are to have a wheel which everybody may see.
-    :param digests: id of each cell that the run answered → what builds it; None for one that is left out.
-    :param hashes: file name → sha256 of each wheel.
-    """
-
-    project: str
-    version: Version
-    sources: RunSources
-    cells: frozenset[str]
-    offered: frozenset[str]
-    digests: Mapping[str, str | None]
-    hashes: Mapping[str, str]
-
 
 def publish_run(run: PlannedRun, results: Sequence[BuildResult], *, out: Path, store: Store, work: Path) -> None:
-    """Put every wheel of a run into its own index at once, and name the plain ones beside it for who wants files.
+    """Write the index of a run, and link its wheels into ``wheels/`` under their plain names.
 
-    A run whose project has no name or no version has no index.
+    A run with the same results as the last one finds everything as that one left it, and writes nothing. A run whose
+    project has no name or no version has no index.
 
     :param out: the run's output folder.
     :param work: a folder for this.
-    :raises PackageIndexError: a wheel is in the index with other bytes and was published, or the index has lost wheels.
+    :raises PackageIndexError: the index cannot be written.
     """
     if not (run.distribution and run.version):
         return
-    digest, seen, notes = _digest(run, results), _seen(out), _notes(out)
-    note = out / "index" / RUNS / f"{digest}.json"
-    before = _read_note(notes[0]) if len(notes) == 1 else {}
-    if notes == [note] and before == seen:
+    notes = sorted((out / "index" / RUNS).glob("*.json"))
+    note = out / "index" / RUNS / f"{_digest(run, results)}.json"
+    if notes == [note] and note.read_bytes() == _seen(out):
         return
-    # A run that is killed from here on has told a part, whatever the one before it had told. Several notes are of runs
-    # that were laid over one another: they stay, so that nobody publishes what is left of them.
+    with UploadReader() as reader:
+        plain = built_wheels(run.plans, results, store, reader)
+        offers = (*plain, *(variant_wheels(plain, store, work, reader) if run.variants else ()))
+        project, change = check_project(run.distribution), _change(run, Version(run.version), results, offers)
+        files = _WheelFiles(out / "index", offers, reader)
+        Folder(out / "index").transaction(lambda storage: _write(storage, project, change, files, out / "wheels"))
+    for offer in plain:
+        _link(out / "index" / offer.entry.path, out / "wheels" / offer.entry.filename)
+    # Several are of runs whose outputs were laid over one another: they stay, and nothing is published from here.
     if len(notes) == 1:
         notes[0].unlink()
-    offers = built_wheels(run.plans, results, store)
-    beside = variant_wheels(offers, store, work) if run.variants else ()
-    version = Version(run.version)
-    answers, planned = unserved_cells(str(version), results, run.excluded), _planned(run, results, version)
-    said = ReleaseWords(answers={run.distribution: answers}, planned={run.distribution: (planned,)})
-    release = IndexRelease(offers=(*offers, *beside), said=said)
-    made = ReleaseState(
-        project=check_project(run.distribution),
-        version=version,
-        sources=RunSources(trees=frozenset(run.trees), commit=run.commit),
-        cells=frozenset(run.cells),
-        offered=frozenset(run.offered),
-        digests={i.cell.id: None for i in run.excluded} | {r.cell.id: r.plan_digest for r in results},
-        hashes={offer.entry.filename: offer.entry.sha256 for offer in release.offers},
-    )
-    Folder(out / "index").transaction(lambda held: _tell(held, release, made, out / "wheels"))
-    known = {key for key, found in seen.items() if before.get(key) == found}
-    _make_whole(out / "index", release.offers, store, known)
-    _name(offers, out)
-    atomic_write(note, json.dumps(_seen(out)).encode())
+    atomic_write(note, _seen(out))
 
 
-def follow_source(state: ProjectState, changing: frozenset[str], made: ReleaseState) -> ProjectState:
-    """Take from a state what an earlier run put there under this version and this run says otherwise.
+def _change(
+    run: PlannedRun, version: Version, results: Sequence[BuildResult], offers: Sequence[WheelUpload]
+) -> Transition:
+    """Return the change of the project's state."""
+    now = show_moment(time.time())
+    added = [replace(offer.entry, upload_time=now) for offer in offers]
+    hashes = {entry.filename: entry.sha256 for entry in added}
+    answers = unserved_cells(str(version), results, run.excluded)
+    digests = {item.cell.id: "" for item in run.excluded} | {each.cell.id: each.plan_digest for each in results}
 
-    :param changing: sha256 of each wheel that was never published; all others stay as they are.
+    def change(before: ProjectState) -> ProjectState:
+        kept = remaining(before, run, digests, hashes)
+        planned = _planned([*kept.entries, *added], [*kept.answers, *answers], run, version)
+        return add_entries(kept, added, answers, [planned])
+
+    return change
+
+
+class _WheelFiles:
+    """Writes the files of wheels where they are missing.
+
+    :param index: the folder of the index.
+    :param offers: the wheels of the run.
     """
-    entries = (_followed(entry, made) if entry.sha256 in changing else entry for entry in state.entries)
-    answers = (answer for answer in state.answers if answer.cell.id in made.cells)
-    planned = tuple(_still_planned(item, made) for item in state.planned)
-    return replace(state, entries=tuple(entry for entry in entries if entry), answers=tuple(answers), planned=planned)
+
+    def __init__(self, index: Path, offers: Sequence[WheelUpload], reader: UploadReader) -> None:
+        self._index, self._reader = index, reader
+        self._offers = {offer.entry.path: offer for offer in offers}
+
+    def write(self, storage: Storage, entry: IndexEntry) -> IndexEntry | None:
+        """Return the entry of a wheel without the files that are lost; None for a wheel that is lost itself."""
+        place, offer = self._index / entry.path, self._offers.get(entry.path)
+        if storage.stat(entry.path) is None or sha256_file(place) != entry.sha256:
+            if offer is None:
+                return None
+            storage.put(entry.path, offer.wheel)
+        lost = []
+        for side in entry.announced:
+            stored = storage.read(side.path)
+            if stored and side.matches(stored.data):
+                continue
+            if side.kind.suffix == CORE_METADATA:
+                offer = offer or self._reader.upload(place)
+                storage.put(side.path, offer.side_files[CORE_METADATA])
+            else:
+                lost.append(side.kind.suffix)
+        return entry.with_files(dict.fromkeys(lost))
 
 
-def _still_planned(planned: PlannedVersion, made: ReleaseState) -> PlannedVersion:
-    if Version(planned.version) != made.version:
-        return planned
-    cells = tuple(cell for cell in planned.cells if cell in made.offered)
-    # What this run says of a cell takes the place of what an earlier one said.
-    excluded, tried = (
-        tuple(cell for cell in given if cell in made.offered and cell not in made.digests)
-        for given in (planned.excluded, planned.tried)
+def _write(storage: Storage, project: str, change: Transition, files: _WheelFiles, names: Path) -> None:
+    """Write files, then the state, then pages; then remove what nothing refers to.
+
+    :param names: the folder in which plain wheels have a second name.
+    """
+    from wheelsmith.index.publish.verify import expected_files, is_page
+
+    before, stored = load_project(storage, project)
+    state = change(before)
+    present = (files.write(storage, entry) for entry in state.entries)
+    state = replace(state, entries=tuple(entry for entry in present if entry))
+    replace_file(storage, state_key(project), stored, dump_state(state))
+    states = load_states(storage)
+    expected = expected_files(states)
+    for key, data in sorted(expected.items()):
+        replace_file(storage, key, storage.read(key), data)
+    used = {path for each in states.values() for entry in each.entries for path in entry.paths}
+    used |= {item.path for each in states.values() for item in each.removed} | expected.keys()
+    for item in list(storage.listing("")):
+        is_file = item.key.startswith("files/")
+        if item.key not in used and (is_file or is_page(item.key)):
+            if is_file:
+                # While the file is there, the run after one that was killed finds its second name too.
+                (names / item.key.rpartition("/")[2]).unlink(missing_ok=True)
+            storage.delete(item.key)
+
+
+def remaining(
+    state: ProjectState, run: PlannedRun, digests: Mapping[str, str], hashes: Mapping[str, str]
+) -> ProjectState:
+    """Return what an earlier run or somebody else put into the state and this run does not contradict.
+
+    :param digests: id of each cell of the run → the digest of its build; empty if the cell is excluded.
+    :param hashes: file name → sha256 of each wheel of the run.
+    """
+    same_bytes = [entry for entry in state.entries if hashes.get(entry.filename, entry.sha256) == entry.sha256]
+    return replace(
+        state,
+        entries=tuple(filter(None, (_remaining_entry(entry, run, digests) for entry in same_bytes))),
+        answers=tuple(each for each in state.answers if each.cell.id in run.cells and each.cell.id not in digests),
+        removed=tuple(item for item in state.removed if hashes.get(item.filename, item.sha256) == item.sha256),
+        planned=tuple(item for item in state.planned if Version(item.version) != Version(str(run.version))),
     )
-    return replace(planned, cells=cells, excluded=excluded, tried=tried)
 
 
-def _followed(entry: IndexEntry, made: ReleaseState) -> IndexEntry | None:
-    """Return what is left of a wheel; None for nothing."""
-    if public_of(entry) != made.version or entry.provenance is None:
+def _remaining_entry(entry: IndexEntry, run: PlannedRun, digests: Mapping[str, str]) -> IndexEntry | None:
+    """Return a wheel with the cells that the run neither built otherwise nor left out."""
+    made = entry.provenance
+    if made is None or entry.public != Version(str(run.version)):
         return entry
-    is_its_own = made.sources.include(entry.provenance.source)
-    if made.hashes.get(entry.filename, entry.sha256) != entry.sha256 or not is_its_own:
+    if made.source.tree not in run.trees and (run.commit is None or made.source.commit != run.commit):
         return None
-    digest = entry.provenance.plan_digest
-    asked = (cell for cell in entry.cells if cell.id in made.cells)
-    cells = tuple(cell for cell in asked if made.digests.get(cell.id, digest) == digest)
-    return replace(entry, cells=cells) if cells else None
+    cells = (cell for cell in entry.cells if cell.id in run.cells)
+    kept = tuple(cell for cell in cells if digests.get(cell.id, made.plan_digest) == made.plan_digest)
+    return replace(entry, cells=kept) if kept else None
 
 
-def _planned(run: PlannedRun, results: Sequence[BuildResult], version: Version) -> PlannedVersion:
-    offered = set(run.offered)
-    left_out = {item.cell.id for item in run.excluded} & offered
-    tried = {result.cell.id for result in results if result.status is not Status.CANCELLED} & offered
+def _planned(
+    entries: Iterable[IndexEntry], answers: Iterable[CellWithoutWheel], run: PlannedRun, version: Version
+) -> PlannedVersion:
+    """Return the cells of the matrix, with those that this run or an earlier one excluded or tried to build."""
+    status = {answer.cell.id: answer.status for answer in answers if Version(answer.version) == version}
+    tried = {cell.id for entry in of_version(entries, str(version)) for cell in entry.cells}
+    tried |= {name for name, found in status.items() if found is NoWheel.FAILED}
+    excluded = {name for name, found in status.items() if found is NoWheel.EXCLUDED}
     return PlannedVersion(
         version=str(version),
-        cells=tuple(sorted(offered)),
-        excluded=tuple(sorted(left_out)),
-        tried=tuple(sorted(tried)),
+        cells=tuple(sorted(run.offered)),
+        excluded=tuple(sorted(excluded.intersection(run.offered))),
+        tried=tuple(sorted(tried.intersection(run.offered))),
     )
 
 
-def _tell(storage: Storage, release: IndexRelease, made: ReleaseState, names: Path) -> None:
-    """Put a release into the index in the place of what this source was before.
-
-    :param names: the folder in which wheels of the index have a second name.
-    """
-    index, changing = Index(storage), unpublished(storage)
-    before = index.entries(made.project)
-    published = {entry.sha256 for entry in before} - changing
-    # Before the wheels are there: a run that is killed must not leave wheels behind that pass for published.
-    changing |= {offer.entry.sha256 for offer in release.offers} - published
-    set_unpublished(storage, changing)
-    now = show_moment(time.time())
-    follow = partial(follow_source, changing=changing, made=made)
-    index.add(release.offers, upload_time=now, said=release.said, revise={made.project: follow})
-    entries = [entry for state in index.states().values() for entry in state.entries]
-    _drop(storage, changing, [entry for entry in before if entry.sha256 in changing], _paths(entries), names)
-    set_unpublished(storage, changing & {entry.sha256 for entry in entries})
-
-
-def _drop(
-    storage: Storage, changing: frozenset[str], before: Iterable[IndexEntry], used: set[str], names: Path
-) -> None:
-    """Remove the wheels that nothing refers to any more, and that nobody can have met.
-
-    :param before: those of them that the index had; what else lies there a killed run left.
-    """
-    beside = _paths(before)
-    for item in list(storage.listing("files/")):
-        key = item.key
-        if key not in used and (key in beside or (key.count("/") == _DEPTH and key.split("/")[2] in changing)):
-            # While its file is there, the run after one that was killed finds the name too.
-            (names / key.rpartition("/")[2]).unlink(missing_ok=True)
-            storage.delete(key)
-
-
-def _paths(entries: Iterable[IndexEntry]) -> set[str]:
-    return {path for entry in entries for path in paths(entry)}
-
-
-def _make_whole(folder: Path, offers: Sequence[WheelUpload], store: Store, known: set[str]) -> None:
-    """See that every wheel that the index lists is there with its bytes, and every page.
-
-    :param known: files that are as an earlier run left them.
-    :raises PackageIndexError: wheels of earlier runs are gone, and the store does not have them either.
-    """
-    storage = Folder(folder)
-    ours = {offer.entry.path: offer.wheel for offer in offers}
-    lost: dict[str, str] = {}  # file → the wheel that it belongs to
-    for entry in (entry for state in Index(storage).states().values() for entry in state.entries):
-        if {f"index/{path}" for path in paths(entry)} <= known or _is_there(storage, folder, entry):
-            continue
-        if copy := ours.get(entry.path) or store.find_file(entry.sha256, entry.filename):
-            lost |= dict.fromkeys(_bring_back(storage, entry, copy), entry.filename)
-        else:
-            lost[entry.filename] = entry.filename
-    if lost:
-        file, wheel = next(iter(lost.items()))
-        drop = f"wheelsmith index remove {folder} {project_of(wheel)} {wheel}"
-        raise PackageIndexError(
-            f"the index in {folder} has lost {counted(len(lost), 'file')} of earlier runs, such as {file}",
-            remedy=f"wheelsmith index repair {folder} --from FOLDER; where nobody has it any more: {drop}",
-        )
-    for key in unasked_pages(storage):
-        storage.delete(key)
-    Index(storage).repair()
-
-
-def _is_there(storage: Folder, folder: Path, entry: IndexEntry) -> bool:
-    if storage.stat(entry.path) is None or sha256_file(folder / entry.path) != entry.sha256:
-        return False
-    beside = ((side, storage.read(side.path)) for side in announced(entry))
-    return all(stored is not None and stored.tag == side.sha256 for side, stored in beside)
-
-
-def _bring_back(storage: Storage, entry: IndexEntry, copy: Path) -> Iterator[str]:
-    """Write a wheel again and what it gives; yield the names of what it does not give, and is gone."""
-    made = made_files(copy, entry.filename)
-    storage.put(entry.path, copy)
-    for side in announced(entry):
-        stored = storage.read(side.path)
-        if (data := made.get(side.kind.suffix)) is not None:
-            storage.put(side.path, data)
-        elif stored is None or not side.is_right(stored.data):
-            yield side.filename
-
-
-def _name(offers: Sequence[WheelUpload], out: Path) -> None:
-    """Link the wheels of a run into one folder; they take their room on the disk once."""
-    for offer in offers:
-        file, name = out / "index" / offer.entry.path, out / "wheels" / offer.entry.filename
-        named = name.is_file() and not name.is_symlink() and name.samefile(file)
-        if not named and not atomic_link(file, name):
-            # The key is the hash that the copy must have.
-            atomic_pour(pieces_of(file, offer.entry.path), name.parent, partial(Path, name))
+def _link(file: Path, name: Path) -> None:
+    """Give a wheel of the index a second name; the two take their room on the disk once."""
+    named = name.is_file() and not name.is_symlink() and name.samefile(file)
+    if not named and not atomic_link(file, name):
+        # The key is the hash that the copy must have.
+        atomic_pour(pieces_of(file, "/".join(file.parts[-4:])), name.parent, partial(Path, name))
 
 
 def _digest(run: PlannedRun, results: Sequence[BuildResult]) -> str:
-    """Return the digest of all that a run tells its index, so that a run with nothing new need not tell it again."""
-    cells = [
-        (
-            result.cell.to_json(),
-            result.plan_digest,
-            result.wheel.to_json() if result.wheel else None,
-            result.failure.to_json() if result.failure else None,
-        )
-        for result in results
+    """Return the digest of everything that the index is made from."""
+    told = [
+        [each.plan_digest, *(part and part.to_json() for part in (each.cell, each.wheel, each.failure))]
+        for each in results
     ]
     source = [run.distribution, run.version, run.trees, run.commit, run.cells, run.offered]
-    return canonical_digest([__version__, run.variants, source, cells, [item.to_json() for item in run.excluded]])
+    return canonical_digest([__version__, run.variants, source, told, [item.to_json() for item in run.excluded]])
 
 
-def _seen(out: Path) -> Seen:
-    """Return how every file of the index and of the wheels beside it is now, without reading any."""
-    return {
-        key: (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
-        for root in ("index", "wheels")
-        for key, found in _walk(out, root)
-    }
+def _seen(out: Path) -> bytes:
+    """Return the size and the time of every file of the index and of the wheels beside it, as JSON."""
+    return json.dumps(dict(_sizes_and_times(out)), sort_keys=True).encode()
 
 
-def _walk(out: Path, root: str) -> Iterator[tuple[str, os.stat_result]]:
-    for folder, below, names in os.walk(out / root):
-        for name in (*below, *names):
-            path = Path(folder, name)
-            key = path.relative_to(out).as_posix()
-            if key == "index/_state/.lock" or key.startswith(f"index/{RUNS}/") or TEMPORARY.fullmatch(name):
-                continue
-            found = path.lstat()
-            if not stat.S_ISDIR(found.st_mode):
-                yield key, found
-
-
-def _notes(out: Path) -> list[Path]:
-    return sorted((out / "index" / RUNS).glob("*.json"))
-
-
-def _read_note(note: Path) -> Seen:
-    try:
-        return {key: tuple(value) for key, value in json.loads(note.read_bytes()).items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return {}
+def _sizes_and_times(out: Path) -> Iterator[tuple[str, tuple[int, float]]]:
+    for prefix in ("index/", "wheels/"):
+        for item in Folder(out).listing(prefix):
+            if item.key != "index/_state/.lock" and not item.key.startswith(f"index/{RUNS}/"):
+                yield item.key, (item.size, item.modified)

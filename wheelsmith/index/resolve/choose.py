@@ -12,14 +12,13 @@ from packaging.tags import Tag
 from packaging.version import Version
 
 from wheelsmith.base.units import listed, numbers
-from wheelsmith.index.entries.catalogue import Catalogue, CatalogueCell, Unserved
-from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
-from wheelsmith.index.entries.listing import EVERYTHING
+from wheelsmith.index.entries.catalogue import Catalogue
+from wheelsmith.index.entries.entry import EVERYTHING, CellWithoutWheel, NoWheel, ProjectStatus
 from wheelsmith.index.resolve.incompatibility import gpu_note, obstacle
 from wheelsmith.index.resolve.nearest import Axes, nearest
 from wheelsmith.index.resolve.tag_match import accepts, platforms_for, tag_ranks
 from wheelsmith.index.resolve.target import Choice, KnownWheel, Refusal, Target
-from wheelsmith.model import TORCH
+from wheelsmith.model import TORCH, Cell
 from wheelsmith.platforms import compute_name, compute_order
 
 NO_REASON = "no reason is given"
@@ -36,7 +35,7 @@ class Chooser:
         standing = [known for known in self._wheels if known.wheel.yanked is None]
         released = [known for known in standing if not known.version.is_prerelease]
         self._newest = max((Version(known.version.public) for known in released or standing), default=None)
-        self._by_cell: dict[tuple[str, str, str, str], list[tuple[KnownWheel, CatalogueCell]]] = {}
+        self._by_cell: dict[tuple[str, str, str, str], list[tuple[KnownWheel, Cell]]] = {}
         for known in self._wheels:
             for cell in known.wheel.cells:
                 self._by_cell.setdefault(_place(cell), []).append((known, cell))
@@ -116,7 +115,7 @@ class Chooser:
             ):
                 yield known
 
-    def _answer(self, target: Target) -> Unserved | None:
+    def _answer(self, target: Target) -> CellWithoutWheel | None:
         place = _place(target)
         return self._unserved.get((*place, None)) or self._unserved.get((*place, target.python_minor))
 
@@ -208,11 +207,11 @@ class Chooser:
         return "combination", f"{what} is not in the matrix that {project} is built from"
 
 
-def _key(cell: CatalogueCell) -> tuple[str, str, str, str, str | None]:
+def _key(cell: Cell) -> tuple[str, str, str, str, str | None]:
     return (*_place(cell), cell.python)
 
 
-def _place(of: CatalogueCell | Target) -> tuple[str, str, str, str]:
+def _place(of: Cell | Target) -> tuple[str, str, str, str]:
     return of.framework, of.release, of.compute, of.arch
 
 

@@ -189,9 +189,9 @@ def slots_of(choice: Choice, target: Target, presence: Presence) -> dict[str, st
     whole = f"torch=={target.torch_version}" if target.torch_version else release
     return {
         "name": name,
-        "requirement": pin(name, wheel.version, equals=choice.exact),
+        "requirement": pin(name, str(wheel.version), equals=choice.exact),
         "root": choice.root,
-        "path": wheel.path,
+        "path": wheel.url,
         "sha256": wheel.sha256,
         "requires": known.beside(target.framework),
         "framework_release": release,

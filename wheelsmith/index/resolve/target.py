@@ -10,7 +10,7 @@ from packaging.utils import BuildTag, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
 from wheelsmith.frameworks import framework, read_local_version
-from wheelsmith.index.entries.catalogue import CatalogueWheel
+from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.resolve.tag_match import wanted
 from wheelsmith.model import TORCH, ReleaseRecord
 
@@ -55,7 +55,7 @@ class Choice:
     :param notes: what is worth knowing of it.
     """
 
-    wheel: CatalogueWheel
+    wheel: IndexEntry
     root: str
     exact: bool = True
     notes: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class KnownWheel:
 
     __slots__ = ("build", "platforms", "tags", "toolkit", "version", "wheel")
 
-    def __init__(self, wheel: CatalogueWheel) -> None:
+    def __init__(self, wheel: IndexEntry) -> None:
         self.wheel = wheel
         _, version, build, tags = parse_wheel_filename(wheel.filename)
         self.version: Version = version

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from packaging.version import Version
-
 from wheelsmith.base.units import numbers, show_size
-from wheelsmith.index.entries.catalogue import Catalogue, CatalogueCell, CatalogueWheel, Unserved
-from wheelsmith.index.entries.entry import NoWheel
+from wheelsmith.index.entries.catalogue import Catalogue
+from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel
 from wheelsmith.index.resolve.target import KnownWheel, Target
 from wheelsmith.index.resolve.torch_build_match import torch_build
+from wheelsmith.model import Cell
 from wheelsmith.platforms import compute_name, compute_order
 
 
@@ -96,7 +95,7 @@ class Grid:
     rows: tuple[GridRow, ...]
 
 
-def grids(cells: Mapping[CatalogueCell, GridCell]) -> tuple[Grid, ...]:
+def grids(cells: Mapping[Cell, GridCell]) -> tuple[Grid, ...]:
     """Lay out cells: a grid for each CPU architecture, a column for each compute platform."""
     return tuple(_grid(arch, cells) for arch in sorted({cell.arch for cell in cells}, reverse=True))
 
@@ -115,15 +114,15 @@ def yanks(shown: Iterable[Grid]) -> dict[str, tuple[str, ...]]:
     return {reason: tuple(versions) for reason, versions in found.items()}
 
 
-def catalogue_cells(catalogue: Catalogue) -> dict[CatalogueCell, GridCell]:
+def catalogue_cells(catalogue: Catalogue) -> dict[Cell, GridCell]:
     """Say how every cell of a project's newest version stands.
 
     A wheel is linked as ``#wheel-`` and its place in the catalogue, a cell without one as ``#cell-`` and its id.
     """
     standing = [wheel for wheel in catalogue.wheels if wheel.yanked is None]
-    newest = max((_public(wheel.version) for wheel in standing or catalogue.wheels), default=None)
-    found: dict[CatalogueCell, GridCell] = {}
-    shown: dict[CatalogueCell, CatalogueWheel] = {}
+    newest = max((wheel.public for wheel in standing or catalogue.wheels), default=None)
+    found: dict[Cell, GridCell] = {}
+    shown: dict[Cell, IndexEntry] = {}
     # The newest come first; what is not yanked goes before what is.
     for place, wheel in sorted(enumerate(catalogue.wheels), key=lambda pair: pair[1].yanked is not None):
         for cell in wheel.cells:
@@ -131,10 +130,10 @@ def catalogue_cells(catalogue: Catalogue) -> dict[CatalogueCell, GridCell]:
             # As the picker does, an older wheel that torch has a build for goes before a newer one without.
             better = known and known.status is GridStatus.UNPAIRED and wheel.yanked is None and _is_paired(cell, wheel)
             if known is None or better:
-                older = newest is not None and _public(wheel.version) < newest
+                older = newest is not None and wheel.public < newest
                 found[cell], shown[cell] = _served(cell, wheel, place, older=older), wheel
-            elif wheel.yanked is not None and Version(wheel.version) > Version(shown[cell].version):
-                found[cell] = replace(found[cell], yank=(wheel.version, wheel.yanked))
+            elif wheel.yanked is not None and wheel.version > shown[cell].version:
+                found[cell] = replace(found[cell], yank=(str(wheel.version), wheel.yanked))
                 shown[cell] = wheel
     for answer in catalogue.unserved:
         found[answer.cell] = _unserved(answer)
@@ -145,7 +144,7 @@ def _cells(shown: Iterable[Grid]) -> Iterator[GridCell]:
     return (cell for grid in shown for row in grid.rows for cell in row.cells if cell)
 
 
-def _grid(arch: str, cells: Mapping[CatalogueCell, GridCell]) -> Grid:
+def _grid(arch: str, cells: Mapping[Cell, GridCell]) -> Grid:
     here = {
         (cell.framework, cell.release, cell.python, cell.compute): shown
         for cell, shown in cells.items()
@@ -163,15 +162,15 @@ def _grid(arch: str, cells: Mapping[CatalogueCell, GridCell]) -> Grid:
     return Grid(caption=arch, columns=tuple(map(compute_name, computes)), rows=rows)
 
 
-def _served(cell: CatalogueCell, wheel: CatalogueWheel, place: int, *, older: bool) -> GridCell:
+def _served(cell: Cell, wheel: IndexEntry, place: int, *, older: bool) -> GridCell:
     made_for = wheel.provenance.cell if wheel.provenance else cell.id
-    yank = None if wheel.yanked is None else (wheel.version, wheel.yanked)
+    yank = None if wheel.yanked is None else (str(wheel.version), wheel.yanked)
     if yank:
         status, detail = GridStatus.YANKED, ""
     elif not _is_paired(cell, wheel):
         status, detail = GridStatus.UNPAIRED, ""
     elif older:
-        status, detail = GridStatus.OLDER, str(_public(wheel.version))
+        status, detail = GridStatus.OLDER, str(wheel.public)
     elif made_for != cell.id:
         status, detail = GridStatus.FOLDED, _difference(cell, made_for, wheel.cells)
     else:
@@ -179,7 +178,7 @@ def _served(cell: CatalogueCell, wheel: CatalogueWheel, place: int, *, older: bo
     return GridCell(status=status, detail=detail, link=f"#wheel-{place}", target=target_query(cell), yank=yank)
 
 
-def _is_paired(cell: CatalogueCell, wheel: CatalogueWheel) -> bool:
+def _is_paired(cell: Cell, wheel: IndexEntry) -> bool:
     """Say whether one of torch's own builds goes with a wheel."""
     target = Target(
         framework=cell.framework,
@@ -191,12 +190,12 @@ def _is_paired(cell: CatalogueCell, wheel: CatalogueWheel) -> bool:
     return torch_build(target, KnownWheel(wheel)) is not None
 
 
-def _unserved(answer: Unserved) -> GridCell:
+def _unserved(answer: CellWithoutWheel) -> GridCell:
     status = GridStatus.FAILED if answer.status is NoWheel.FAILED else GridStatus.EXCLUDED
     return GridCell(status=status, link=f"#cell-{answer.cell.id}", target=target_query(answer.cell))
 
 
-def _difference(cell: CatalogueCell, made_for: str, served: Iterable[CatalogueCell]) -> str:
+def _difference(cell: Cell, made_for: str, served: Iterable[Cell]) -> str:
     """Say by what the cell differs that the wheel was made for."""
     other = next((other for other in served if other.id == made_for), None)
     if other is None:
@@ -213,11 +212,7 @@ def _difference(cell: CatalogueCell, made_for: str, served: Iterable[CatalogueCe
     return "of " + ", ".join(differing)
 
 
-def target_query(cell: CatalogueCell | Target) -> str:
+def target_query(cell: Cell | Target) -> str:
     """Return what a page's picker is asked for a cell."""
     python = f"&python={cell.python}" if cell.python else ""
     return f"{cell.framework}={cell.release}&compute={cell.compute}&arch={cell.arch}{python}"
-
-
-def _public(version: str) -> Version:
-    return Version(Version(version).public)

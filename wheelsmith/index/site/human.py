@@ -13,9 +13,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from wheelsmith.base.units import counted, numbers, show_size
-from wheelsmith.index.entries.catalogue import Catalogue, Unserved, catalogue_key, catalogue_of, dump_catalogue
-from wheelsmith.index.entries.entry import NoWheel, ProjectState
-from wheelsmith.index.entries.listing import EVERYTHING, Listing, roots
+from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, catalogue_of, dump_catalogue
+from wheelsmith.index.entries.entry import EVERYTHING, CellWithoutWheel, NoWheel, ProjectState
+from wheelsmith.index.entries.listing import Listing
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, slots_of, template_for
 from wheelsmith.index.resolve.target import Choice, KnownWheel, Target
@@ -45,7 +45,7 @@ class Row:
 def human_pages(state: ProjectState) -> dict[str, bytes]:
     """Return what people and choosing programs read of a project: key → bytes. One that is kept back has no page."""
     catalogue = catalogue_of(state)
-    if not catalogue.unserved and not any(roots(entry) for entry in state.entries):
+    if not catalogue.unserved and not any(entry.roots for entry in state.entries):
         return {}
     key = catalogue_key(state.project)
     return {key: dump_catalogue(catalogue), key.replace("catalogue.json", "index.html"): _project(catalogue)}
@@ -153,10 +153,10 @@ def _current(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | None:
     return next(standing, versions[0] if versions else None)
 
 
-def _excluded(catalogue: Catalogue) -> tuple[tuple[Unserved, ...], ...]:
+def _excluded(catalogue: Catalogue) -> tuple[tuple[CellWithoutWheel, ...], ...]:
     """Return the cells that are left out, those together that differ in the machine alone."""
 
-    def place(item: Unserved) -> tuple[object, ...]:
+    def place(item: CellWithoutWheel) -> tuple[object, ...]:
         return numbers(item.cell.release), compute_order(item.cell.compute), item.reason
 
     left_out = sorted((item for item in catalogue.unserved if item.status is NoWheel.EXCLUDED), key=place)

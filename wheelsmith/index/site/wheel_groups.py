@@ -6,17 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from packaging.version import Version
-
 from wheelsmith.base.units import numbers
-from wheelsmith.index.entries.catalogue import CatalogueCell, CatalogueWheel
-from wheelsmith.index.entries.listing import EVERYTHING
+from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import pin
 from wheelsmith.index.resolve.target import Choice, Target
 from wheelsmith.index.site.grid import target_query
 from wheelsmith.index.site.picker import USUAL, Picker
-from wheelsmith.model import TORCH
+from wheelsmith.model import TORCH, Cell
 from wheelsmith.platforms import compute_name, compute_order
 
 # A page does not know where it will be served. Its script does; without one, people set a variable.
@@ -36,7 +33,7 @@ class Shown:
     :param target: what the picker is asked that answers with it; None where it answers with others.
     """
 
-    wheel: CatalogueWheel
+    wheel: IndexEntry
     place: int
     title: str
     needs: str
@@ -78,7 +75,7 @@ def versions_of(chooser: Chooser, picker: Picker | None) -> tuple[VersionOfWheel
     """
     chosen = _chosen(picker) if picker else {}
     shown = [_shown(chooser, place, wheel, chosen) for place, wheel in enumerate(chooser.catalogue.wheels)]
-    by_version = groupby(shown, lambda item: Version(item.wheel.version).public)
+    by_version = groupby(shown, lambda item: str(item.wheel.public))
     return tuple(VersionOfWheels(public=public, groups=_groups(wheels)) for public, wheels in by_version)
 
 
@@ -100,14 +97,14 @@ def _chosen(picker: Picker) -> dict[str, str]:
     return {name: _query(target, wheels[name]) for name, target in found.items()}
 
 
-def _query(target: Target, wheel: CatalogueWheel) -> str:
+def _query(target: Target, wheel: IndexEntry) -> str:
     """Ask for no other Python than is chosen where the wheel takes the usual one, and so most others."""
     usual = target.python == USUAL["python"] and not any(cell.python for cell in wheel.cells)
     query = target_query(target)
     return query.rpartition("&python=")[0] if usual else query
 
 
-def _likelihood(target: Target, wheel: CatalogueWheel) -> tuple[object, ...]:
+def _likelihood(target: Target, wheel: IndexEntry) -> tuple[object, ...]:
     made_for = wheel.provenance.cell if wheel.provenance else None
     own = any(
         (cell.release, cell.compute, cell.arch) == (target.release, target.compute, target.arch) and cell.id == made_for
@@ -116,13 +113,13 @@ def _likelihood(target: Target, wheel: CatalogueWheel) -> tuple[object, ...]:
     return own, target.python == USUAL["python"], numbers(target.release), compute_order(target.compute)
 
 
-def _order(wheel: CatalogueWheel) -> tuple[object, ...]:
+def _order(wheel: IndexEntry) -> tuple[object, ...]:
     compute = _compute(wheel)
     known = (compute is not None, compute_order(compute) if compute else compute_order("cpu"), compute or "")
     return (*known, max((numbers(cell.release) for cell in wheel.cells), default=()), wheel.filename)
 
 
-def _compute(wheel: CatalogueWheel) -> str | None:
+def _compute(wheel: IndexEntry) -> str | None:
     """Return the compute platform that a wheel is made for; empty where it is made for all, None where nobody knows."""
     if not wheel.cells:
         return None
@@ -138,10 +135,10 @@ def _heading(compute: str | None) -> str:
     return _UNKNOWN if compute is None else compute_name(compute) if compute else _EVERY
 
 
-def _shown(chooser: Chooser, place: int, wheel: CatalogueWheel, chosen: Mapping[str, str]) -> Shown:
+def _shown(chooser: Chooser, place: int, wheel: IndexEntry, chosen: Mapping[str, str]) -> Shown:
     framework = wheel.cells[0].framework if wheel.cells else TORCH
     releases = sorted({cell.release for cell in wheel.cells}, key=numbers)
-    requirement = pin(chooser.catalogue.project, wheel.version, equals=chooser.named_by_equals(Version(wheel.version)))
+    requirement = pin(chooser.catalogue.project, str(wheel.version), equals=chooser.named_by_equals(wheel.version))
     return Shown(
         wheel=wheel,
         place=place,
@@ -154,13 +151,13 @@ def _shown(chooser: Chooser, place: int, wheel: CatalogueWheel, chosen: Mapping[
     )
 
 
-def _needs(wheel: CatalogueWheel, framework: str) -> str:
+def _needs(wheel: IndexEntry, framework: str) -> str:
     torch = [f"torch {wheel.requires_torch or 'of any version'}"] if wheel.requires_torch or framework == TORCH else []
     python = [f"Python {wheel.requires_python}"] if wheel.requires_python else []
     return ", ".join([*torch, *python, *wheel.requires])
 
 
-def _machine(cells: Iterable[CatalogueCell]) -> str:
+def _machine(cells: Iterable[Cell]) -> str:
     archs = sorted({cell.arch for cell in cells}, reverse=True)
     pythons = sorted({cell.python for cell in cells if cell.python}, key=numbers)
     return ", ".join([*archs, *(f"Python {python}" for python in pythons)])

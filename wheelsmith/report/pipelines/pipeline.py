@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from wheelsmith.base.errors import PackageIndexError, SettingError
 from wheelsmith.base.redact import has_credentials, redact
-from wheelsmith.index.entries import index_address
+from wheelsmith.index.entries.state import index_address
 from wheelsmith.index.storage.location import parse_address
 
 # What may stand in a command between double quotes, in YAML, where a colon and a space begin a value, and in a shell.
