@@ -563,7 +563,7 @@ def test_what_was_signed_of_another_wheel_is_not_published(signed, tmp_path, pla
         index = Index(Folder(source / "index"))
         index.attach("pure", {entry.sha256: {".sigstore.json": text} for entry in index.entries("pure")})
     answer = signed.run_in_process("publish", "public", "--from", str(source))
-    why = {"name": "other-1-py3", "hash": "is 0000", "no bundle": "cannot be read"}[case]
+    why = {"name": "other-1-py3", "hash": "sha256 0000", "no bundle": "cannot be read"}[case]
     assert (answer.returncode, why in answer.stderr, "wheelsmith sign" in answer.stderr) == (4, True, True)
     assert not (signed.folder / "public").exists()
 

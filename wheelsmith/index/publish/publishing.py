@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from wheelsmith.base.errors import AttestationError, PackageIndexError
-from wheelsmith.base.units import show_moment
+from wheelsmith.base.units import listed, show_moment
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.side_files import BUNDLE, PROVENANCE, signatures
 from wheelsmith.index.entries.state import set_address
@@ -101,7 +101,8 @@ def check_signatures(offers: Iterable[WheelUpload]) -> None:
             except AttestationError as error:
                 raise _wrong_signature(offer, side.filename, error.message) from None
             if subjects not in (None, {offer.entry.key}):
-                raise _wrong_signature(offer, side.filename, "it is a signature of another file")
+                signed = listed([f"{name} (sha256 {sha256})" for name, sha256 in sorted(subjects)])
+                raise _wrong_signature(offer, side.filename, f"it signs {signed}")
         if not _attests_the_bundle(offer.side_files):
             raise _wrong_signature(offer, f"{offer.entry.filename}{PROVENANCE}", "it is not of the bundle beside it")
 
