@@ -8,9 +8,11 @@ from git_repos import EXECUTABLE, FILE, FOLDER, LINK, MODULE, GitRepo, modules, 
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.matrix.types import KernelRef
-from wheelsmith.source import Outputs, SourceTree, fetch_source
+from wheelsmith.source import fetch_source
 from wheelsmith.source import tree as source_tree
+from wheelsmith.source.folder import Outputs
 from wheelsmith.source.git import program, repository, source
+from wheelsmith.source.tree import SourceTree
 
 START = {"setup.py": "raise SystemExit('never run to plan')\n"}
 

@@ -13,7 +13,9 @@ from kernels import NOARCH_TOML
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.matrix.types import KernelRef
-from wheelsmith.source import Outputs, SourceTree, fetch_source
+from wheelsmith.source import fetch_source
+from wheelsmith.source.folder import Outputs
+from wheelsmith.source.tree import SourceTree
 from wheelsmith.store import Kind, take_inventory
 
 PURE = {"build.toml": NOARCH_TOML, "torch-ext/pure/__init__.py": "VALUE = 1\n", "README.md": "# pure\n"}

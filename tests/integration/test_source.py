@@ -17,11 +17,11 @@ from wheelsmith.model import Status
 from wheelsmith.run.build import request_of, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, prepare
-from wheelsmith.source import Outputs, SourceTree, copy_into
 from wheelsmith.source import tree as source_tree
 from wheelsmith.source.builds import read_build_folder
-from wheelsmith.source.folder import read_folder
+from wheelsmith.source.folder import Outputs, read_folder
 from wheelsmith.source.hub import _files
+from wheelsmith.source.tree import SourceTree, copy_into
 
 MODULE = "torch-ext/pure/__init__.py"
 

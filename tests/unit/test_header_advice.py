@@ -8,7 +8,8 @@ from plans import plan
 from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import CellSettings, Recipe, Step, StepFinished, StepKind
 from wheelsmith.run.schedule import TorchHeaderCosts
-from wheelsmith.source import Outputs, fetch_source
+from wheelsmith.source import fetch_source
+from wheelsmith.source.folder import Outputs
 
 SOURCES = {
     "csrc/a.cu": "// a kernel\n#include <torch/all.h>\n",

@@ -21,7 +21,8 @@ from wheelsmith.model import ImageId, LockedWheel, Notice, Preparing, Project
 from wheelsmith.pipeline.command import build_command, environment_mounts
 from wheelsmith.pipeline.repair_job import RepairJob
 from wheelsmith.pipeline.smoke import _unpack, smoke_test
-from wheelsmith.source import Outputs, fetch_source
+from wheelsmith.source import fetch_source
+from wheelsmith.source.folder import Outputs
 from wheelsmith.toolchain import Toolchains, integrity, prefixes
 
 

@@ -15,7 +15,7 @@ from wheelsmith.cli.options import DURATION, SIZE, json_option
 from wheelsmith.engine import visible
 from wheelsmith.model import ignore
 from wheelsmith.run.prepare import cache_limit, default_cache
-from wheelsmith.source import changed_sources
+from wheelsmith.source.cached import changed_sources
 from wheelsmith.store import (
     Bounds,
     CacheInventory,

@@ -15,7 +15,7 @@ from wheelsmith.model import BuildPlan, LockedWheel, Project, Step, StepKind
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.tasks import MIB
 from wheelsmith.platforms import platforms
-from wheelsmith.source import SourceTree, copy_into
+from wheelsmith.source.tree import SourceTree, copy_into
 from wheelsmith.toolchain import Toolchains
 
 # cudafe++ and cicc take a gigabyte from malloc in small steps; asking for more at once saves a tenth of their time.

@@ -9,7 +9,7 @@ from pathlib import Path
 from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.engine import Engine, Limits
 from wheelsmith.model import BuildPlan, Listener, PrefixId
-from wheelsmith.source import SourceTree
+from wheelsmith.source.tree import SourceTree
 from wheelsmith.store import Costs, Objects, Store
 from wheelsmith.toolchain import Toolchains
 

@@ -18,7 +18,7 @@ from wheelsmith.model import BuildPlan, LockedWheel, Project
 from wheelsmith.pipeline.command import environment_mounts
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.plan.project import why_other_cuda
-from wheelsmith.source import copy_into
+from wheelsmith.source.tree import copy_into
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel.install_layout import Scheme, installed_files
 from wheelsmith.wheel.requirements import required_in

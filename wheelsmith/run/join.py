@@ -32,7 +32,7 @@ from wheelsmith.plan.shards import ShardedPlan, shard_word
 from wheelsmith.run.build import ActiveRun, announced, make_output_folder, scratch
 from wheelsmith.run.executors import BuildRequest, open_executor
 from wheelsmith.run.result_collector import ResultCollector
-from wheelsmith.source import SourceTree
+from wheelsmith.source.tree import SourceTree
 from wheelsmith.store import Store
 from wheelsmith.wheel.reader import WheelReader
 

@@ -26,7 +26,7 @@ from wheelsmith.plan.lock import (
     read_lock,
 )
 from wheelsmith.plan.project import Resolve
-from wheelsmith.source import SourceTree
+from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain.wheel_lookup import FoundWheel, find_wheels
 
 _REMEDY = "see what changed, then: wheelsmith lock --upgrade, or --upgrade-package NAME"

@@ -29,7 +29,10 @@ from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.run.lock import LockedInputs, required_lock
 from wheelsmith.run.project_source import kernel_source, read_spec
-from wheelsmith.source import Outputs, SourceTree, fetch_source, is_cached, read_vendored
+from wheelsmith.source import fetch_source, is_cached
+from wheelsmith.source.folder import Outputs
+from wheelsmith.source.tree import SourceTree
+from wheelsmith.source.vendored import read_vendored
 from wheelsmith.store import in_use
 from wheelsmith.toolchain import Toolchains
 

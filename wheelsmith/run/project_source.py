@@ -22,7 +22,7 @@ from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, read_proj
 from wheelsmith.plan.recipe.recipe import KernelSource, code_digest, includes_python
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.plan.recipe.static_setup_metadata import may_import
-from wheelsmith.source import SourceTree
+from wheelsmith.source.tree import SourceTree
 
 _HUB, _SDIST, _GIT = "hub:", "sdist:", "git+"
 _IN_GIT, _NONE = "subdirectory=", "none"

@@ -36,7 +36,7 @@ from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import cxx_toolchains, platforms
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare
 from wheelsmith.run.project_source import describe, kernel_source, named_kernel, parse_source, read_metadata
-from wheelsmith.source import SourceTree
+from wheelsmith.source.tree import SourceTree
 from wheelsmith.wheel.recorded_plan import RecordedPlan, plan_differences
 
 _BY_MATRIX = "name the matrix that it was built from: wheelsmith verify-rebuild --matrix matrix.yaml WHEEL"

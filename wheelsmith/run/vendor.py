@@ -17,7 +17,7 @@ from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.offline import ARCHIVES, MARK, PARTS, SOURCE, WHEELS
 from wheelsmith.model import BuildPlan, Listener, LockedWheel, Notice, PrefixId
 from wheelsmith.run.prepare import Prepared
-from wheelsmith.source import vendor_source
+from wheelsmith.source.vendored import vendor_source
 from wheelsmith.toolchain.downloads import Supply
 from wheelsmith.toolchain.environment import fetch_wheels
 from wheelsmith.toolchain.prefix_builder import make_prefix

@@ -6,29 +6,9 @@ from wheelsmith.base.errors import MatrixError
 from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import Listener, ignore
 from wheelsmith.source.archive import read_archive
-from wheelsmith.source.builds import BuildTrees, read_build_folder
-from wheelsmith.source.cached import changed_sources
 from wheelsmith.source.folder import Outputs, read_folder
 from wheelsmith.source.hub import read_hub
-from wheelsmith.source.hub_builds import read_hub_builds
-from wheelsmith.source.tree import SourceTree, copy_into
-from wheelsmith.source.unpack import ARCHIVES
-from wheelsmith.source.vendored import read_vendored, vendor_source
-
-__all__ = [
-    "ARCHIVES",
-    "BuildTrees",
-    "Outputs",
-    "SourceTree",
-    "changed_sources",
-    "copy_into",
-    "fetch_source",
-    "is_cached",
-    "read_build_folder",
-    "read_hub_builds",
-    "read_vendored",
-    "vendor_source",
-]
+from wheelsmith.source.tree import SourceTree
 
 
 def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Listener = ignore) -> SourceTree:

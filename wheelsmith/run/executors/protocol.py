@@ -13,7 +13,7 @@ from wheelsmith.base.errors import SettingError
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.engine import Limits
 from wheelsmith.model import BuildPlan, BuildResult, Listener
-from wheelsmith.source import SourceTree
+from wheelsmith.source.tree import SourceTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from wheelsmith.base.errors import SourceError
 from wheelsmith.base.sanitize import some_of
 from wheelsmith.model import BuildPlan, CellFinished, Event, Notice, Status, StepFinished, StepKind
 from wheelsmith.plan.recipe.phases import PhaseKind
-from wheelsmith.source import SourceTree
+from wheelsmith.source.tree import SourceTree
 from wheelsmith.store import Cost, Costs
 
 _COMPILE = "compile"
