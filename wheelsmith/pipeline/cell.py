@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import OutputError
 from wheelsmith.engine import Command, Ending, Exit, granted_cores
 from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Notice, Status
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
-from wheelsmith.pipeline.command import (
-    build_command,
-    compile_steps,
-    lay_out,
-    without_compiling,
-)
+from wheelsmith.pipeline.command import build_command, compile_steps, lay_out, without_compiling
 from wheelsmith.pipeline.compile_step import CompileStep
 from wheelsmith.pipeline.compiler_proxy import COMPILER_MEMORY, CompilerLauncher
 from wheelsmith.pipeline.context import BuildContext, log_name
 from wheelsmith.pipeline.failures import command_failed, failure_of
-from wheelsmith.pipeline.repair_job import RepairJob, only_wheel, says_checking
+from wheelsmith.pipeline.repair_job import RepairJob, only_wheel
 from wheelsmith.pipeline.smoke import smoke_test, why_untested
-from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task, TaskAdder
+from wheelsmith.pipeline.tasks import MIB, PACK_SECONDS, Resources, RetryTask, Task, TaskAdder
 from wheelsmith.store import StoredWheel
+from wheelsmith.wheel import CHECKING
 from wheelsmith.wheel.checker_version import checker_digest
 
-_PACK_SECONDS = 3.0
 _PACK_MEMORY = 1024 * MIB
 # What setup.py takes that imports torch.
 _DRIVER_MEMORY = 768 * MIB
@@ -107,16 +101,16 @@ class CellBuild:
         if stored and not (stored.of_machine and context.engine.isolates):
             self._status = Status.CACHED
             if stored.checked != checker_digest():
-                return (self._task("check", partial(self._recheck, stored), cores=1, memory=_PACK_MEMORY),)
+                return (self._task("check", partial(self._recheck, stored)),)
             self._stored = stored
             return self._test_task()
         self._log.enter("fetch")
         lay_out(self._last, context.source, self._work)
         steps = compile_steps(plan)
         if context.engine.isolates and plan.project:
-            return (self._task("build", self._drive, cores=1, memory=_DRIVER_MEMORY),)
+            return (self._task("build", self._drive, memory=_DRIVER_MEMORY),)
         if not context.engine.isolates or not steps:
-            return (self._task("build", self._build_whole, cores=context.cores, memory=_whole_memory(plan, context)),)
+            return (self._task("build", self._build, cores=context.cores, memory=_whole_memory(plan, context)),)
         self._steps = tuple(
             CompileStep(
                 name=f"{self.name}:{step.output}",
@@ -127,22 +121,21 @@ class CellBuild:
                 folder=self._work.parent,
                 log=self._log,
                 cancel=self._cancel,
-                tail=_PACK_SECONDS,
             )
             for step in steps
         )
         tasks = tuple(task for step in self._steps for task in step.tasks())
         objects = tuple(step.name for step in self._steps)
         self._log.enter("compile")
-        return (*tasks, self._task("build", self._pack, needs=objects, cores=1, memory=_PACK_MEMORY))
+        return (*tasks, self._task("build", self._build, needs=objects))
 
     def _task(
         self,
         name: str,
         run: Callable[[int], tuple[Task, ...]],
         *,
-        cores: int,
-        memory: int,
+        cores: int = 1,
+        memory: int = _PACK_MEMORY,
         needs: tuple[str, ...] = (),
     ) -> Task:
         return Task(
@@ -151,13 +144,9 @@ class CellBuild:
             run=run,
             needs=needs,
             demand=Resources(cores=cores, memory=self._context.most_memory(memory)),
-            rank=_PACK_SECONDS,
-            seconds=_PACK_SECONDS,
+            rank=PACK_SECONDS,
+            seconds=PACK_SECONDS,
         )
-
-    def _build_whole(self, memory: int) -> tuple[Task, ...]:
-        """Build in one sandbox what has its own ways, or what nothing may be shared with."""
-        return self._finish(build_command(self._last, self._context, self._work), memory)
 
     def _drive(self, memory: int) -> tuple[Task, ...]:
         """Run a project's own build system, whose calls of compilers become tasks of this build."""
@@ -179,17 +168,15 @@ class CellBuild:
         )
         with launcher.answering(self._work):
             self._run(command, self._context.most_memory(sys.maxsize))
-        return (self._task("finish", self._take, cores=1, memory=_PACK_MEMORY),)
+        return (self._task("finish", self._take),)
 
-    def _pack(self, memory: int) -> tuple[Task, ...]:
-        """Link and pack the objects that are there."""
+    def _build(self, memory: int) -> tuple[Task, ...]:
+        """Link and pack the objects that are there, or build everything in one sandbox."""
         command = build_command(self._last, self._context, self._work)
-        return self._finish(replace(command, limits=replace(command.limits, cpus=1.0)), memory)
-
-    def _finish(self, command: Command, memory: int) -> tuple[Task, ...]:
+        cpus = 1.0 if self._steps else command.limits.cpus
         self._log.enter("build")
         self._make_fresh(memory)
-        self._run(replace(command, limits=replace(command.limits, reserved=memory)), memory)
+        self._run(replace(command, limits=replace(command.limits, cpus=cpus, reserved=memory)), memory)
         return self._take(memory)
 
     def _take(self, memory: int) -> tuple[Task, ...]:
@@ -222,7 +209,8 @@ class CellBuild:
         folder = context.folder / self.name / "finish"
         again = "wheelsmith.wheel.operations:check_again"
         finisher = RepairJob(plan=self.plan, engine=context.own_engine, folder=folder, operation=again)
-        finisher.lay_out(stored.wheel.filename, _chunks(stored.path))
+        with stored.path.open("rb") as file:
+            finisher.lay_out(stored.wheel.filename, iter(partial(file.read, MIB), b""))
         self._run_finisher(finisher, memory, "check again")
         found = finisher.answer()
         # What an older check did not read of it is no change.
@@ -237,7 +225,7 @@ class CellBuild:
         with self._log.command(what) as output:
 
             def read(line: str) -> None:
-                if says_checking(line):
+                if line == CHECKING:
                     self._log.enter("check")
                 else:
                     output.read(line)
@@ -266,9 +254,7 @@ class CellBuild:
             raise command_failed(self._log.stage, what, exit_, command.limits, output.tail)
 
     def _test_task(self) -> tuple[Task, ...]:
-        if not self._context.test:
-            return ()
-        return (self._task("test", self._test, cores=1, memory=_PACK_MEMORY),)
+        return (self._task("test", self._test),) if self._context.test else ()
 
     def _test(self, memory: int) -> tuple[Task, ...]:
         del memory
@@ -293,12 +279,6 @@ class CellBuild:
         if not exit_.ok:
             raise command_failed("test", "the test", exit_, context.limits, output.tail)
         return ()
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(MIB):
-            yield chunk
 
 
 def _whole_memory(plan: BuildPlan, context: BuildContext) -> int:

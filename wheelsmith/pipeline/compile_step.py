@@ -18,7 +18,7 @@ from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import command_failed
 from wheelsmith.pipeline.jobs import NAMED, Estimates, Job, jobs_of, key, whole_inputs
 from wheelsmith.pipeline.outputs import OutputLostError, StepOutputs
-from wheelsmith.pipeline.tasks import MIB, Resources, RetryTask, Task
+from wheelsmith.pipeline.tasks import MIB, PACK_SECONDS, Resources, RetryTask, Task
 from wheelsmith.plan.recipe import phases as trajectory
 from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind
 from wheelsmith.store import Cost
@@ -35,7 +35,6 @@ class CompileStep:
     :param name: of the task that makes the object.
     :param work: the cell's folder, laid out, into which the object is put.
     :param folder: which no sandbox sees.
-    :param tail: seconds that the cell takes after its objects.
     """
 
     name: str
@@ -46,7 +45,6 @@ class CompileStep:
     folder: Path
     log: CellLog
     cancel: threading.Event
-    tail: float
     _makers: dict[str, Job] = field(default_factory=dict)
     _outputs: StepOutputs = field(init=False)
     _estimates: Estimates = field(init=False)
@@ -75,7 +73,7 @@ class CompileStep:
                 group=self.plan.cell.id,
                 run=self._split,
                 demand=Resources(memory=_DRY_RUN_MEMORY),
-                rank=self.tail + path,
+                rank=PACK_SECONDS + path,
                 seconds=0.1,
             ),
         )
@@ -127,7 +125,7 @@ class CompileStep:
         ranks: dict[str, float] = {}
         for job in reversed(jobs):
             later = (ranks[user.name] for user in jobs if set(user.reads.values()) & set(job.writes))
-            ranks[job.name] = self._estimates.of(job).seconds + max(later, default=self.tail)
+            ranks[job.name] = self._estimates.of(job).seconds + max(later, default=PACK_SECONDS)
         return tuple(self._task(job, ranks[job.name]) for job in jobs)
 
     def _jobs(self, phases: tuple[Phase, ...]) -> tuple[Job, ...]:

@@ -116,7 +116,7 @@ class WaitingCall:
         while not self.ended.wait(_TICK):
             self._check_waited_for(folder)
             with suppress(OutputError, ValueError, TypeError, LookupError):
-                return int(str(_read(folder, path, _LONGEST_ANSWER)["code"]))
+                return int(str(parse_json(b"".join(folder.chunks(path, _LONGEST_ANSWER)))["code"]))
         raise BuildEndedError
 
     @property
@@ -203,10 +203,3 @@ def _request(text: bytes) -> CompilerRequest:
     if not all(isinstance(word, str) for word in (program, *words, *places.values())):
         raise TypeError(text)
     return CompilerRequest(program=program, words=tuple(words), places=places)
-
-
-def _read(folder: WorkFolder, name: str, most: int) -> dict[str, object]:
-    said = parse_json(b"".join(folder.chunks(name, most)))
-    if not isinstance(said, dict):
-        raise TypeError(name)
-    return said

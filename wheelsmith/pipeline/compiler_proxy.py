@@ -25,8 +25,8 @@ from wheelsmith.pipeline.compile_step import CompileStep
 from wheelsmith.pipeline.compiler_ipc import BuildEndedError, BuildOverdueError, CallExchange, WaitingCall
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import StageError, command_failed
-from wheelsmith.pipeline.jobs import Job, has_an_age, jobs_after_preprocessing
-from wheelsmith.pipeline.tasks import MIB, Resources, Task, TaskAdder
+from wheelsmith.pipeline.jobs import Job, has_an_age, jobs_of
+from wheelsmith.pipeline.tasks import MIB, PACK_SECONDS, Resources, Task, TaskAdder
 from wheelsmith.plan.recipe.compiler_call import CompilerCall, compiler_call, located
 from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind, whole
 from wheelsmith.platforms import platforms
@@ -70,56 +70,38 @@ _SECONDS = 60.0
 _COMPILES = {"-c", "-dc", "--compile", "--device-c"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeCall:
-    """One call that is run as it was made, where it was made, while what it needs is set aside for it.
+def whole_call(name: str, what: str, waiting: WaitingCall, cell: str, context: BuildContext, log: CellLog) -> Task:
+    """Return the task that has a call run as it was made, where it was made, while what it needs is set aside for it.
 
-    :param name: of its task.
+    :param name: of the task.
     :param what: it works on, for people.
-    :param tail: seconds that the build takes after it.
     """
 
-    name: str
-    what: str
-    waiting: WaitingCall
-    cell: str
-    context: BuildContext
-    log: CellLog
-    tail: float
-
-    def task(self) -> Task:
-        """Return the task that has it run."""
-        self.log.expect(1)
-        return Task(
-            name=self.name,
-            group=self.cell,
-            run=self._run,
-            demand=Resources(memory=self.context.most_memory(COMPILER_MEMORY)),
-            rank=self.tail + _SECONDS,
-            seconds=_SECONDS,
-        )
-
-    def _run(self, memory: int) -> tuple[Task, ...]:
+    def run(memory: int) -> tuple[Task, ...]:
         del memory
         began = time.monotonic()
         try:
-            self.waiting.end(self.waiting.run(None))
+            waiting.end(waiting.run(None))
         except BuildEndedError:
             return ()
-        self.log.step(self.what)
-        if _COMPILES & set(self.waiting.request.words):  # of what is linked, nothing could have been made before
-            self.context.listen(
-                StepFinished(
-                    cell_id=self.cell,
-                    step=self.what,
-                    kind=str(PhaseKind.WHOLE),
-                    seconds=time.monotonic() - began,
-                    cpu=0.0,
-                    peak_memory=None,
-                    reused=False,
-                )
+        log.step(what)
+        if _COMPILES & set(waiting.request.words):  # of what is linked, nothing could have been made before
+            kind, seconds = str(PhaseKind.WHOLE), time.monotonic() - began
+            done = StepFinished(
+                cell_id=cell, step=what, kind=kind, seconds=seconds, cpu=0.0, peak_memory=None, reused=False
             )
+            context.listen(done)
         return ()
+
+    log.expect(1)
+    return Task(
+        name=name,
+        group=cell,
+        run=run,
+        demand=Resources(memory=context.most_memory(COMPILER_MEMORY)),
+        rank=PACK_SECONDS + _SECONDS,
+        seconds=_SECONDS,
+    )
 
 
 @dataclass(kw_only=True)
@@ -147,7 +129,7 @@ class LaunchedStep(CompileStep):
     def _jobs(self, phases: tuple[Phase, ...]) -> tuple[Job, ...]:
         if not any(phase.kind is PhaseKind.PREPROCESS for phase in phases):
             return ()
-        return jobs_after_preprocessing(phases, together=not self.context.engine.starts_at_once)
+        return jobs_of(phases, together=not self.context.engine.starts_at_once, in_place=True)
 
     def _phases(self, lines: Iterable[str]) -> tuple[Phase, ...]:
         source = self.call.source
@@ -245,19 +227,8 @@ class LaunchedStep(CompileStep):
         if was_over:
             return ()
         self._forget(tuple(self._texts))
-        whole = WholeCall(
-            name=f"{self.name}:whole",
-            what=self.source,
-            waiting=self.waiting,
-            cell=self.plan.cell.id,
-            context=self.context,
-            log=self.log,
-            tail=self.tail,
-        )
-        return (whole.task(),)
-
-
-_TAIL = 3.0  # seconds of a link, and of packing
+        name = f"{self.name}:whole"
+        return (whole_call(name, self.source, self.waiting, self.plan.cell.id, self.context, self.log),)
 
 
 @dataclass(kw_only=True)
@@ -333,16 +304,7 @@ class CompilerLauncher:
         try:
             call = compiler_call(request.program, request.words, nvcc=self._nvcc())
         except NotSplittableError:
-            whole = WholeCall(
-                name=name,
-                what=_made(request.words),
-                waiting=waiting,
-                cell=plan.cell.id,
-                context=context,
-                log=self.log,
-                tail=_TAIL,
-            )
-            return (whole.task(),)
+            return (whole_call(name, _made(request.words), waiting, plan.cell.id, context, self.log),)
         return LaunchedStep(
             name=name,
             step=call.step,
@@ -352,7 +314,6 @@ class CompilerLauncher:
             folder=context.folder / plan.cell.id / "calls" / str(number),
             log=self.log,
             cancel=self._ended,
-            tail=_TAIL,
             waiting=waiting,
             call=call,
             allowance=self._allowance,

@@ -109,29 +109,18 @@ def _may_have_an_age(source: str) -> bool:
     return source.startswith(f"{sandbox_paths.SOURCE}/") and normpath(source) == source
 
 
-def jobs_of(phases: tuple[Phase, ...], *, together: bool) -> tuple[Job, ...]:
+def jobs_of(phases: tuple[Phase, ...], *, together: bool, in_place: bool = False) -> tuple[Job, ...]:
     """Share phases out among sandboxes.
 
     :param together: in two of them, what preprocesses and what compiles, because starting one takes long.
+    :param in_place: the source is preprocessed where it lies, for all capabilities at once.
     """
-    if not together:
-        return tuple(_one(phase, phases) for phase in phases)
-    first, rest = _parted(phases)
-    return (*((_preprocess(first),) if first else ()), _compile(first, rest))
-
-
-def jobs_after_preprocessing(phases: tuple[Phase, ...], *, together: bool) -> tuple[Job, ...]:
-    """Share out the phases of a source that is preprocessed, for all capabilities at once, where it lies.
-
-    :param together: as for ``jobs_of``.
-    """
-    first, rest = _parted(phases)
-    return (_preprocess(first), *((_compile(first, rest),) if together else (_one(phase, rest) for phase in rest)))
-
-
-def _parted(phases: tuple[Phase, ...]) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
     first = tuple(phase for phase in phases if phase.kind is PhaseKind.PREPROCESS)
-    return first, tuple(phase for phase in phases if phase.kind is not PhaseKind.PREPROCESS)
+    rest = tuple(phase for phase in phases if phase.kind is not PhaseKind.PREPROCESS)
+    if not together and not in_place:
+        return tuple(_one(phase, phases) for phase in phases)
+    compiled = (_compile(first, rest),) if together else tuple(_one(phase, rest) for phase in rest)
+    return (*((_preprocess(first),) if first else ()), *compiled)
 
 
 def _one(phase: Phase, beside: tuple[Phase, ...]) -> Job:

@@ -16,7 +16,7 @@ from wheelsmith.engine import Command, Engine, Limits, Mount
 from wheelsmith.model import BuildPlan, WheelRecord
 from wheelsmith.pipeline.command import command_name
 from wheelsmith.pipeline.failures import check_failed
-from wheelsmith.wheel import CHECKING, LEFT, PACKED, RepairRequest, RepairResponse
+from wheelsmith.wheel import LEFT, PACKED, RepairRequest, RepairResponse
 from wheelsmith.worker import import_path, read_response, write_request
 
 
@@ -101,7 +101,9 @@ class RepairJob:
         :raises OutputError: it is another one, or none.
         """
         digest = hashlib.sha256()
-        with WorkFolder(self.folder) as folder, (target / _plain(wheel.filename)).open("xb") as file:
+        if wheel.filename != Path(wheel.filename).name:
+            raise OutputError(f"{wheel.filename!r} is no name for a wheel")
+        with WorkFolder(self.folder) as folder, (target / wheel.filename).open("xb") as file:
             for chunk in folder.chunks(f"{PACKED}/{wheel.filename}", wheel.size):
                 digest.update(chunk)
                 file.write(chunk)
@@ -122,17 +124,6 @@ def only_wheel(left: WorkFolder) -> str:
     if count != 1:
         raise OutputError(f"the build left {count} wheels in its dist folder, not one regular file")
     return wheel
-
-
-def says_checking(line: str) -> bool:
-    """Return whether a line of the program's output says that the check begins."""
-    return line == CHECKING
-
-
-def _plain(filename: str) -> str:
-    if filename != Path(filename).name:
-        raise OutputError(f"{filename!r} is no name for a wheel")
-    return filename
 
 
 def _own_programs() -> tuple[Mount, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 MIB = 2**20
+PACK_SECONDS = 3.0  # that a build takes after its objects: to link, pack, repair and check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
