@@ -13,7 +13,6 @@ from wheelsmith.base.units import counted
 PRODUCT = Path(wheelsmith.__file__).parent
 # Nobody is told of one of these: what is said holds for none or for several.
 NEVER_ONE = {
-    " characters is no pattern",
     " clauses on ",
     " environments to ask whether torch is required",
     " files are what RECORD says",

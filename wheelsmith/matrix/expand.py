@@ -78,7 +78,6 @@ def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
     return platform.why_impossible(cell.toolkit, cell.settings.image or matrix.engine.image)
 
 
-_MOST_BRACES = 6  # each multiplies what a pattern stands for
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -117,8 +116,6 @@ def matches(pattern: str, name: str) -> bool:
 
 def _expand_braces(pattern: str) -> Iterator[str]:
     match = _BRACES.search(pattern)
-    if pattern.count("{") > _MOST_BRACES:
-        raise SelectionError(f"more than {_MOST_BRACES} braces in one pattern")
     if not match:
         yield pattern
         return

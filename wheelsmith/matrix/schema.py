@@ -66,7 +66,7 @@ class KernelModel(_Model):
         None, description="A release's sdist on pip's package indexes, such as torch-scatter==2.1.2"
     )
     revision: str | None = Field(
-        None, description="A branch, tag or commit of the Hub repo or git repository", min_length=1, max_length=200
+        None, description="A branch, tag or commit of the Hub repo or git repository", min_length=1
     )
     subdirectory: Subfolder | None = Field(None, description="Where the kernel lies in the git repository")
     submodules: Submodules = Field(
@@ -76,7 +76,7 @@ class KernelModel(_Model):
     distribution: ProjectName | None = Field(
         None, description="The project's name on the index; default: the name in build.toml or pyproject.toml"
     )
-    declare: Annotated[list[Declared], AfterValidator(distinct), Field(max_length=50)] = Field(
+    declare: Annotated[list[Declared], AfterValidator(distinct)] = Field(
         [],
         description="Files that the wheel is meant to install outside of its import packages: as the check's finding "
         "names them, * allowed",
@@ -107,7 +107,7 @@ class _Axes(_Model):
     arch: Annotated[list[Arch], AfterValidator(distinct), Field(min_length=1)] = Field(
         ["x86_64"], description="CPU architectures"
     )
-    python: Annotated[list[PythonMinor], AfterValidator(distinct), Field(max_length=20)] = Field(
+    python: Annotated[list[PythonMinor], AfterValidator(distinct)] = Field(
         [], description="Pythons, such as 3.12; only for a project that is not in kernel-builder layout"
     )
 
@@ -161,7 +161,7 @@ def _field(name: str) -> str:
 
 
 def _releases(framework: str) -> Any:
-    values = Annotated[list[ReleaseMinor], AfterValidator(distinct), Field(min_length=1, max_length=100)]
+    values = Annotated[list[ReleaseMinor], AfterValidator(distinct), Field(min_length=1)]
     example = list(frameworks()[framework].releases())[-1]
     said = f"{framework} releases, such as {example}; the axes name one framework"
     return values | None, Field(None, alias=framework, description=said)
@@ -171,7 +171,7 @@ def _computes(platform: Platform) -> Any:
     value = Annotated[str, AfterValidator(toolkit_of(platform)), Field(json_schema_extra=TEXT_OR_NUMBER)]
     # What stands twice is told as it is written.
     read = (AfterValidator(distinct), AfterValidator(computes_of(platform)))
-    values = Annotated[list[value], *read, Field(min_length=1, max_length=100)]
+    values = Annotated[list[value], *read, Field(min_length=1)]
     example = list(platform.toolkits())[-1]
     said = f"{platform.title} toolkits, such as {example}, and cpu; at least one platform is named"
     return values | None, Field(None, alias=platform.name, description=said)
@@ -205,7 +205,7 @@ class SettingsModel(_Model):
     toolchain: Toolchain | None = Field(None, description="The C++ compilers for these cells")
     manylinux: Manylinux | None = Field(None, description="The manylinux policy that these cells keep to")
     image: Image | None = Field(None, description="The container image that these cells must be built in")
-    env: Env | None = Field(None, description="A project's: more variables for these cells", max_length=100)
+    env: Env | None = Field(None, description="A project's: more variables for these cells")
     build_requires: BuildRequires | None = Field(
         None, alias="build-requires", description="A project's: what these cells need besides"
     )
@@ -213,7 +213,7 @@ class SettingsModel(_Model):
         None, alias="test-requires", description="A project's: what tests of these cells need besides"
     )
     config_settings: ConfigSettings | None = Field(
-        None, alias="config-settings", description="A project's: more of them for these cells", max_length=50
+        None, alias="config-settings", description="A project's: more of them for these cells"
     )
     before_build: ShellCommand | None = Field(
         None, alias="before-build", description="A project's: another command for these cells"
@@ -317,7 +317,6 @@ class MatrixModel(_Model):
         None,
         description="Variables for a project's own build system; in their values may stand what is known of the cell: "
         + ", ".join(f"{{{name}}}" for name in PLACEHOLDERS),
-        max_length=100,
     )
     build_requires: BuildRequires | None = Field(
         None,
@@ -334,7 +333,6 @@ class MatrixModel(_Model):
         alias="config-settings",
         description="What a project's build backend is told, as python -m build -C name=value does; a name may have "
         "several values; in them stands what may stand in env's",
-        max_length=50,
     )
     before_build: ShellCommand | None = Field(
         None,

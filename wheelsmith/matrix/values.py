@@ -25,8 +25,6 @@ ARCHES = ("x86_64", "aarch64")
 # A cell's name joins major and minor, so 21.1 and 2.11 must not both be releases.
 _MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
 _PYTHON = re.compile(r"3\.[1-9][0-9]?")
-_LONGEST_PATTERN = 200
-_LONGEST_VALUE = 4096
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 # What a sandbox cannot do without, and what makes the same plan give the same bytes.
 _OWN = re.compile(
@@ -82,8 +80,6 @@ def _capability(text: str) -> str:
 
 
 def _pattern(text: str) -> str:
-    if len(text) > _LONGEST_PATTERN:
-        raise ValueError(f"a pattern of {len(text)} characters is no pattern")
     if is_specifier(text):
         try:
             SpecifierSet(text)
@@ -153,7 +149,7 @@ def _image(text: str) -> str:
 
 
 def _declared(text: str) -> str:
-    if len(text) > _LONGEST_PATTERN or not text.strip("*?/."):
+    if not text.strip("*?/."):
         raise ValueError(f"{text[:80]!r} names no file: write its path in the wheel, such as kernel.pth or bin/tool")
     return text
 
@@ -166,16 +162,14 @@ def _variable(name: str) -> str:
     return name
 
 
-def _check_text(text: str, what: str) -> None:
-    if len(text) > _LONGEST_VALUE or "\0" in text:
-        raise ValueError(f"{what} is text of at most {_LONGEST_VALUE} characters")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError(f"{what} holds half a character, which no program is given")
-
-
 def _value(text: str) -> str:
-    _check_text(text, "a value")
-    check_placeholders(text)
+    check_placeholders(_given_to_programs(text))
+    return text
+
+
+def _given_to_programs(text: str) -> str:
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("no program can be given this text")
     return text
 
 
@@ -186,15 +180,14 @@ def _setting_name(name: str) -> str:
 
 
 def _command(text: str) -> str:
-    _check_text(text, "a command")
     if not text.strip():
         raise ValueError("a command is text, and this is empty")
-    return text
+    return _given_to_programs(text)
 
 
 def _build_requirement(text: str) -> str:
     try:
-        found = Requirement(text) if len(text) <= _LONGEST_PATTERN else None
+        found = Requirement(text)
     except InvalidRequirement:
         found = None
     if found is None or found.url:
@@ -206,7 +199,7 @@ def _build_requirement(text: str) -> str:
 
 def _sdist(text: str) -> str:
     try:
-        found = Requirement(text if len(text) <= _LONGEST_PATTERN else "")
+        found = Requirement(text)
         (asked,) = found.specifier
         version = Version(asked.version)
     except (InvalidRequirement, ValueError):  # also of InvalidVersion, and of none or several
@@ -263,19 +256,17 @@ ConfigSettings = dict[
     Annotated[
         list[Annotated[str, AfterValidator(_value)]],
         BeforeValidator(_listed),
-        Field(max_length=50, json_schema_extra={"type": ["array", "string"]}),
+        Field(json_schema_extra={"type": ["array", "string"]}),
     ],
 ]
 ShellCommand = Annotated[str, AfterValidator(_command)]
-BuildRequires = Annotated[
-    list[Annotated[str, AfterValidator(_build_requirement)]], AfterValidator(distinct), Field(max_length=50)
-]
+BuildRequires = Annotated[list[Annotated[str, AfterValidator(_build_requirement)]], AfterValidator(distinct)]
 Declared = Annotated[str, AfterValidator(_declared)]
 HubRepo = Annotated[str, AfterValidator(_hub_repo)]
 GitUrl = Annotated[str, AfterValidator(_git)]
 Subfolder = Annotated[str, AfterValidator(check_subfolder)]
 Submodules = Annotated[
-    Annotated[list[Subfolder], AfterValidator(distinct), Field(max_length=100)] | None,
+    Annotated[list[Subfolder], AfterValidator(distinct)] | None,
     BeforeValidator(_submodules),
     Field(json_schema_extra=true_or_listed),
 ]
