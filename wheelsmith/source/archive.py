@@ -11,8 +11,6 @@ from wheelsmith.source.cached import make_cached
 from wheelsmith.source.tree import SourceTree, walk
 from wheelsmith.source.unpack import ARCHIVES, unpack
 
-MOST_PACKED = 256 << 20  # bytes
-
 
 def read_archive(path: Path, cache: Path) -> SourceTree:
     """Return what an archive of the user's own holds.
@@ -24,7 +22,6 @@ def read_archive(path: Path, cache: Path) -> SourceTree:
             f"{path.name} is no folder, and no archive that is read: those are {', '.join(ARCHIVES)}",
             remedy="fix kernel.path in matrix.yaml",
         )
-    check_packed_size(path, path.name)
     sha256 = sha256_file(path)
     found = unpack_cached(path, path.name, archive_id(f"archive:{path.name}", sha256), cache)
     if sha256_file(path) != sha256:
@@ -35,15 +32,6 @@ def read_archive(path: Path, cache: Path) -> SourceTree:
 def archive_id(origin: str, sha256: str) -> SourceId:
     """Return the identity of an archive's tree, which is not known yet."""
     return SourceId(origin=origin, revision=None, commit=sha256, tree="")
-
-
-def check_packed_size(path: Path, name: str) -> None:
-    """Refuse an archive that is larger than any project's.
-
-    :raises SourceError: it is.
-    """
-    if path.stat().st_size > MOST_PACKED:
-        raise SourceError(f"{name} is larger than {MOST_PACKED >> 20} MiB")
 
 
 def unpack_cached(archive: Path, name: str, origin: SourceId, cache: Path) -> SourceTree:

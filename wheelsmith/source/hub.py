@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,9 +15,10 @@ from wheelsmith.base.offline import is_offline
 from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree, walk
 
 if TYPE_CHECKING:
-    from huggingface_hub import GitRefs, HfApi
+    from huggingface_hub.hf_api import GitRefs, HfApi, RepoFile
 
 _T = TypeVar("_T")
+_MOST_LISTED = 200_000  # files and folders
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _VERSION = re.compile(r"v[0-9]{1,9}")
 # Kernels have a repo type of their own; older ones are model repos.
@@ -113,23 +115,29 @@ def _download(api: HfApi, repo: str, revision: str) -> Path:
             )
         return found
     repo_type, commit = find_commit(api, repo, revision)
-    _check_listing(api, repo, commit, repo_type)
+    listed = list_files(api, repo, commit, repo_type)
+    check_files(repo, [file for file in listed if not file.path.startswith("build/")])
     # By the name, not the commit: the cache then knows the name too, and offline runs find it.
     return Path(api.snapshot_download(repo, revision=revision, repo_type=repo_type, ignore_patterns=[_BINARIES]))
 
 
-def _check_listing(api: HfApi, repo: str, commit: str, repo_type: str) -> None:
-    """Refuse a hostile repo before any of it is fetched."""
+def list_files(api: HfApi, repo: str, commit: str, repo_type: str) -> list[RepoFile]:
+    """Return every file of a repo."""
     from huggingface_hub.hf_api import RepoFile
 
-    count = total = 0
-    for entry in api.list_repo_tree(repo, recursive=True, revision=commit, repo_type=repo_type):
-        if not isinstance(entry, RepoFile) or entry.path.startswith("build/"):
-            continue
-        check_path(entry.path)
-        count, total = count + 1, total + entry.size
-        if count > MOST_FILES or total > MOST_BYTES:
-            raise SourceError(f"{repo} is no kernel's source: more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
+    entries = api.list_repo_tree(repo, recursive=True, revision=commit, repo_type=repo_type)
+    listed = list(islice(entries, _MOST_LISTED + 1))
+    if len(listed) > _MOST_LISTED:
+        raise SourceError(f"{repo} has more than {_MOST_LISTED} files and folders")
+    return [entry for entry in listed if isinstance(entry, RepoFile)]
+
+
+def check_files(what: str, files: list[RepoFile]) -> None:
+    """Refuse hostile files before any of them is fetched."""
+    for file in files:
+        check_path(file.path)
+    if len(files) > MOST_FILES or sum(file.size for file in files) > MOST_BYTES:
+        raise SourceError(f"{what} has more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
 
 
 def _files(root: Path) -> Iterator[FoundFile]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,24 +12,14 @@ from typing import TYPE_CHECKING
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.sanitize import visible
 from wheelsmith.source.builds import BUILD, BuildTrees, check_count, comes_along, tree_or_error
-from wheelsmith.source.hub import explained, find_commit, repo_folder
-from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, follow, make_tree
+from wheelsmith.source.hub import check_files, explained, find_commit, list_files, repo_folder
+from wheelsmith.source.tree import FoundFile, SourceTree, follow, make_tree
 
 if TYPE_CHECKING:
-    from huggingface_hub import HfApi
+    from huggingface_hub.hf_api import HfApi, RepoFile
 
-_MOST_LISTED = 200_000
 _MOST_FETCHED = 32 << 30  # bytes
 _PLAIN = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Listed:
-    """A file as the Hub lists it; of a large one it knows the sha256."""
-
-    path: str
-    size: int
-    sha256: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +31,8 @@ class _Repo:
     kind: str
     revision: str
     commit: str
-    builds: dict[str, list[_Listed]]
-    along: list[_Listed]
+    builds: dict[str, list[RepoFile]]
+    along: list[RepoFile]
 
     def fetch(self, chosen: Iterable[str]) -> dict[str, SourceTree | SourceError]:
         """Fetch the build folders that can be used, all at once."""
@@ -79,7 +69,8 @@ class _Repo:
         )
         known = {file.path: file for file in listed}
         for file in found.files:
-            if file.size != known[file.path].size or known[file.path].sha256 not in {None, file.sha256}:
+            lfs = known[file.path].lfs  # the Hub knows the sha256 of large files alone
+            if file.size != known[file.path].size or (lfs and lfs.sha256 != file.sha256):
                 raise SourceError(
                     f"{visible(file.path)} is not the file that the Hub lists",
                     remedy="remove the repo from the Hub cache (hf cache delete), and run the same command again",
@@ -121,9 +112,9 @@ def read_hub_builds(repo: str, revision: str) -> BuildTrees:
 
 def _listed(api: HfApi, repo: str, revision: str) -> _Repo:
     kind, commit = find_commit(api, repo, revision)
-    builds: dict[str, list[_Listed]] = {}
+    builds: dict[str, list[RepoFile]] = {}
     along = []
-    for file in _files(api, repo, commit, kind):
+    for file in list_files(api, repo, commit, kind):
         top, _, rest = file.path.partition("/")
         if top == BUILD and "/" in rest:
             builds.setdefault(rest.partition("/")[0], []).append(file)
@@ -133,26 +124,12 @@ def _listed(api: HfApi, repo: str, revision: str) -> _Repo:
     return _Repo(api=api, name=repo, kind=kind, revision=revision, commit=commit, builds=builds, along=along)
 
 
-def _files(api: HfApi, repo: str, commit: str, kind: str) -> Iterator[_Listed]:
-    from huggingface_hub.hf_api import RepoFile
-
-    entries = api.list_repo_tree(repo, recursive=True, revision=commit, repo_type=kind)
-    for count, entry in enumerate(entries):
-        if count > _MOST_LISTED:
-            raise SourceError(f"{repo} has more than {_MOST_LISTED} files")
-        if isinstance(entry, RepoFile):
-            yield _Listed(path=entry.path, size=entry.size, sha256=entry.lfs.sha256 if entry.lfs else None)
-
-
-def _why_not(name: str, files: list[_Listed]) -> SourceError | None:
+def _why_not(name: str, files: list[RepoFile]) -> SourceError | None:
     """Refuse a hostile folder before any of it is fetched."""
     if not _PLAIN.fullmatch(name):
         return SourceError(f"{visible(name[:80])!r} is no name of a variant")
     try:
-        for file in files:
-            check_path(file.path)
+        check_files(f"{BUILD}/{name}", files)
     except SourceError as error:
         return error
-    if len(files) > MOST_FILES or sum(file.size for file in files) > MOST_BYTES:
-        return SourceError(f"it has more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
     return None

@@ -15,7 +15,7 @@ from wheelsmith.base.files import atomic_write, sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest, read_json
 from wheelsmith.base.units import listed
 from wheelsmith.model import Listener, PinnedFile
-from wheelsmith.source.archive import MOST_PACKED, archive_id, check_packed_size, unpack_cached
+from wheelsmith.source.archive import archive_id, unpack_cached
 from wheelsmith.source.cached import find_cached, scratch_folder
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain.package_index import Location, Offer, locate, offers
@@ -24,7 +24,7 @@ from wheelsmith.toolchain.remote import download, fetch_whole
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,199}")
 _SHOWN = 5  # versions that are told of
-_SPARE = 1 << 20  # bytes by which what is too large is seen to be so
+_MOST_PACKED = 256 << 20  # bytes
 _LONGEST_REASON = 200  # characters
 
 
@@ -88,10 +88,9 @@ def _fetch(
     path = offer.location.path or scratch / "sdist"
     if offer.location.url:
         with settings.client() as client:
-            download(offer.filename, offer.location.url, path, client, listen, most=MOST_PACKED + _SPARE)
+            download(offer.filename, offer.location.url, path, client, listen, most=_MOST_PACKED)
     if not path.is_file():
         raise SourceError(f"{offer.filename} is not where its index says: {path}")
-    check_packed_size(path, offer.filename)
     sha256 = sha256_file(path)
     if offer.sha256 not in {sha256, None}:
         raise SourceError(

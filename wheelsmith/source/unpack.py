@@ -17,10 +17,7 @@ from wheelsmith.worker import Worker, WorkerLimits
 _TAR, _ZIP = (".tar.gz", ".tgz"), (".zip",)
 ARCHIVES = (*_TAR, *_ZIP)
 _UNPACKED = "unpacked"
-_FAILURES = (
-    *(tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError),
-    *(FileExistsError, NotADirectoryError, IsADirectoryError),
-)
+_FAILURES = (tarfile.TarError, zlib.error, EOFError, OSError)
 _CHUNK = 1 << 20  # bytes
 
 

@@ -71,11 +71,7 @@ class GitError(Exception):
     """A command failed; the message is one line that can be shown."""
 
 
-def _ignore(messages: bytes) -> None:
-    """Do nothing with messages."""
-
-
-def git(folder: Path, *argv: str, most: int = MOST_WRITTEN, hear: Callable[[bytes], None] = _ignore) -> str:
+def git(folder: Path, *argv: str, most: int = MOST_WRITTEN, hear: Callable[[bytes], None] | None = None) -> str:
     """Return what a command prints.
 
     Its streams are files: a helper that git leaves running, as ssh does to share a connection, would keep a pipe open.
@@ -98,7 +94,7 @@ def git(folder: Path, *argv: str, most: int = MOST_WRITTEN, hear: Callable[[byte
         )
         try:
             _limit(process.pid, min(most, MOST_WRITTEN))
-            _wait(process, lambda: hear(_last(messages)))
+            _wait(process, lambda: hear and hear(_last(messages)))
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -143,7 +139,7 @@ def _limit(pid: int, most: int) -> None:
             resource.prlimit(pid, kind, (least, least))
 
 
-def _wait(process: subprocess.Popen[bytes], look: Callable[[], None]) -> None:
+def _wait(process: subprocess.Popen[bytes], look: Callable[[], object]) -> None:
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -198,12 +194,6 @@ _EXPLANATIONS = (
         "{shown} was not received whole, or is larger than {most} MiB: {reason}",
         "try again, or name a repository without large files",
     ),
-    (
-        ("dumb http", "mismatched algorithms"),
-        "{shown} is not given in a way that is taken: {reason}",
-        "clone it, and name the clone as kernel.git; one whose commits have 64 digits is not read at all",
-    ),
-    (("usage: git",), "{shown} could not be fetched: {reason}", "install git 2.30 or later"),
     ((), "{shown} could not be fetched: {reason}", "check the network: git ls-remote must reach it{last}"),
 )
 

@@ -21,8 +21,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 # What a server itself says begins with its name: remote.
 _RECEIVED = re.compile(rb"(?:^|[\r\n])Receiving objects: [^,\r\n]*, ([1-9][0-9]{0,8}(?:\.[0-9]{1,9})? [KMG]iB)")
 _MOST_PRINTED = 64 << 20  # bytes: a listing of half a million files
-_MOST_ENTRIES = 200_000  # files and folders of a whole repository, of which the source may be a part
-_MOST_BYTES = 4 << 30  # of all its files
+_MOST_BYTES = 4 << 30  # of all files of a repository, of which the source may be a part
 # No filter, line end or keyword of the repository's own .gitattributes: these come first.
 _ATTRIBUTES = "* -filter -text -eol -ident -working-tree-encoding\n"
 
@@ -73,11 +72,8 @@ class Repository:
         listing = self._ask("ls-tree", "-r", "-t", "-z", "--long", "--full-tree", commit)
         entries = [(*item.partition("\t")[0].split(), item.partition("\t")[2]) for item in listing.split("\0")[:-1]]
         size = sum(int(size) for _, kind, _, size, _ in entries if kind == "blob")
-        if len(entries) > _MOST_ENTRIES or size > _MOST_BYTES:
-            raise SourceError(
-                f"{self.address.shown} is no kernel's source: more than {_MOST_ENTRIES} files and folders, "
-                f"or {_MOST_BYTES >> 20} MiB"
-            )
+        if size > _MOST_BYTES:
+            raise SourceError(f"{self.address.shown} is no kernel's source: more than {_MOST_BYTES >> 20} MiB")
         (self.folder / "info").mkdir(exist_ok=True)
         (self.folder / "info/attributes").write_text(_ATTRIBUTES)
         git(self.folder, "read-tree", commit)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from wheelsmith.base.beneath import apparent_size, remove_tree
+from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.files import mark_used
 from wheelsmith.base.git_address import GitAddress, check_revision, check_subfolder, git_address, submodule_address
@@ -28,9 +28,8 @@ from wheelsmith.source.tree import FoundFile, SourceTree, check_path, walk
 _STARTS = ("build.toml", *PROJECT_FILES)
 _SHOWN = 5
 # A matrix beside the kernel says what to build of it, and what the Hub's own builder published is no source.
-_MATRIX, _PUBLISHED, _LAYOUT = "matrix.yaml", "build/", "build.toml"
+_MATRIX, _PUBLISHED, _LAYOUT = "matrix.yaml", "build", "build.toml"
 _MOST_MODULES = 100
-_MOST_FETCHED = 4 << 30  # bytes of all submodules
 
 
 def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) -> SourceTree:
@@ -115,27 +114,19 @@ class _Reader:
 
     def _files(self, repository: Repository, commit: str, top: Path) -> Iterator[FoundFile]:
         """Check a commit out, and yield the files of the source."""
-        most = apparent_size(self.folder) + _MOST_FETCHED
         self.modules.clear()
         top.mkdir()
         todo = [("", repository, commit)]
         while todo:
             todo += self._check_out(*todo.pop(), top)
-            if apparent_size(self.folder) > most:
-                raise SourceError(f"more than {_MOST_FETCHED >> 20} MiB of submodules", remedy=self._choice())
         if missing := next((path for path in self.kernel.submodules or () if path not in self.modules), None):
             there = f"it has {', '.join(sorted(self.modules)[:_SHOWN])}" if self.modules else "it has none"
             raise SourceError(f"the repository has no submodule {missing}", remedy=f"fix kernel.submodules: {there}")
         root = top / (self.kernel.subdirectory or "")
         if not any(os.path.lexists(root / name) for name in _STARTS):
             raise self._no_start(top)
-        published = _PUBLISHED if os.path.lexists(root / _LAYOUT) else None
-
-        def is_source(path: str, entry: os.DirEntry[str]) -> bool:
-            del entry
-            return not (path == _MATRIX or is_of_a_lock(path) or (published and f"{path}/".startswith(published)))
-
-        return walk(root, is_source, within=top)
+        left_out = {_MATRIX, *([_PUBLISHED] if os.path.lexists(root / _LAYOUT) else [])}
+        return walk(root, lambda path, _: path not in left_out and not is_of_a_lock(path), within=top)
 
     def _check_out(
         self, prefix: str, repository: Repository, commit: str, top: Path
