@@ -1,6 +1,5 @@
 """A wheel for torch's stable ABI beside wheels for one torch each: which of them installers take."""
 
-import json
 
 import pytest
 from command_line import run_command
@@ -107,7 +106,7 @@ def test_what_was_published_before_stays_and_is_passed_over(installer, index, to
 
 
 def test_the_old_name_is_told_where_it_lets_an_older_torch_win(index, monkeypatch, capsys):
-    storage, address = index[0]._storage, index[1]
+    storage = index[0]._storage
     (told,) = advise(storage)
     assert told.message.startswith("kept 2+cu130, for more than one torch, sorts below 2+cu130.torch2.10")
     assert told.remedy.startswith(
@@ -116,10 +115,6 @@ def test_the_old_name_is_told_where_it_lets_an_older_torch_win(index, monkeypatc
     answer = run_command(monkeypatch, capsys, "index", "verify", storage.name)
     assert (answer.code, answer.out) == (0, "")
     assert f"note: {told.message}\n  help: {told.remedy}\n" in answer.err
-    for project, rules in (("kept", ["stable-abi-name"]), ("moved", []), ("kernel", [])):
-        found = run_command(monkeypatch, capsys, "index", "doctor", address, "--project", project, "--json")
-        assert [item["rule"] for item in json.loads(found.out)["findings"] if "stable" in item["rule"]] == rules
-        assert found.code == 0
 
 
 @pytest.mark.parametrize(

@@ -200,19 +200,6 @@ def in_json(change: Callable[[dict], object]) -> Fault:
     return on_pages(edit)
 
 
-def in_files(**fields: object) -> Fault:
-    """Set keys of every file in JSON; None removes one."""
-
-    def change(data: dict) -> None:
-        for file in data["files"]:
-            for name, value in fields.items():
-                file[name.replace("_", "-")] = value
-                if value is None:
-                    del file[name.replace("_", "-")]
-
-    return in_json(change)
-
-
 def html_alone(change: Callable[[str], str]) -> Fault:
     """Serve HTML to everybody, changed."""
 

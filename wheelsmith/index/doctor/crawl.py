@@ -10,18 +10,17 @@ from urllib.parse import urlsplit
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.doctor.finding import Diagnosis, IndexFinding, Severity, finding, host_of, merge_findings
-from wheelsmith.index.doctor.http_checks import PageExchanges, check_absent, check_page, check_transport
-from wheelsmith.index.doctor.http_exchange import MAX_PAGE, PIP_ACCEPT, Exchange, IndexClient, OutOfTimeError
-from wheelsmith.index.doctor.page_checks import (
-    PLATFORM,
-    PageFile,
-    UnreadablePageError,
-    check_files,
-    read_files,
-    read_projects,
+from wheelsmith.index.doctor.checks import (
+    check_absent,
+    check_page,
+    check_part,
+    check_side_car,
+    check_transport,
+    check_wheel,
 )
-from wheelsmith.index.doctor.wheel_checks import WheelExchanges, check_wheel
+from wheelsmith.index.doctor.finding import Diagnosis, IndexFinding, Severity, finding, host_of, merge_findings
+from wheelsmith.index.doctor.http_exchange import MAX_PAGE, PIP_ACCEPT, Exchange, IndexClient, OutOfTimeError
+from wheelsmith.index.doctor.pages import PLATFORM, PageFile, UnreadablePageError, read_projects, read_wheels
 
 _ABSENT = "wheelsmith-doctor-requests-an-absent-project"
 _MAX_METADATA, _MAX_WHEEL = 2 * 2**20, 64 * 2**20  # bytes
@@ -49,8 +48,7 @@ def examine(url: str, scope: CrawlScope | None = None) -> Diagnosis:
     :param url: of the index or of one of its roots; credentials in it are used, but not shown.
     :raises PackageIndexError: it is no URL, or nothing answers there.
     """
-    with IndexClient(url) as client:
-        return _Crawl(client, scope or CrawlScope()).run()
+    return _Crawl(IndexClient(url), scope or CrawlScope()).run()
 
 
 class _Crawl:
@@ -71,7 +69,7 @@ class _Crawl:
         url = self._client.url
         first = Exchange(url=url, final=url)
         try:
-            first = self._client.page(url, accept="text/html")
+            first = self._client.get(url, MAX_PAGE, accept="text/html")
             if first.failure:
                 raise PackageIndexError(f"{url} cannot be reached: {first.failure}", remedy="fix the URL")
             self._add(check_transport(url, first))
@@ -96,7 +94,7 @@ class _Crawl:
             for name in self._scope.roots:
                 self._visit_root(f"{url}{name.strip('/')}/")
         elif _is_root(url) or not any(
-            self._client.page(f"{url}simple/{name}", accept=PIP_ACCEPT).ok for name in ("", "index.html")
+            self._client.get(f"{url}simple/{name}", MAX_PAGE, accept=PIP_ACCEPT).ok for name in ("", "index.html")
         ):
             self._visit_root(url)
             return
@@ -104,76 +102,72 @@ class _Crawl:
             self._visit_root(f"{url}simple/")
             for platform in sorted(self._platforms):
                 self._visit_root(f"{url}{platform}/")
-        state = self._client.page(f"{url}_state/.listing.json")
+        state = self._client.get(f"{url}_state/.listing.json", MAX_PAGE)
         if state.ok and state.body.lstrip()[:1] == b"{":
             self._add([finding("state", state)])
 
     def _visit_root(self, root: str) -> None:
-        page = self._page(root)
-        self._add(check_page(page, "the list of projects", Severity.WARNING))
-        if page.pip.ok:
+        page, *others = self._page(root, "the list of projects", Severity.WARNING)
+        if page.ok:
             self._roots.append(root)
-        projects = self._scope.projects or self._listed(page)
+        projects = self._scope.projects or self._listed(page, *others)
         if not projects:
             self._unexamined[f"{root}: no project is known there; name one with --project"] = None
             return
         self._is_empty = False
         visited = [self._visit_project(root, canonicalize_name(name)) for name in projects]
         if any(visited):
-            self._add(check_absent(self._client.page(f"{root}{_ABSENT}/", accept=PIP_ACCEPT)))
+            self._add(check_absent(self._client.get(f"{root}{_ABSENT}/", MAX_PAGE, accept=PIP_ACCEPT)))
 
-    def _listed(self, page: PageExchanges) -> tuple[str, ...]:
+    def _listed(self, *pages: Exchange) -> tuple[str, ...]:
         """Return the first projects of a root, from any form of its list that can be read."""
-        for exchange in (page.inside, page.pip, page.html):
-            if exchange is not None and exchange.ok:
+        for exchange in pages:
+            if exchange.ok:
                 with suppress(UnreadablePageError):
                     return read_projects(exchange)[: self._scope.most_projects]
         return ()
 
     def _visit_project(self, root: str, project: str) -> bool:
-        page = self._page(f"{root}{project}/")
-        self._add(check_page(page, "the page of a project", Severity.ERROR))
-        if not page.pip.ok:
+        page, *_ = self._page(f"{root}{project}/", "the page of a project", Severity.ERROR)
+        if not page.ok:
             return False
         self._pages += 1
-        if page.pip.truncated:
-            self._unexamined[f"{page.pip.url}: it is larger than {MAX_PAGE >> 20} MiB"] = None
+        if page.truncated:
+            self._unexamined[f"{page.url}: it is larger than {MAX_PAGE >> 20} MiB"] = None
             return True
         try:
-            files = read_files(page.pip, project)
+            wheels = read_wheels(page, project)
         except UnreadablePageError as error:
-            self._add([finding(error.rule, page.pip, reason=error)])
+            self._add([finding("unreadable-page", page, reason=error)])
             return True
-        self._add(check_files(files, page.pip, root, project))
-        self._platforms.update(*(file.platforms for file in files))
-        for file in _sample(files, self._scope.most_wheels):
+        self._platforms.update(*(file.platforms for file in wheels))
+        for file in _sample(wheels, self._scope.most_wheels):
             if file.url not in self._wheels:
                 self._wheels.add(file.url)
                 self._visit_wheel(file)
         return True
 
     def _visit_wheel(self, file: PageFile) -> None:
-        wheel = self._wheel(file)
-        self._add(check_wheel(wheel))
-        if wheel.whole.truncated:
-            self._unexamined[f"{file.filename}: its hash, for it was not downloaded whole"] = None
-
-    def _page(self, url: str) -> PageExchanges:
-        pip = self._client.page(url, accept=PIP_ACCEPT)
-        inside = None if pip.ok else self._client.page(f"{url}index.html", accept=PIP_ACCEPT)
-        return PageExchanges(pip=pip, html=self._client.page(url, accept="text/html"), inside=inside)
-
-    def _wheel(self, file: PageFile) -> WheelExchanges:
         parts = urlsplit(file.url)
         parts = parts._replace(path=parts.path.replace("+", "%2B"))
         url = parts.geturl()
         raw = self._client.get(file.url, 0) if url != file.url else None
         whole = self._client.get(url, _MAX_WHEEL)
-        if not whole.ok:
-            return WheelExchanges(file=file, whole=whole, raw=raw)
-        part = self._client.get(url, _MAX_WHEEL, range="bytes=0-99")
-        side_car = self._client.get(parts._replace(path=f"{parts.path}.metadata").geturl(), _MAX_METADATA)
-        return WheelExchanges(file=file, whole=whole, raw=raw, part=part, side_car=side_car)
+        self._add(check_wheel(whole, raw, file))
+        if whole.truncated:
+            self._unexamined[f"{file.filename}: its hash, for it was not downloaded whole"] = None
+        if whole.ok and whole.headers.get("content-encoding", "identity") == "identity":
+            self._add(check_part(whole, self._client.get(url, _MAX_WHEEL, range="bytes=0-99")))
+            side_car = self._client.get(parts._replace(path=f"{parts.path}.metadata").geturl(), _MAX_METADATA)
+            self._add(check_side_car(side_car, file))
+
+    def _page(self, url: str, what: str, severity: Severity) -> list[Exchange]:
+        """Check a page; return the response to pip, and those that may have the page where that has not."""
+        pip = self._client.get(url, MAX_PAGE, accept=PIP_ACCEPT)
+        inside = None if pip.ok else self._client.get(f"{url}index.html", MAX_PAGE, accept=PIP_ACCEPT)
+        html = self._client.get(url, MAX_PAGE, accept="text/html")
+        self._add(check_page(pip, html, inside, what, severity))
+        return [pip, *([inside] if inside else []), html]
 
     def _add(self, *findings: Iterable[IndexFinding]) -> None:
         for each in findings:
@@ -188,8 +182,8 @@ def _is_root(url: str) -> bool:
 def _sample(files: tuple[PageFile, ...], most: int) -> list[PageFile]:
     """Choose wheels to download: one with + in its name, one variant, then the newest."""
     wheels = [(file.wheel, file) for file in files if file.wheel and urlsplit(file.url).scheme in {"http", "https"}]
-    newest = [file for name, file in sorted(wheels, key=lambda item: item[0].version, reverse=True)]
-    plus = [file for file in newest if file.wheel and "+" in file.filename and not file.wheel.label]
-    variants = [file for file in newest if file.wheel and file.wheel.label]
-    chosen = [*plus[:1], *variants[:1], *newest]
+    newest = sorted(wheels, key=lambda item: item[0].version, reverse=True)
+    plus = [file for name, file in newest if "+" in file.filename and not name.label]
+    variants = [file for name, file in newest if name.label]
+    chosen = [*plus[:1], *variants[:1], *(file for _, file in newest)]
     return list({file.url: file for file in chosen}.values())[:most]

@@ -6,11 +6,8 @@ import netrc
 import os
 import shlex
 import time
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Self
 
 import httpx
 
@@ -25,7 +22,6 @@ PIP_ACCEPT = f"{JSON}, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=
 MAX_PAGE = 8 * 2**20  # bytes
 _REQUEST_SECONDS, _SECONDS = 20.0, 300.0  # deadlines of one request and of all
 _OK = range(200, 300)
-_GZIP_OR_ZLIB = 47  # wbits of zlib
 
 
 class OutOfTimeError(Exception):
@@ -94,17 +90,8 @@ class IndexClient:
         self.requests = 0
         self._origin = _origin(parts)
         self._userinfo = parts.userinfo or _netrc(parts.host)
-        self._client = self._open()
         self._end = time.monotonic() + _SECONDS
         self._known: dict[tuple[object, ...], Exchange] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._client.close()
 
     def get(self, url: str, limit: int, **headers: str) -> Exchange:
         """Send a GET request, with at most ``limit`` bytes of the response read.
@@ -119,35 +106,19 @@ class IndexClient:
             self._known[key] = self._send(Exchange(url=redact(url), final=redact(url), sent=sent), url, limit)
         return self._known[key]
 
-    def page(self, url: str, **headers: str) -> Exchange:
-        """Send a GET request for a page, which a server may compress.
-
-        :raises OutOfTimeError: the examination took longer than it may.
-        """
-        exchange = self.get(url, MAX_PAGE, **headers)
-        if exchange.headers.get("content-encoding", "") not in {"gzip", "deflate"}:
-            return exchange
-        inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
-        try:
-            body = inflater.decompress(exchange.body, MAX_PAGE)
-        except zlib.error as error:
-            return replace(exchange, failure=f"it is not compressed as it says: {error}")
-        return replace(exchange, body=body, truncated=not inflater.eof)
-
     def _send(self, exchange: Exchange, url: str, limit: int) -> Exchange:
         self.requests += 1
-        if self._client.is_closed:
-            self._client = self._open()
         try:
             address = httpx.URL(url)
             if self._userinfo and _origin(address) == self._origin:
                 address = address.copy_with(userinfo=self._userinfo)
             with (
-                ended_after(self._client, _REQUEST_SECONDS),
-                answer(self._client, str(address), exchange.sent) as response,
+                httpx.Client(timeout=_REQUEST_SECONDS, headers={"user-agent": "wheelsmith-doctor"}) as client,
+                ended_after(client, _REQUEST_SECONDS),
+                answer(client, str(address), exchange.sent) as response,
             ):
                 body = bytearray()
-                for chunk in response.iter_raw():
+                for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) > limit:
                         break
@@ -161,10 +132,6 @@ class IndexClient:
             truncated=len(body) > limit,
             final=str(response.url.copy_with(userinfo=b"")),
         )
-
-    def _open(self) -> httpx.Client:
-        headers = {"user-agent": "wheelsmith-doctor", "accept": "*/*"}
-        return httpx.Client(timeout=_REQUEST_SECONDS, headers=headers)
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
