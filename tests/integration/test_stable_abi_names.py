@@ -1,6 +1,5 @@
 """A wheel for torch's stable ABI beside wheels for one torch each: which of them installers take."""
 
-
 import pytest
 from command_line import run_command
 from installers import reported, sources

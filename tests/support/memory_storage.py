@@ -54,9 +54,6 @@ class Memory:
         # As it was at one moment, which is how S3 gives a page of its listing.
         yield from [Listed(key, len(f[0]), f[2]) for key, f in list(self.files.items()) if key.startswith(prefix)]
 
-    def non_regular(self, prefix: str = "") -> Iterator[str]:
-        return iter(())
-
     def transaction(self, work: Callable[[Storage], T]) -> T:
         return work(self)
 
@@ -105,9 +102,6 @@ class Interrupted:
 
     def listing(self, prefix: str) -> Iterator[Listed]:
         return self._do(lambda: self._under.listing(prefix))
-
-    def non_regular(self, prefix: str = "") -> Iterator[str]:
-        return iter(())
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         return work(self)

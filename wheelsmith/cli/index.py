@@ -25,8 +25,7 @@ from wheelsmith.index.publish.page_writer import GRACE
 from wheelsmith.index.publish.publishing import publish
 from wheelsmith.index.publish.record_tests import LONGEST, load_tests, record_tests
 from wheelsmith.index.publish.release import IndexRelease
-from wheelsmith.index.publish.repair import repair
-from wheelsmith.index.publish.verify import IndexProblem, advise, verify
+from wheelsmith.index.publish.verify import IndexProblem, advise, repair, verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import open_storage
 

@@ -31,9 +31,8 @@ def project_in(key: str) -> str | None:
 
 
 def project_names(storage: Storage) -> list[str]:
-    """Return the projects that have a state, or something else in its place."""
-    keys = (*(item.key for item in storage.listing(STATE)), *storage.non_regular(STATE))
-    return sorted({name for key in keys if (name := project_in(key))})
+    """Return the projects that have a state."""
+    return sorted(name for item in storage.listing(STATE) if (name := project_in(item.key)))
 
 
 def dump_state(state: ProjectState) -> bytes:

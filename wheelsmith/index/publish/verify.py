@@ -1,22 +1,25 @@
-"""Compare an index with its own states: every file, every page, and what no state asks for."""
+"""Compare an index with its own states, and repair it: every file, every page, and what no state asks for."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError, WheelsmithError
+from wheelsmith.base.files import sha256_file
 from wheelsmith.frameworks import STABLE, outranked
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry, ProjectState
 from wheelsmith.index.entries.listing import Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.entries.render import variants_files
 from wheelsmith.index.entries.side_files import CORE_METADATA
-from wheelsmith.index.entries.stored_states import LISTING, STATE, project_in, sift_states, state_key
+from wheelsmith.index.entries.stored_states import LISTING, RUNS, STATE, project_in, sift_states, state_key
 from wheelsmith.index.publish.page_writer import TEMPORARY, project_pages, root_pages
 from wheelsmith.index.publish.release import UploadReader
+from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.protocol import Storage
 
 _ROOT = re.compile(rf"{EVERYTHING}|projects|cpu|cu\d+")
@@ -29,16 +32,30 @@ class IndexProblem:
     :param message: without a full stop.
     :param remedy: the command that fixes it.
     :param entry: the wheel, if it is about one.
+    :param unexpected: it is a page that no state asks for.
     """
 
     key: str
     message: str
     remedy: str
     entry: IndexEntry | None = None
+    unexpected: bool = False
 
     def __str__(self) -> str:
         """Return the message."""
         return self.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """The result of a repair.
+
+    :param fixed: the keys of what was written or removed.
+    :param left: what is still wrong, as ``verify`` says then.
+    """
+
+    fixed: tuple[str, ...]
+    left: tuple[IndexProblem, ...]
 
 
 def verify(storage: Storage) -> tuple[IndexProblem, ...]:
@@ -46,31 +63,20 @@ def verify(storage: Storage) -> tuple[IndexProblem, ...]:
 
     :raises PackageIndexError: the storage cannot be read, or nothing lies there at all.
     """
-    check_exists(storage)
-    links = _Links(storage)
+    # The states after the files: what is published meanwhile has changed its state first.
+    keys = _keys(storage)
     states, broken = sift_states(storage)
-    wrong = [_link(storage, key) for key in links.keys]
-    wrong += [_broken(name, error) for name, error in sorted(broken.items()) if not links.lead_to(state_key(name))]
+    wrong = [_broken(name, error) for name, error in sorted(broken.items())]
     with UploadReader() as reader:
         for entry in (entry for state in states.values() for entry in state.entries):
-            wrong += _wheel_problems(storage, entry, links, reader)
-    expected = expected_files(states, _listed(storage, broken, links))
+            wrong += _wheel_problems(storage, entry, reader)
+    expected = expected_files(states, _listed(storage, broken))
     for key, data in sorted(expected.items()):
-        if not links.lead_to(key):
-            wrong += _page_problems(storage, key, data)
-    return (*wrong, *_unasked(storage, expected, broken))
-
-
-def check_exists(storage: Storage) -> None:
-    """Refuse a place where nothing lies, such as a wrong address.
-
-    :raises PackageIndexError: nothing lies there.
-    """
-    if next(storage.listing(""), None) is None and next(storage.non_regular(), None) is None:
-        raise PackageIndexError(
-            f"there is no index: nothing lies in {storage.name}",
-            remedy="give the address of one, or make it: wheelsmith build-matrix, wheelsmith publish",
-        )
+        stored = storage.read(key)
+        if stored is None or stored.data != data:
+            message = f"{key} is missing" if stored is None else f"{key} is not what the state says"
+            wrong.append(IndexProblem(key=key, message=message, remedy=_repair_command(storage)))
+    return (*wrong, *_unexpected(storage, keys, expected, broken))
 
 
 def advise(storage: Storage) -> tuple[IndexProblem, ...]:
@@ -102,65 +108,74 @@ def expected_files(states: Mapping[str, ProjectState], listed: Mapping[str, List
     return expected
 
 
-def unasked_pages(storage: Storage) -> list[str]:
-    """Return the files in the folders of pages that no state asks for.
-
-    The pages of a project whose state is broken stay.
-    """
-    # The states after the files: what is published meanwhile has changed its state first.
-    lying = [item.key for item in storage.listing("")]
-    states, broken = sift_states(storage)
-    expected = expected_files(states, _listed(storage, broken, _Links(storage)))
-    return sorted(key for key in lying if _is_unasked(key, expected, broken))
-
-
 def is_page(key: str) -> bool:
     """Return True if a file lies in a folder of pages. Hidden ones are being written."""
     root, _, rest = key.partition("/")
     return bool(rest) and bool(_ROOT.fullmatch(root)) and not TEMPORARY.fullmatch(key.rpartition("/")[2])
 
 
-class _Links:
-    """What is neither a file nor a folder."""
+def repair(storage: Storage, copies: Sequence[Path] = ()) -> Repaired:
+    """Fix what ``verify`` finds, as far as the index or given copies have what is needed. Reads every wheel.
 
-    def __init__(self, storage: Storage) -> None:
-        self.keys = sorted(storage.non_regular())
+    :param copies: folders that may have the right bytes of files that are missing or damaged, at any depth.
+    :raises PackageIndexError: a project's state cannot be read, or the index cannot be written.
+    """
+    _keys(storage)
+    return storage.transaction(lambda held: _repair(held, copies))
 
-    def lead_to(self, key: str) -> bool:
-        """Return True if a file is a link, or lies behind one."""
-        return any(key == link or key.startswith(f"{link}/") for link in self.keys)
+
+def _repair(storage: Storage, copies: Sequence[Path]) -> Repaired:
+    wrong = verify(storage)
+    if not wrong:
+        return Repaired(fixed=(), left=())
+    fixed: list[str] = []
+    entries = {problem.entry.key: problem.entry for problem in wrong if problem.entry}
+    places = _places(copies, {path.rpartition("/")[2] for entry in entries.values() for path in entry.paths})
+    with UploadReader() as reader:
+        for entry in entries.values():
+            fixed += _fix_wheel(storage, entry, places, reader)
+    unexpected = [problem.key for problem in wrong if problem.unexpected]
+    for key in unexpected:
+        storage.delete(key)
+    # If one of them is published in this very moment, it is written again.
+    fixed += [*unexpected, *Index(storage).repair()]
+    return Repaired(fixed=tuple(dict.fromkeys(fixed)), left=verify(storage))
 
 
-def _listed(storage: Storage, broken: Mapping[str, object], links: _Links) -> dict[str, Listing]:
+def _keys(storage: Storage) -> list[str]:
+    """Return all that lies in an index, sorted.
+
+    :raises PackageIndexError: nothing lies there, as at a wrong address.
+    """
+    keys = sorted(item.key for item in storage.listing(""))
+    if not keys:
+        raise PackageIndexError(
+            f"there is no index: nothing lies in {storage.name}",
+            remedy="give the address of one, or make it: wheelsmith build-matrix, wheelsmith publish",
+        )
+    return keys
+
+
+def _listed(storage: Storage, broken: Mapping[str, object]) -> dict[str, Listing]:
     """Return the place in the lists of projects whose state is broken."""
-    stored = None if links.lead_to(LISTING) else storage.read(LISTING)
     try:
-        lists = load_listing(stored)
+        lists = load_listing(storage.read(LISTING))
     except PackageIndexError:
         return {}
     return {name: lists[name] for name in broken if name in lists}
 
 
-def _is_unasked(key: str, expected: Mapping[str, bytes], broken: Mapping[str, object]) -> bool:
-    return is_page(key) and key not in expected and key.split("/")[1] not in broken
-
-
-def _unasked(storage: Storage, expected: Mapping[str, bytes], broken: Mapping[str, object]) -> Iterator[IndexProblem]:
-    for item in sorted(storage.listing(""), key=lambda item: item.key):
-        name = item.key.removeprefix(STATE)
-        if _is_unasked(item.key, expected, broken):
-            message = f"{item.key} is there, and no state asks for it"
-            yield IndexProblem(key=item.key, message=message, remedy=_repair(storage))
-        elif item.key.startswith(STATE) and not name.startswith((".", "runs/")) and project_in(item.key) is None:
+def _unexpected(
+    storage: Storage, keys: Sequence[str], expected: Mapping[str, bytes], broken: Mapping[str, object]
+) -> Iterator[IndexProblem]:
+    """Yield what no state asks for; the pages of a project whose state is broken stay."""
+    for key in keys:
+        if is_page(key) and key not in expected and key.split("/")[1] not in broken:
+            message = f"{key} is there, and no state asks for it"
+            yield IndexProblem(key=key, message=message, remedy=_repair_command(storage), unexpected=True)
+        elif key.startswith(STATE) and not key.startswith((f"{STATE}.", RUNS)) and project_in(key) is None:
             remedy = "move it out of the index, whose states lie in this folder"
-            yield IndexProblem(key=item.key, message=f"{item.key} is no project's state", remedy=remedy)
-
-
-def _page_problems(storage: Storage, key: str, data: bytes) -> Iterator[IndexProblem]:
-    stored = storage.read(key)
-    if stored is None or stored.data != data:
-        message = f"{key} is missing" if stored is None else f"{key} is not what the state says"
-        yield IndexProblem(key=key, message=message, remedy=_repair(storage))
+            yield IndexProblem(key=key, message=f"{key} is no project's state", remedy=remedy)
 
 
 def _broken(project: str, error: UnreadableError) -> IndexProblem:
@@ -168,25 +183,11 @@ def _broken(project: str, error: UnreadableError) -> IndexProblem:
     return IndexProblem(key=state_key(project), message=str(error), remedy=remedy)
 
 
-def _link(storage: Storage, key: str) -> IndexProblem:
-    """Return the problem of a link: a page is simply written again; a published file must be put where the link is."""
-    path = shlex.quote(f"{storage.name}/{key}")
-    by_hand = f"put what it leads to in its place: cp -rL {path} {path}.copy && rm {path} && mv {path}.copy {path}"
-    published = key.partition("/")[0] in {"files", STATE.rstrip("/")}
-    return IndexProblem(
-        key=key,
-        message=f"{key} is a link or a pipe, where only files are served",
-        remedy=by_hand if published else _repair(storage),
-    )
-
-
-def _wheel_problems(storage: Storage, entry: IndexEntry, links: _Links, reader: UploadReader) -> Iterator[IndexProblem]:
+def _wheel_problems(storage: Storage, entry: IndexEntry, reader: UploadReader) -> Iterator[IndexProblem]:
     def problem(message: str, remedy: str) -> IndexProblem:
         return IndexProblem(key=entry.path, message=message, remedy=remedy, entry=entry)
 
-    if links.lead_to(entry.path):
-        return
-    repair, remove = _repair(storage), _remove(storage, entry)
+    repair, remove = _repair_command(storage), _remove_command(storage, entry)
     wheel = storage.read(entry.path)
     if wheel is None or hashlib.sha256(wheel.data).hexdigest() != entry.sha256:
         yield problem(
@@ -203,25 +204,76 @@ def _wheel_problems(storage: Storage, entry: IndexEntry, links: _Links, reader: 
     if entry.about != upload.entry.about:
         yield problem(f"the state tells other words of {entry.filename} than its METADATA", repair)
     for side in entry.with_files(upload.side_files).announced:
+        stored = storage.read(side.path)
         if side not in entry.announced:
             yield problem(f"{side.filename} has another hash than its page says", repair)
-            continue
-        stored = None if links.lead_to(side.path) else storage.read(side.path)
-        if links.lead_to(side.path) or (stored and side.matches(stored.data)):
-            continue
-        carried = (
-            f"{repair} --from FOLDER, which has the {side.filename} whose sha256 is {side.sha256}; where nobody has it "
-            f"any more: {remove}, and add the wheel again"
-        )
-        yield problem(
-            f"{side.filename} is {'not the file that was published' if stored else 'listed but not there'}",
-            repair if side.kind.suffix == CORE_METADATA else carried,
-        )
+        elif not (stored and side.matches(stored.data)):
+            carried = (
+                f"{repair} --from FOLDER, which has the {side.filename} whose sha256 is {side.sha256}; where nobody "
+                f"has it any more: {remove}, and add the wheel again"
+            )
+            yield problem(
+                f"{side.filename} is {'not the file that was published' if stored else 'listed but not there'}",
+                repair if side.kind.suffix == CORE_METADATA else carried,
+            )
 
 
-def _remove(storage: Storage, entry: IndexEntry) -> str:
+def _remove_command(storage: Storage, entry: IndexEntry) -> str:
     return f"wheelsmith index remove {shlex.quote(storage.name)} {entry.project} {entry.filename}"
 
 
-def _repair(storage: Storage) -> str:
+def _repair_command(storage: Storage) -> str:
     return f"wheelsmith index repair {shlex.quote(storage.name)}"
+
+
+def _fix_wheel(
+    storage: Storage, entry: IndexEntry, places: Mapping[str, Sequence[Path]], reader: UploadReader
+) -> list[str]:
+    """Write a wheel, the files beside it and its state again, as far as that can be done; return the keys."""
+    fixed: list[str] = []
+    wheel = storage.read(entry.path)
+    if wheel is None or hashlib.sha256(wheel.data).hexdigest() != entry.sha256:
+        found = _copy(places, entry.filename, entry.sha256)
+        if found is None:
+            return []
+        storage.put(entry.path, found)
+        fixed.append(entry.path)
+        wheel = storage.read(entry.path)
+    try:
+        upload = reader.upload_of_bytes(entry.filename, wheel.data if wheel else b"")
+    except WheelsmithError:
+        return fixed
+    made, about = upload.side_files, upload.entry.about
+    # The wheel is what was published, so what it says itself is right.
+    right = replace(entry.with_files(made), about=about)
+    for side in right.announced:
+        stored = storage.read(side.path)
+        content = made.get(side.kind.suffix) or _copy(places, side.filename, side.sha256)
+        if content is not None and not (stored and side.matches(stored.data)):
+            storage.put(side.path, content)
+            fixed.append(side.path)
+    if right != entry:
+
+        def corrected(state: ProjectState) -> ProjectState:
+            entries = (
+                replace(each.with_files(made), about=about) if each.key == entry.key else each for each in state.entries
+            )
+            return replace(state, entries=tuple(entries))
+
+        Index(storage).change(entry.project, corrected)
+        fixed.append(state_key(entry.project))
+    return fixed
+
+
+def _copy(places: Mapping[str, Sequence[Path]], name: str, sha256: str) -> Path | None:
+    return next((path for path in places.get(name, ()) if sha256_file(path) == sha256), None)
+
+
+def _places(copies: Sequence[Path], wanted: set[str]) -> dict[str, list[Path]]:
+    """Return where files of these names lie in some folders; links are not followed."""
+    found: dict[str, list[Path]] = {}
+    for folder in copies:
+        for path in sorted(folder.rglob("*.whl*")):
+            if path.name in wanted and path.is_file() and not path.is_symlink():
+                found.setdefault(path.name, []).append(path)
+    return found

@@ -130,11 +130,6 @@ class Bucket:
             for batch in obstore.list(self._store, folder or None):
                 yield from (_listed(meta) for meta in batch if meta["path"].startswith(prefix))
 
-    def non_regular(self, prefix: str = "") -> Iterator[str]:
-        """Return nothing: a bucket has none."""
-        del prefix
-        return iter(())
-
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work``; others may come between, and ``swap`` tells when they did."""
         if not self._trusted:

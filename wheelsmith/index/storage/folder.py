@@ -68,8 +68,8 @@ class Folder:
             atomic_write(path, data)
 
     def delete(self, key: str) -> None:
-        """Remove a file, or the link in its place, and the folders that become empty."""
-        path = self._place(key.rpartition("/")[0]) / key.rpartition("/")[2]
+        """Remove a file, and the folders that become empty."""
+        path = self._place(key)
         with self._explained():
             path.unlink(missing_ok=True)
         for folder in path.parents:
@@ -82,31 +82,20 @@ class Folder:
 
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Yield every file whose key begins with ``prefix``, with the hidden ones that killed processes left."""
-        for key, found in self._walk(prefix):
-            if stat.S_ISREG(found.st_mode):
-                yield Listed(key, found.st_size, found.st_mtime)
-
-    def non_regular(self, prefix: str = "") -> Iterator[str]:
-        """Return the keys of what is neither a file nor a folder: links, pipes, devices."""
-        yield from (key for key, found in self._walk(prefix) if not stat.S_ISREG(found.st_mode))
-
-    def transaction(self, work: Callable[[Storage], T]) -> T:
-        """Do ``work`` while no other process changes the folder."""
-        with self._lock():
-            return work(_Locked(self._root))
-
-    def _walk(self, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield all that is no folder, whose key begins so; no link is followed."""
-        for folder, below, names in os.walk(self._root / prefix.rpartition("/")[0]):
-            for name in (*below, *names):
-                path = Path(folder, name)
+        for folder, _, names in os.walk(self._root / prefix.rpartition("/")[0]):
+            for path in (Path(folder, name) for name in names):
                 key = path.relative_to(self._root).as_posix()
                 try:
                     found = path.lstat()
                 except FileNotFoundError:  # it was removed meanwhile
                     continue
-                if key.startswith(prefix) and not stat.S_ISDIR(found.st_mode):
-                    yield key, found
+                if key.startswith(prefix) and stat.S_ISREG(found.st_mode):
+                    yield Listed(key, found.st_size, found.st_mtime)
+
+    def transaction(self, work: Callable[[Storage], T]) -> T:
+        """Do ``work`` while no other process changes the folder."""
+        with self._lock():
+            return work(_Locked(self._root))
 
     def _place(self, key: str) -> Path:
         """Return where a file lies.
@@ -119,7 +108,7 @@ class Folder:
             if part in {".", ".."} or path.is_symlink():
                 raise UnreadableError(
                     f"{path} is a link, and an index has none: what is written there would land elsewhere",
-                    remedy=f"see what is wrong, and what fixes it: wheelsmith index verify {self._root}",
+                    remedy="put a copy of what it leads to in its place",
                 )
         return path
 

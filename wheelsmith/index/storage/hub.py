@@ -132,11 +132,6 @@ class HubRepo:
                 self._folders.setdefault(item.key.rpartition("/")[0], {})[item.key] = item
         yield from (item for item in found if item.key.startswith(prefix))
 
-    def non_regular(self, prefix: str = "") -> Iterator[str]:
-        """Return nothing: an index makes none in a repo."""
-        del prefix
-        return iter(())
-
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work`` on the newest commit, and commit what it changes on top of it; again, when others were faster.
 

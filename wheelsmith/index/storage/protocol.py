@@ -104,12 +104,6 @@ class Storage(Protocol):
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Return every file whose key begins with ``prefix``, in no order."""
 
-    def non_regular(self, prefix: str = "") -> Iterator[str]:
-        """Return the keys of what is neither a file nor a folder, such as links, which only a file system has.
-
-        :param prefix: with which the keys begin.
-        """
-
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work``, which may be called again when others were faster.
 
@@ -149,8 +143,6 @@ class Staged:
 
     def read(self, key: str) -> Stored | None:
         """Return a file as it would be."""
-        if self._behind_removed(key):
-            return None
         if key not in self._writes:
             return self._under.read(key)
         content = self._writes[key].content
@@ -161,8 +153,6 @@ class Staged:
 
     def stat(self, key: str) -> Listed | None:
         """Return a file's size as it would be; what is staged is new."""
-        if self._behind_removed(key):
-            return None
         if key not in self._writes:
             return self._under.stat(key)
         write = self._writes[key]
@@ -190,21 +180,6 @@ class Staged:
         staged = (self.stat(key) for key in self._writes if key.startswith(prefix))
         yield from (item for item in staged if item)
 
-    def non_regular(self, prefix: str = "") -> Iterator[str]:
-        """Return the keys of what would be neither a file nor a folder."""
-        yield from (key for key in self._under.non_regular(prefix) if key not in self._writes)
-
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Do ``work`` here."""
         return work(self)
-
-    def _behind_removed(self, key: str) -> bool:
-        """Say whether a file would lie behind what is removed, which then was a link to a folder."""
-        if key in self._writes:
-            return False
-        above = key.rpartition("/")[0]
-        while above:
-            if above in self._writes:
-                return True
-            above = above.rpartition("/")[0]
-        return False
