@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 
 
 def main() -> None:

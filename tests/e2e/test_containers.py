@@ -16,7 +16,7 @@ from kernels import matrix, tiny_kernel
 
 from wheelsmith.engine.containers import this_process
 from wheelsmith.index.publish.verify import verify
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 

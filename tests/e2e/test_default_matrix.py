@@ -15,7 +15,8 @@ from factory import ROOT, Factory, example
 from wheelsmith.engine import Limits, Readiness, engines
 from wheelsmith.engine.cgroup import make_group
 from wheelsmith.index.publish.verify import verify
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.serve import make_server
 from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]

@@ -13,7 +13,7 @@ from factory import Factory
 from kernels import matrix, pure_kernel, tiny_kernel
 
 from wheelsmith.index.publish.verify import verify
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
 

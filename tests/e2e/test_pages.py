@@ -26,18 +26,12 @@ from states import of_torch, project
 
 from wheelsmith.index.entries.catalogue import catalogue_of
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.resolve import (
-    Choice,
-    Chooser,
-    Installer,
-    Presence,
-    Target,
-    fill,
-    slots_of,
-    template_for,
-)
+from wheelsmith.index.resolve.choose import Chooser
+from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, slots_of, template_for
+from wheelsmith.index.resolve.target import Choice, Target
 from wheelsmith.index.site.human import human_pages
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 from wheelsmith.model.events import RunFinished, RunStarted
 from wheelsmith.report.page import report_page

@@ -14,7 +14,7 @@ from factory import ROOT, Factory
 from kernels import matrix, stable_kernel, tvm_kernel
 from loopback_hub import Hub, serve
 
-from wheelsmith.index.storage import make_server
+from wheelsmith.index.storage.serve import make_server
 from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [

@@ -13,9 +13,10 @@ import wants
 from web_hosts import EDGE, SERVE, bucket, edge, nginx
 from wheels import make_wheel, offer
 
-from wheelsmith.index.doctor import Severity, examine
+from wheelsmith.index.doctor.crawl import examine
+from wheelsmith.index.doctor.finding import Severity
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release("needs nginx and Node.js"), pytest.mark.xdist_group("serving")]

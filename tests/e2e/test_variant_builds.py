@@ -13,7 +13,8 @@ from kernels import cuda_kernel, matrix
 from wheels import make_wheel
 
 from wheelsmith.index.publish.verify import verify
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.serve import make_server
 
 pytestmark = [
     pytest.mark.e2e,

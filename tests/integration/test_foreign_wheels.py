@@ -13,7 +13,7 @@ from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.entries.entry import NoWheel
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.platforms import cuda_toolkits
 
 NOW = "2026-01-02T03:04:05Z"

@@ -22,10 +22,12 @@ from wheelsmith.index.entries.state import unyank, yank
 from wheelsmith.index.publish.kernels_layout import add_release, hub_builds
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import ConflictError, Folder, Staged, hub_client
 from wheelsmith.index.storage import hub as hub_module
+from wheelsmith.index.storage import hub_client
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.hub import HubRepo, open_repo
 from wheelsmith.index.storage.hub_client import parse_target
+from wheelsmith.index.storage.protocol import ConflictError, Staged
 from wheelsmith.model import Cell
 
 # The client's own way to send a file, which its HTTP library has found a new word for.

@@ -16,7 +16,8 @@ from pypi_simple import PyPISimple
 from wheels import make_wheel, offer
 
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

@@ -29,9 +29,9 @@ from wrong_server import (
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.cli.index_doctor import doctor
-from wheelsmith.index.doctor import CrawlScope, examine
+from wheelsmith.index.doctor.crawl import CrawlScope, examine
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 
 pytestmark = pytest.mark.xdist_group("doctor")

@@ -17,7 +17,8 @@ from wheels import make_wheel, offer
 from wheelsmith.index.entries.entry import ProjectStatus
 from wheelsmith.index.entries.state import set_status, yank
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
 pytestmark = pytest.mark.xdist_group("parsers")

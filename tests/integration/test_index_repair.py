@@ -13,7 +13,7 @@ from wheelsmith.base.json_dataclass import by_lines
 from wheelsmith.index.entries.entry import CellWithoutWheel, NoWheel
 from wheelsmith.index.publish.verify import repair, verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

@@ -28,7 +28,7 @@ from loopback_sigstore import (
 from wrong_server import serving
 
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.wheel.attestation import keyless
 
 pytestmark = [

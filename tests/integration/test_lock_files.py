@@ -7,7 +7,7 @@ import pytest
 from torches import HERE, right_wheel
 
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 
 pytestmark = [
     pytest.mark.network,

@@ -10,7 +10,7 @@ from kernels import NOARCH_TOML, write
 from torches import served
 from wheels import make_wheel
 
-from wheelsmith.index.storage import make_server
+from wheelsmith.index.storage.serve import make_server
 
 OWN = "kernel: {path: k, distribution: my-einops, module: my_einops}\n"
 AXES = "axes: {torch: [2.13], cuda: [cpu], arch: [" + platform.machine() + "]}\n"

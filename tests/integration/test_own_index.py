@@ -16,7 +16,7 @@ from wheelsmith.index.entries.side_files import side_files
 from wheelsmith.index.publish.run_index import remaining
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.plan.planned_run import PlannedRun
 
 

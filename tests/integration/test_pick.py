@@ -18,9 +18,10 @@ from sampled import sampled
 from shop import NOW, make_pypi, make_shop, make_torches, torch_wheel
 from wheels import make_wheel, offer
 
-from wheelsmith.index.pick import Machine, look
+from wheelsmith.index.pick.machine import Machine, look
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

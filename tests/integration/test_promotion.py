@@ -13,7 +13,7 @@ from wheelsmith.index.entries.state import record_test, remove, yank
 from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, promote
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

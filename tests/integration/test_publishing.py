@@ -9,7 +9,7 @@ import pytest
 from wheels import make_wheel
 
 from wheelsmith.index.publish.verify import verify
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 
 
 @pytest.fixture

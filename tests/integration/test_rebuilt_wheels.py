@@ -21,7 +21,7 @@ from plans import plan
 from wheels import make_wheel
 
 from wheelsmith.base.json_dataclass import canonical_json
-from wheelsmith.index.storage import make_server
+from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import BuildResult, Cell, Failure, ImageId, Project, Status
 from wheelsmith.run.rebuild import _Rebuilt
 from wheelsmith.run.replan import NotRebuiltError

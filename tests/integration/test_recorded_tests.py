@@ -12,7 +12,7 @@ from wheels import make_wheel, offer, tell_results
 from wheelsmith.index.entries.entry import PlannedVersion
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

@@ -12,7 +12,7 @@ from wrong_server import serving
 
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 
 WHEEL = "pure-1-py3-none-any.whl"
 STEPS = ["build", "check", "sign", "changes", "publish", "live"]

@@ -10,7 +10,7 @@ from wheels import make_wheel, offer
 from wrong_server import JSON, serving
 
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 
 

@@ -10,7 +10,7 @@ from wheels import make_wheel
 
 from wheelsmith.index.entries.side_files import LARGEST, side_files
 from wheelsmith.index.publish.verify import verify
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 
 SIGNED = b"signed by somebody\n"
 

@@ -29,7 +29,7 @@ from wheelsmith.index.publish import writer
 from wheelsmith.index.publish.external_wheels import foreign_wheels
 from wheelsmith.index.publish.verify import verify as verify_index
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.wheel.attestation.keys import KeySigner
 
 WHEEL = "pure-1-py3-none-any.whl"

@@ -11,8 +11,10 @@ from wheelsmith.frameworks.local_version import local_version_of, outranked
 from wheelsmith.index.entries.catalogue import catalogue_of
 from wheelsmith.index.publish.verify import advise
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.resolve import Chooser, Target
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.resolve.choose import Chooser
+from wheelsmith.index.resolve.target import Target
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
 pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]

@@ -13,7 +13,7 @@ from wheelsmith.engine import engines
 from wheelsmith.engine.sandbox_selftest import try_promises
 from wheelsmith.index.pick.machine import look
 from wheelsmith.index.pick.run_install import perform
-from wheelsmith.index.resolve import Template
+from wheelsmith.index.resolve.install_commands import Template
 from wheelsmith.wheel import auditwheel, repair
 from wheelsmith.wheel.archive import open_wheel
 

@@ -16,8 +16,9 @@ from wheels import make_wheel, offer
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import ConflictError, Folder, Staged
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.location import open_storage
+from wheelsmith.index.storage.protocol import ConflictError, Staged
 from wheelsmith.model import Cell
 
 pytestmark = pytest.mark.xdist_group("storages")

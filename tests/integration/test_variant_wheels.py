@@ -34,7 +34,9 @@ from wheelsmith.index.publish.input_folders import release_of
 from wheelsmith.index.publish.release import UploadReader, variant_wheels
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import ConflictError, Folder, make_server
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.protocol import ConflictError
+from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 from wheelsmith.store import Store
 from wheelsmith.wheel import read_variant

@@ -21,9 +21,9 @@ from wheels import make_wheel, offer, tell_results
 from wrong_server import instead, on_files, serving, spoiled
 
 from wheelsmith.base.errors import ExitCode
-from wheelsmith.index.pick import Machine
+from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 from wheelsmith.platforms import Gpu
 from wheelsmith.run import install_check

@@ -8,7 +8,8 @@ from pathlib import Path
 from wheels import make_wheel, offer
 
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder, Storage
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

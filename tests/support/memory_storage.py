@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from wheelsmith.index.storage import ConflictError, Storage
-from wheelsmith.index.storage.protocol import Listed, Stored, T
+from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T
 
 
 class Memory:

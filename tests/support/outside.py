@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trustme
 
-from wheelsmith.index.storage import make_server
+from wheelsmith.index.storage.serve import make_server
 
 
 @contextmanager

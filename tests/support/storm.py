@@ -16,7 +16,7 @@ from wheels import make_wheel
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Storage
+from wheelsmith.index.storage.protocol import Storage
 
 SUPPORT = Path(__file__).parent
 

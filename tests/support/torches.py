@@ -20,7 +20,8 @@ from wheels import make_wheel, offer
 
 from wheelsmith.index.entries.state import yank
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder, make_server
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

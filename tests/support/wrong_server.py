@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from wheelsmith.index.storage import make_server
+from wheelsmith.index.storage.serve import make_server
 
 JSON = "application/vnd.pypi.simple.v1+json"
 

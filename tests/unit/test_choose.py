@@ -19,18 +19,9 @@ from wheelsmith.frameworks import torch_releases
 from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, load_catalogue
 from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
 from wheelsmith.index.entries.render import simple_pages
-from wheelsmith.index.resolve import (
-    Choice,
-    Chooser,
-    Installer,
-    Presence,
-    Refusal,
-    Target,
-    fill,
-    slots_of,
-    template_for,
-)
-from wheelsmith.index.resolve.install_commands import torch_compute
+from wheelsmith.index.resolve.choose import Chooser
+from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, slots_of, template_for, torch_compute
+from wheelsmith.index.resolve.target import Choice, Refusal, Target
 from wheelsmith.index.site.grid import GridStatus, catalogue_cells
 from wheelsmith.index.site.human import human_pages
 from wheelsmith.model import CellSettings

@@ -9,7 +9,7 @@ import pytest
 
 from wheelsmith.base.deadline import TooSlowError, ended_after, not_too_slow
 from wheelsmith.base.errors import PackageIndexError, ToolchainError
-from wheelsmith.index.pick import find_catalogue
+from wheelsmith.index.pick.source import find_catalogue
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip import run_pip

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wheelsmith.index.resolve import Installer, Presence, fill, template_for
+from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, template_for
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

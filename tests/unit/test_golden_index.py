@@ -14,7 +14,7 @@ from wheelsmith.index.entries.stored_states import dump_state, load_state
 from wheelsmith.index.publish.input_folders import release_from
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Stored
 
 # Without the pages for people, which may look different from one version to the next.

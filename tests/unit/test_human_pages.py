@@ -15,8 +15,9 @@ from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, loa
 from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
 from wheelsmith.index.entries.listing import listing_of
 from wheelsmith.index.publish.page_writer import project_pages, root_pages
-from wheelsmith.index.resolve import Choice, Chooser, Target
+from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import clean_base
+from wheelsmith.index.resolve.target import Choice, Target
 from wheelsmith.index.site.grid import GridStatus, catalogue_cells, grids
 from wheelsmith.index.site.human import human_pages, human_root
 

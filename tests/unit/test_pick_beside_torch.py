@@ -6,10 +6,13 @@ from wheels import make_wheel, offer
 
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.catalogue import catalogue_key, load_catalogue
-from wheelsmith.index.pick import Machine, Overrides, decide
+from wheelsmith.index.pick.decide import Overrides, decide
+from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.resolve import Choice, Chooser, Installer
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.resolve.choose import Chooser
+from wheelsmith.index.resolve.install_commands import Installer
+from wheelsmith.index.resolve.target import Choice
+from wheelsmith.index.storage.folder import Folder
 
 TAG = "py3-none-manylinux_2_28_x86_64"
 VERSIONS = ("1+cpu.tvmffi0.1", "1+cu130.tvmffi0.1", "1+cu132.tvmffi0.1")

@@ -27,7 +27,7 @@ from wheelsmith.index.publish.record_tests import LONGEST, load_tests, record_te
 from wheelsmith.index.publish.release import IndexRelease
 from wheelsmith.index.publish.verify import IndexProblem, advise, repair, verify
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import open_storage
+from wheelsmith.index.storage.location import open_storage
 
 _OUTCOMES = [each.value for each in WheelOutcome if each is not WheelOutcome.UNTESTED]
 

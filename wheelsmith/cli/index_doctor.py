@@ -15,7 +15,7 @@ from wheelsmith.engine import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wheelsmith.index.doctor import Diagnosis, IndexFinding
+    from wheelsmith.index.doctor.finding import Diagnosis, IndexFinding
 
 _SIGNS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "advice": ("-", "cyan")}
 
@@ -41,7 +41,7 @@ def doctor(
     ctx: click.Context, *, url: str, roots: tuple[str, ...], projects: tuple[str, ...], wheels: int, as_json: bool
 ) -> None:
     """Look at a live index as pip and uv would, and say what hurts them and what fixes it."""
-    from wheelsmith.index.doctor import CrawlScope, examine
+    from wheelsmith.index.doctor.crawl import CrawlScope, examine
     from wheelsmith.report import make_console
 
     diagnosis = examine(url, CrawlScope(roots=roots, projects=projects, most_wheels=wheels))

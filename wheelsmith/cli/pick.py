@@ -13,8 +13,11 @@ from wheelsmith.base.errors import NoMatchingWheelError
 from wheelsmith.cli.options import POLICY, json_option, optional_policy, policy_options
 
 if TYPE_CHECKING:
-    from wheelsmith.index.pick import Decision, Found, Machine, Overrides
-    from wheelsmith.index.resolve import Refusal, Template
+    from wheelsmith.index.pick.decide import Decision, Overrides
+    from wheelsmith.index.pick.machine import Machine
+    from wheelsmith.index.pick.source import Found
+    from wheelsmith.index.resolve.install_commands import Template
+    from wheelsmith.index.resolve.target import Refusal
     from wheelsmith.wheel.attestation.verification import Verified
 
 _INSTALLERS = ("pip", "uv", "uv-project", "requirements", "dockerfile")
@@ -74,8 +77,14 @@ def command(
 
     With --key, --identity or --policy, it must be signed by who is believed; the command then names it by its hash.
     """
-    from wheelsmith.index.pick import Overrides, decide, find_catalogue, for_python, look, perform, verified
-    from wheelsmith.index.resolve import Chooser, Installer, Refusal, clean_base
+    from wheelsmith.index.pick.decide import Overrides, decide
+    from wheelsmith.index.pick.machine import look
+    from wheelsmith.index.pick.run_install import for_python, perform
+    from wheelsmith.index.pick.signed import verified
+    from wheelsmith.index.pick.source import find_catalogue
+    from wheelsmith.index.resolve.choose import Chooser
+    from wheelsmith.index.resolve.install_commands import Installer, clean_base
+    from wheelsmith.index.resolve.target import Refusal
 
     if run and installer not in {None, *_RUNNABLE}:
         raise click.UsageError(f"--run performs {' or '.join(_RUNNABLE)}; --installer {installer} writes a file")
@@ -114,7 +123,7 @@ def sentences(
     machine: Machine, asked: Overrides, decision: Decision, found: Found, warning: str | None
 ) -> Iterator[str]:
     """Say what was found, what was chosen, and why."""
-    from wheelsmith.index.resolve import Choice
+    from wheelsmith.index.resolve.target import Choice
     from wheelsmith.platforms import compute_name
 
     torch = f"torch {machine.torch} ({machine.torch_compute or 'built for what?'})" if machine.torch else "no torch"
@@ -149,7 +158,7 @@ def remedy_of(refusal: Refusal) -> str | None:
 
 
 def _data(machine: Machine, decision: Decision, commands: Template | None, held: Verified | None) -> dict[str, Any]:
-    from wheelsmith.index.resolve import Refusal
+    from wheelsmith.index.resolve.target import Refusal
 
     answer = decision.answer
     data: dict[str, Any] = {

@@ -25,7 +25,7 @@ from wheelsmith.index.publish.kernels_layout import hub_builds
 from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
 from wheelsmith.index.publish.publishing import Published, publish, tell_address
 from wheelsmith.index.publish.publishing import replace_signatures as replacing
-from wheelsmith.index.storage import open_storage
+from wheelsmith.index.storage.location import open_storage
 
 
 @click.command("publish")

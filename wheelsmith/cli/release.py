@@ -152,7 +152,7 @@ def _sign(release: _Release) -> str:
 
 def _changes(release: _Release) -> str:
     from wheelsmith.base.files import atomic_write
-    from wheelsmith.index.storage import open_storage
+    from wheelsmith.index.storage.location import open_storage
     from wheelsmith.report.markdown import changes_text
 
     text = changes_text(changes_since(open_storage(release.index), _found(release)))

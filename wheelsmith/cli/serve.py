@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.storage import make_server
+from wheelsmith.index.storage.serve import make_server
 
 
 @click.command("serve")

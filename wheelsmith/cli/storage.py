@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import click
 
 from wheelsmith.index.publish.publishing import Published
-from wheelsmith.index.storage import Staged, Storage, Write, open_storage
+from wheelsmith.index.storage.location import open_storage
+from wheelsmith.index.storage.protocol import Staged, Storage, Write
 
 target_argument = click.argument("target", metavar="INDEX")
 channel_option = click.option(

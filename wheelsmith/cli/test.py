@@ -13,7 +13,9 @@ from wheelsmith.cli.pick import CUDA, TORCH, remedy_of, say, sentences
 
 if TYPE_CHECKING:
     from wheelsmith.index.entries.entry import IndexEntry
-    from wheelsmith.index.pick import Decision, Found, Machine, Overrides
+    from wheelsmith.index.pick.decide import Decision, Overrides
+    from wheelsmith.index.pick.machine import Machine
+    from wheelsmith.index.pick.source import Found
     from wheelsmith.wheel.attestation.policy import SignaturePolicy
 
 _OUTPUT = click.Path(path_type=Path, dir_okay=False)
@@ -62,9 +64,11 @@ def command(  # noqa: PLR0913  # one parameter an option
     from wheelsmith.base.sanitize import visible
     from wheelsmith.cli.run_with_reports import cancelled_by_signals
     from wheelsmith.index.entries.entry import WheelOutcome
-    from wheelsmith.index.pick import Overrides, for_python, look
+    from wheelsmith.index.pick.decide import Overrides
+    from wheelsmith.index.pick.machine import look
+    from wheelsmith.index.pick.run_install import for_python
     from wheelsmith.index.publish.record_tests import dump_tests
-    from wheelsmith.index.resolve import Installer, clean_base
+    from wheelsmith.index.resolve.install_commands import Installer, clean_base
     from wheelsmith.run import install_check
 
     if output and output.is_file() and not output.is_symlink():
@@ -105,7 +109,7 @@ def _say(line: str) -> None:
 def _found(project: str, index: str, out: Path | None) -> Found:
     from dataclasses import replace
 
-    from wheelsmith.index.pick import find_catalogue
+    from wheelsmith.index.pick.source import find_catalogue
     from wheelsmith.run.install_check import only_built
 
     found = find_catalogue(project, index)
@@ -116,8 +120,10 @@ def _decided(
     found: Found, machine: Machine, wanted: Overrides, index: str, policy: SignaturePolicy | None
 ) -> tuple[Decision, IndexEntry]:
     """Choose a wheel as pick does, and say why."""
-    from wheelsmith.index.pick import decide, verified
-    from wheelsmith.index.resolve import Chooser, Refusal
+    from wheelsmith.index.pick.decide import decide
+    from wheelsmith.index.pick.signed import verified
+    from wheelsmith.index.resolve.choose import Chooser
+    from wheelsmith.index.resolve.target import Refusal
 
     chooser = Chooser(found.catalogue)
     decision = decide(chooser, machine, wanted)

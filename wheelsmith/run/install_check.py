@@ -25,9 +25,10 @@ from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Ending, Exit, Limits
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import IndexEntry, WheelOutcome, WheelTest
-from wheelsmith.index.pick import Machine
+from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.publish.record_tests import RecordedTest
-from wheelsmith.index.resolve import Target, Template
+from wheelsmith.index.resolve.install_commands import Template
+from wheelsmith.index.resolve.target import Target
 from wheelsmith.model.wheel_name import same_version
 from wheelsmith.run.release import built
 

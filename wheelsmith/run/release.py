@@ -13,7 +13,8 @@ from packaging.version import Version
 from wheelsmith.base.errors import PackageIndexError, ReleaseError
 from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.redact import redact
-from wheelsmith.index.doctor import CrawlScope, Severity, examine
+from wheelsmith.index.doctor.crawl import CrawlScope, examine
+from wheelsmith.index.doctor.finding import Severity
 from wheelsmith.index.entries.catalogue import Catalogue, catalogue_of
 from wheelsmith.index.entries.changes import VersionChanges, version_changes
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState
@@ -22,7 +23,8 @@ from wheelsmith.index.entries.stored_states import load_project
 from wheelsmith.index.publish.input_folders import release_from
 from wheelsmith.index.publish.release import IndexRelease
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder, Storage
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.model import Listener, Status
 from wheelsmith.model.run_record import RunRecord
 from wheelsmith.run.published_wheels import PublishedWheel, fetch_wheel

@@ -23,7 +23,7 @@ from wheelsmith.base.redact import redact
 from wheelsmith.index.entries.entry import IndexEntry, Provenance
 from wheelsmith.index.publish.input_folders import has_index, release_from
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Folder
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Listener, Status
 from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.run.published_wheels import published_wheels

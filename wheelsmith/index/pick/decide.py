@@ -11,21 +11,17 @@ from wheelsmith.base.errors import MachineError, NoMatchingWheelError
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import framework
 from wheelsmith.index.pick.machine import Machine
-from wheelsmith.index.resolve import (
-    Choice,
-    Chooser,
+from wheelsmith.index.resolve.choose import Chooser
+from wheelsmith.index.resolve.install_commands import (
     Installer,
-    KnownWheel,
-    Nearest,
     Presence,
-    Refusal,
-    Target,
     Template,
     by_address,
     fill,
     slots_of,
     template_for,
 )
+from wheelsmith.index.resolve.target import Choice, KnownWheel, Nearest, Refusal, Target
 from wheelsmith.platforms import CPU, compute_name, platform_of, platforms
 
 

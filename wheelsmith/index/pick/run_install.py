@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from wheelsmith.base.errors import MachineError, PackageIndexError
 from wheelsmith.index.pick.machine import Machine
-from wheelsmith.index.resolve import Installer, Template
+from wheelsmith.index.resolve.install_commands import Installer, Template
 
 _STDERR = 2  # the descriptor
 _GET_UV = "install uv as https://docs.astral.sh/uv/ says"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from wheelsmith.base.errors import AttestationError
 from wheelsmith.index.pick.decide import Decision
 from wheelsmith.index.pick.source import Found, fetch_beside
-from wheelsmith.index.resolve import Choice
+from wheelsmith.index.resolve.target import Choice
 from wheelsmith.wheel.attestation.bundle import LONGEST
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import Verified, verify_statement

@@ -14,7 +14,8 @@ from wheelsmith.index.entries.side_files import LARGEST
 from wheelsmith.index.entries.stored_states import RUNS, load_states, project_in
 from wheelsmith.index.publish.external_wheels import foreign_wheels
 from wheelsmith.index.publish.release import IndexRelease, UploadReader, WheelUpload
-from wheelsmith.index.storage import Folder, Storage
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.protocol import Storage
 
 _APART = (
     "keep each run's output apart, and publish them together: --from A --from B; or, after a run that was killed, "

@@ -17,7 +17,8 @@ from wheelsmith.index.publish.input_folders import release_from
 from wheelsmith.index.publish.kernels_layout import HubBuild, add_release, hub_builds
 from wheelsmith.index.publish.release import IndexRelease, WheelUpload
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage import Storage, open_storage
+from wheelsmith.index.storage.location import open_storage
+from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.wheel.attestation.bundle import read_bundle
 from wheelsmith.wheel.attestation.pep740 import is_of
 

@@ -26,9 +26,9 @@ from wheelsmith.index.publish.release import (
     unserved_cells,
     variant_wheels,
 )
-from wheelsmith.index.storage import Folder, Storage
 from wheelsmith.index.storage.compare_and_swap import replace_file
-from wheelsmith.index.storage.protocol import pieces_of
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.index.storage.protocol import Storage, pieces_of
 from wheelsmith.model import BuildResult
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.store import Store
