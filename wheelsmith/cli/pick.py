@@ -80,8 +80,7 @@ def command(
     from wheelsmith.index.pick.decide import Overrides, decide
     from wheelsmith.index.pick.machine import look
     from wheelsmith.index.pick.run_install import for_python, perform
-    from wheelsmith.index.pick.signed import verified
-    from wheelsmith.index.pick.source import find_catalogue
+    from wheelsmith.index.pick.source import find_catalogue, verified
     from wheelsmith.index.resolve.choose import Chooser
     from wheelsmith.index.resolve.install_commands import Installer, clean_base
     from wheelsmith.index.resolve.target import Refusal
@@ -96,7 +95,7 @@ def command(
     wanted = Overrides(compute=asked.pop("cuda"), python=asked.pop("python_version"), **asked)
     decision, held = decide(chooser, machine, wanted), None
     if policy:
-        decision, held = verified(decision, found, index, policy)
+        decision, held = verified(decision, found, policy)
     chosen = Installer(installer or machine.installer)
     if not as_json:
         say(sentences(machine, wanted, decision, found, chooser.warning))

@@ -80,7 +80,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     found = _found(project, index, out)
     with cancelled_by_signals() as cancel, install_check.fresh_environment(look(python).python) as environment:
         machine = look(str(environment), install_check.activated(environment))
-        decision, wheel = _decided(found, machine, Overrides(torch=torch, compute=cuda), index, policy)
+        decision, wheel = _decided(found, machine, Overrides(torch=torch, compute=cuda), policy)
         install = for_python(decision.commands(Installer.PIP, clean_base(found.base)), Installer.PIP, machine)
         click.echo(install.text(), err=True)
         tester = install_check.WheelTester(
@@ -117,18 +117,18 @@ def _found(project: str, index: str, out: Path | None) -> Found:
 
 
 def _decided(
-    found: Found, machine: Machine, wanted: Overrides, index: str, policy: SignaturePolicy | None
+    found: Found, machine: Machine, wanted: Overrides, policy: SignaturePolicy | None
 ) -> tuple[Decision, IndexEntry]:
     """Choose a wheel as pick does, and say why."""
     from wheelsmith.index.pick.decide import decide
-    from wheelsmith.index.pick.signed import verified
+    from wheelsmith.index.pick.source import verified
     from wheelsmith.index.resolve.choose import Chooser
     from wheelsmith.index.resolve.target import Refusal
 
     chooser = Chooser(found.catalogue)
     decision = decide(chooser, machine, wanted)
     if policy:
-        decision, _ = verified(decision, found, index, policy)
+        decision, _ = verified(decision, found, policy)
     say(sentences(machine, wanted, decision, found, chooser.warning))
     if isinstance(decision.answer, Refusal):
         raise NoMatchingWheelError(decision.answer.reason, remedy=remedy_of(decision.answer))
