@@ -13,7 +13,7 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.index.entries.metadata import headers_of
 
 # Characters that a page shows. A licence is a name, or its whole text, which no page shows.
-LINE = 300
+_LINE = 300
 _LICENCE, _LABEL, _LINKS = 80, 32, 6
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,500}")
 
@@ -30,12 +30,8 @@ class About(Record):
     links: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what ``about_of`` would not have returned."""
-        for text, longest in ((self.summary, LINE), (self.license, _LICENCE)):
-            if text is not None:
-                check_line(text, longest)
-        for label, address in self.links:
-            check_line(label, _LABEL)
+        """Refuse links that a page must not have."""
+        for _, address in self.links:
             check_link(address)
 
 
@@ -46,15 +42,17 @@ def about_of(metadata: bytes) -> About:
     for label, address in _links(headers):
         links.setdefault(address, label)
     kept = [(label, address) for address, label in links.items()]
-    return About(summary=_line(headers.get("summary", ""), LINE), license=_licence(headers), links=tuple(kept[:_LINKS]))
+    return About(
+        summary=_line(headers.get("summary", ""), _LINE), license=_licence(headers), links=tuple(kept[:_LINKS])
+    )
 
 
-def check_line(text: str, longest: int = LINE) -> None:
+def check_line(text: str) -> None:
     """Refuse text that does not show in one line as it is written.
 
     :raises ValueError: it does not.
     """
-    if _line(text, longest) != text:
+    if _line(text, _LINE) != text:
         raise ValueError(f"{text[:100]!r} is no line of text")
 
 

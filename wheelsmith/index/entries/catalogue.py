@@ -118,7 +118,7 @@ def load_catalogue(data: bytes, place: str) -> Catalogue:
         if plain["schema_version"] > SCHEMA_VERSION:
             raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
         catalogue = _read(plain)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise PackageIndexError(f"{place} is no catalogue of wheels: {in_one_line(error)}") from None
     return catalogue
 

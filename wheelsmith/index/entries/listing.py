@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from packaging.version import Version
-
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.json_dataclass import Record, by_lines, in_one_line, read_json
 from wheelsmith.base.units import numbers
-from wheelsmith.index.entries.about import About, check_line
+from wheelsmith.index.entries.about import About
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, ProjectStatus, check_release, check_root
 from wheelsmith.index.entries.state import check_project
 from wheelsmith.index.storage.protocol import Stored
@@ -36,15 +34,11 @@ class Listing(Record):
     summary: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse fields that could not stand in a path or on a page."""
+        """Refuse roots that could not stand in a path, and releases that cannot be sorted."""
         for root in self.roots:
             check_root(root)
         for torch in self.torches:
             check_release(torch)
-        if self.summary is not None:
-            check_line(self.summary)
-        if self.version is not None:
-            Version(self.version)
 
 
 def newest_about(entries: Iterable[IndexEntry]) -> About | None:

@@ -48,23 +48,19 @@ def load_state(data: bytes, place: str, project: str) -> ProjectState:
     :param project: whose it must be.
     :raises UnreadableError: it is broken or another's, or a newer wheelsmith wrote it.
     """
+    if len(data) > _LARGEST:
+        raise UnreadableError(f"{place} is larger than {_LARGEST >> 20} MiB")
     try:
-        return _read(data, place, project)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        plain = read_json(data)
+        if plain["schema_version"] > SCHEMA_VERSION:
+            raise UnreadableError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
+        state = ProjectState.from_json({**plain, "schema_version": SCHEMA_VERSION})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnreadableError(
             f"{place} is broken: {in_one_line(error)}", remedy="restore it from a backup; nothing was changed"
         ) from None
-
-
-def _read(data: bytes, place: str, project: str) -> ProjectState:
-    if len(data) > _LARGEST:
-        raise ValueError(f"it is larger than {_LARGEST >> 20} MiB")
-    plain = read_json(data)
-    if plain["schema_version"] > SCHEMA_VERSION:
-        raise UnreadableError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
-    state = ProjectState.from_json({**plain, "schema_version": SCHEMA_VERSION})
     if state.project != project:
-        raise ValueError(f"it is the state of {state.project[:100]!r}, not of {project}")
+        raise UnreadableError(f"{place} is broken: it is the state of {state.project[:100]!r}, not of {project}")
     return state
 
 

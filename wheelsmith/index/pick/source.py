@@ -120,7 +120,7 @@ def _read(url: str, limit: int) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise PackageIndexError(f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise _unreadable(shown, getattr(error, "strerror", None) or str(error)) from None
 
 
 def _fetch(url: str, limit: int, shown: str) -> bytes | None:
@@ -129,23 +129,23 @@ def _fetch(url: str, limit: int, shown: str) -> bytes | None:
     from wheelsmith.toolchain.http import FAILURES, answer, reason
 
     data = bytearray()
-    why = ""
     try:
         with httpx.Client(timeout=_PATIENCE) as client, ended_after(client, _LONGEST), answer(client, url) as response:
-            if response.status_code == httpx.codes.NOT_FOUND:
-                return None
-            if not response.is_success:
-                why = f"{response.status_code} {response.reason_phrase}"
             for chunk in response.iter_bytes():
                 data += chunk
                 if len(data) > limit:
-                    why = why or f"it has more than {limit} bytes"
-                    break
+                    raise _unreadable(shown, f"it has more than {limit} bytes")
     except FAILURES as error:
-        why = reason(error)
-    if why:
-        raise PackageIndexError(f"{shown} cannot be read: {why}", remedy=f"does this open: {shown}")
+        raise _unreadable(shown, reason(error)) from None
+    if response.status_code == httpx.codes.NOT_FOUND:
+        return None
+    if not response.is_success:
+        raise _unreadable(shown, f"{response.status_code} {response.reason_phrase}")
     return bytes(data)
+
+
+def _unreadable(shown: str, why: str) -> PackageIndexError:
+    return PackageIndexError(f"{shown} cannot be read: {why}", remedy=f"does this open: {shown}")
 
 
 def _project_names(address: str) -> list[str]:
