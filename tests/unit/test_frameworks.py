@@ -12,10 +12,10 @@ from wheelsmith.base.errors import MatrixMistakesError
 from wheelsmith.frameworks import framework, frameworks, local_version_of, read_local_version
 from wheelsmith.index.entries.catalogue import Catalogue, dump_catalogue, load_catalogue
 from wheelsmith.index.entries.entry import CellWithoutWheel, NoWheel
-from wheelsmith.matrix.expand import expand
-from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, template_for
 from wheelsmith.index.resolve.target import Target
+from wheelsmith.matrix.expand import expand
+from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.model import Cell, Excluded
 
 CELL = Cell(framework="tvm-ffi", release="0.1", toolkit="13.0", arch="x86_64", cxx11_abi=None)

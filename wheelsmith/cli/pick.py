@@ -157,6 +157,7 @@ def remedy_of(refusal: Refusal) -> str | None:
 
 
 def _data(machine: Machine, decision: Decision, commands: Template | None, held: Verified | None) -> dict[str, Any]:
+    from wheelsmith.index.entries.catalogue import wheel_json
     from wheelsmith.index.resolve.target import Refusal
 
     answer = decision.answer
@@ -174,4 +175,4 @@ def _data(machine: Machine, decision: Decision, commands: Template | None, held:
         nearest = [{"change": near.change, **near.target.to_json()} for near in answer.nearest]
         return {**data, "wheel": None, "refused": answer.code, "reason": answer.reason, "nearest": nearest}
     notes = [*decision.notes, *answer.notes]
-    return {**data, "notes": notes, "wheel": answer.wheel.to_json(), "refused": None, "reason": None, "nearest": []}
+    return {**data, "notes": notes, "wheel": wheel_json(answer.wheel), "refused": None, "reason": None, "nearest": []}

@@ -96,7 +96,7 @@ def dump_catalogue(catalogue: Catalogue) -> bytes:
     """Write a catalogue, without empty fields."""
     plain = {
         "project": catalogue.project,
-        "wheels": [_wheel_json(wheel) for wheel in catalogue.wheels],
+        "wheels": [wheel_json(wheel) for wheel in catalogue.wheels],
         "unserved": [{**answer.to_json(), "cell": _cell_json(answer.cell)} for answer in catalogue.unserved],
         "status": catalogue.status,
         "status_reason": catalogue.status_reason,
@@ -210,10 +210,11 @@ def _unserved(answer: CellWithoutWheel) -> CellWithoutWheel:
     return replace(answer, cell=public_cell(answer.cell), reason=reason, tail=tuple(map(visible, answer.tail)))
 
 
-def _wheel_json(wheel: IndexEntry) -> dict[str, Any]:
+def wheel_json(wheel: IndexEntry) -> dict[str, Any]:
+    """Return a wheel as a catalogue writes it, with empty fields."""
     plain = wheel.to_json()
     return {
-        **{name: plain[name] for name in _SAME if name in plain},
+        **{name: plain.get(name, []) for name in _SAME},
         "version": str(wheel.version),
         "path": wheel.url,
         "roots": list(wheel.roots),
