@@ -103,7 +103,6 @@ def _promises_of(engine: Engine) -> Iterator[Symptom]:
                 ok=promise.holds,
                 found=promise.found,
                 needed=False,
-                remedy=promise.remedy,
             )
     except EngineError as error:
         yield _untried(engine, error.message, error.remedy)

@@ -12,19 +12,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from threading import Event
 
-from wheelsmith.base.beneath import WorkFolder, remove_tree
-from wheelsmith.base.errors import OutputError
+from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import counted
-from wheelsmith.engine.bwrap import Bubblewrap
 from wheelsmith.engine.cgroup import why_no_group
-from wheelsmith.engine.choose import engine_for_own_programs
 from wheelsmith.engine.protocol import Command, Engine, Exit, Limits, Mount
 from wheelsmith.model import ImageId
 
@@ -43,8 +40,6 @@ _TRIED_INSIDE = {
 }
 BOUNDED = "memory, processes, time, output and disk are bounded"
 DIES = "it dies with wheelsmith, however that ends"
-READ_WITHIN = "what it left is read within the same limits"
-NOT_ALONG = "nothing of the host is touched along a path that it wrote"
 
 _PROCESSES = """
 import os, time
@@ -87,14 +82,12 @@ class Promise(Record):
 
     :param what: as SECURITY.md has it.
     :param found: how it holds, or what does not.
-    :param remedy: what fixes it, where something does.
     """
 
     engine: str
     what: str
     holds: bool
     found: str
-    remedy: str | None = None
 
 
 def try_promises(engine: Engine, image: ImageId | None) -> Iterator[Promise]:
@@ -108,8 +101,6 @@ def try_promises(engine: Engine, image: ImageId | None) -> Iterator[Promise]:
         yield from bench.inside()
         yield bench.bounded()
         yield bench.dies()
-        yield bench.read_within()
-        yield bench.not_along()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,18 +120,23 @@ class _Bench:
         shown = self.folder / "shown"
         shown.mkdir()
         (self.folder / "private").write_text("of the host")
-        with socket.create_server(("127.0.0.1", 0)) as ear, _variable(variable):
-            baits = {
-                "port": ear.getsockname()[1],
-                "file": str(self.folder / "private"),
-                "shown": _SHOWN,
-                "variable": variable,
-                "hostname": socket.gethostname(),
-                "pid": os.getpid(),
-                "marker": Path("/proc/self/cmdline").read_text(encoding="utf-8", errors="replace"),
-            }
-            mounts = (Mount(source=_trial_file(), target=_TRIAL), Mount(source=shown, target=_SHOWN))
-            exit_, lines = self._run(("python3", _TRIAL, json.dumps(baits)), _LIMITS, *mounts)
+        os.environ[variable] = "of the host"
+        try:
+            with socket.create_server(("127.0.0.1", 0)) as ear:
+                baits = {
+                    "port": ear.getsockname()[1],
+                    "file": str(self.folder / "private"),
+                    "shown": _SHOWN,
+                    "variable": variable,
+                    "hostname": socket.gethostname(),
+                    "pid": os.getpid(),
+                    "marker": Path("/proc/self/cmdline").read_text(encoding="utf-8", errors="replace"),
+                }
+                probe = Path(str(files("wheelsmith.engine"))) / "backend" / "selftest_probe.py"
+                mounts = (Mount(source=probe, target=_TRIAL), Mount(source=shown, target=_SHOWN))
+                exit_, lines = self._run(("python3", _TRIAL, json.dumps(baits)), _LIMITS, *mounts)
+        finally:
+            del os.environ[variable]
         try:
             found = dict(json.loads(lines[-1])) if exit_.ok else {}
         except (ValueError, TypeError, IndexError):
@@ -189,27 +185,6 @@ class _Bench:
         alive = counted(len(left), "process lives", "processes live")
         return self._promise(DIES, holds=not left, found=f"{alive} on" if left else "tried by a kill")
 
-    def read_within(self) -> Promise:
-        """Say where wheelsmith's own programs read it."""
-        own = engine_for_own_programs(self.engine)
-        confined = own.isolates or not self.engine.isolates
-        found = f"by a program of its own in {own.name}" if confined else "within the limits, but in no sandbox"
-        remedy = None if confined else Bubblewrap().probe().remedy
-        return self._promise(READ_WITHIN, holds=confined, found=found, remedy=remedy)
-
-    def not_along(self) -> Promise:
-        """Read along a link that leads out."""
-        work = self._work()
-        (work / "out").symlink_to(self.folder)
-        (self.folder / "beside").write_text("of the host")
-        try:
-            with WorkFolder(work) as folder:
-                read = b"".join(folder.chunks("out/beside", _MIB))
-        except OutputError:
-            read = b""
-        found = "a link is followed" if read else "a link that leads out is not followed; each name is opened by itself"
-        return self._promise(NOT_ALONG, holds=not read, found=found)
-
     def _run(self, argv: tuple[str, ...], limits: Limits, *mounts: Mount) -> tuple[Exit, list[str]]:
         work = self._work()
         lines: list[str] = []
@@ -230,22 +205,8 @@ class _Bench:
     def _work(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self.folder))
 
-    def _promise(self, what: str, *, holds: bool, found: str, remedy: str | None = None) -> Promise:
-        return Promise(engine=self.engine.name, what=what, holds=holds, found=found, remedy=remedy)
-
-
-@contextmanager
-def _variable(name: str) -> Iterator[None]:
-    """Have a variable in our own environment."""
-    os.environ[name] = "of the host"
-    try:
-        yield
-    finally:
-        del os.environ[name]
-
-
-def _trial_file() -> Path:
-    return Path(str(files("wheelsmith.engine"))) / "backend" / "selftest_probe.py"
+    def _promise(self, what: str, *, holds: bool, found: str) -> Promise:
+        return Promise(engine=self.engine.name, what=what, holds=holds, found=found)
 
 
 def _with_words(marker: str) -> list[str]:
