@@ -185,7 +185,7 @@ def test_what_a_build_requires_is_not_run(monkeypatch, tmp_path):
         needs = f"{name.partition('-')[0]} @ {(tmp_path / name).as_uri()}"
         make_wheel(tmp_path / "links", f"needy{number}", "1", requires=(needs,))
         with pytest.raises(NoEnvironmentError, match=r"requires .* at an address"):
-            lock_environment((f"needy{number}",), "3.11", "x86_64", tmp_path / "locks")
+            lock_environment((f"needy{number}",), "3.11", "x86_64", tmp_path / "lock.json")
     assert not ran.exists()
 
 

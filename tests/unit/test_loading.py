@@ -5,9 +5,10 @@ from forge_elf import ET_EXEC, PT_INTERP, WEAK, Library, Segment, Symbol
 from packaging.tags import parse_tag
 from wheels import make_wheel
 
-from wheelsmith.wheel.bundled_libraries import BundledLibraries, folder_of, installed
+from wheelsmith.wheel.bundled_libraries import BundledLibraries, folder_of
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.elf import Extension
+from wheelsmith.wheel.install_layout import installed
 from wheelsmith.wheel.manylinux import is_no_older, lowest_satisfied_policy, policy_of, promised_kernel, promises
 from wheelsmith.wheel.rules.suffix import mistakes as suffix_mistakes
 
@@ -282,11 +283,11 @@ def test_python_of_one_release(tmp_path):
 
 
 def test_where_files_are_installed():
-    assert installed("kernel/_k.so") == "site-packages/kernel/_k.so"
-    assert installed("k-1.data/platlib/kernel/_k.so") == "site-packages/kernel/_k.so"
-    assert installed("k-1.data/scripts/tool") == "prefix/bin/tool"
-    assert folder_of("k-1.data/scripts/tool", "$ORIGIN/../lib") == "prefix/lib"
-    assert folder_of("kernel/_k.so", "$ORIGIN/../torch/lib") == "site-packages/torch/lib"
+    assert installed("kernel/_k.so").place == "site-packages/kernel/_k.so"
+    assert installed("k-1.data/platlib/kernel/_k.so").place == "site-packages/kernel/_k.so"
+    assert installed("k-1.data/scripts/tool").place == "prefix/bin/tool"
+    assert folder_of("k-1.data/scripts/tool", "$ORIGIN/../lib").place == "prefix/lib"
+    assert folder_of("kernel/_k.so", "$ORIGIN/../torch/lib").place == "site-packages/torch/lib"
     assert folder_of("kernel/_k.so", "$ORIGIN/../../lib") is None
 
 

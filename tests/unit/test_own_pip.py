@@ -14,7 +14,7 @@ from wheels import make_wheel
 
 from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.base.sanitize import visible
-from wheelsmith.toolchain import environment
+from wheelsmith.toolchain import Toolchains, environment
 from wheelsmith.toolchain.environment import (
     _check_sizes,
     _folders,
@@ -41,7 +41,7 @@ def test_it_is_declared():
 def test_an_environment_is_made_for_a_python_that_is_not_there(tmp_path, offered):
     make_wheel(offered, "dep", "1", requires=("sub>=2",))
     make_wheel(offered, "sub", "2", tag="cp399-cp399-manylinux_2_17_x86_64")
-    locked = lock_environment(("dep",), "3.99", "x86_64", tmp_path / "locks")
+    locked = lock_environment(("dep",), "3.99", "x86_64", tmp_path / "locks/it.json")
     assert [(wheel.name, wheel.version) for wheel in locked] == [("dep", "1"), ("sub", "2")]
     install_environment(locked, "3.99", "x86_64", tmp_path / "made")
     assert sorted(path.name for path in (tmp_path / "made").glob("*.py")) == ["dep.py", "sub.py"]
@@ -54,7 +54,7 @@ def test_the_build_that_is_meant_is_taken_and_stays(tmp_path, offered):
         make_wheel(offered, "torch", version)
 
     def locked(*rather, folder="locks"):
-        found = lock_environment(("torch==2.11.0",), "3.11", "x86_64", tmp_path / folder, rather=rather)
+        found = Toolchains(tmp_path / folder, print).lock(("torch==2.11.0",), "3.11", "x86_64", rather)
         return found[0].version
 
     assert locked() == "2.11.0+cu126"
@@ -70,7 +70,7 @@ def test_what_fails_for_another_reason_is_asked_once(tmp_path, offered, monkeypa
     monkeypatch.setattr(environment, "run_pip", lambda *words, **more: asked.append(words) or run_pip(*words, **more))
     needs = ("torch==2.11.0", "absent")
     with pytest.raises(NoEnvironmentError, match="absent"):
-        lock_environment(needs, "3.11", "x86_64", tmp_path / "locks", rather=("torch==2.11.0+cpu",))
+        lock_environment(needs, "3.11", "x86_64", tmp_path / "lock.json", rather=("torch==2.11.0+cpu",))
     assert len(asked) == 1
 
 
@@ -78,7 +78,7 @@ def test_a_wheel_that_would_fill_the_disk_is_not_unpacked(tmp_path, offered):
     make_wheel(offered, "honest", "1", requires=("bomb",))
     bomb = make_wheel(offered, "bomb", "1", files={"bomb.bin": bytes(300 << 20)})
     assert bomb.stat().st_size < 1 << 20
-    locked = lock_environment(("honest",), "3.11", "x86_64", tmp_path / "locks")
+    locked = lock_environment(("honest",), "3.11", "x86_64", tmp_path / "locks/it.json")
     with pytest.raises(ToolchainError, match=r"bomb-1-py3-none-any.whl \(.* kB\) would unpack to 314.6 MB") as caught:
         install_environment(locked, "3.11", "x86_64", tmp_path / "made")
     assert "pin a version" in caught.value.remedy
@@ -120,7 +120,7 @@ def test_a_program_with_a_path_for_a_name_is_not_written(text, why, tmp_path, of
     """pip 25 writes it there, outside of all that confines a build."""
     place = tmp_path / "evil"
     make_wheel(offered, "evil", "1", files={"evil-1.dist-info/entry_points.txt": text.format(place=place).encode()})
-    locked = lock_environment(("evil",), "3.11", "x86_64", tmp_path / "locks")
+    locked = lock_environment(("evil",), "3.11", "x86_64", tmp_path / "locks/it.json")
     with pytest.raises(ToolchainError, match="entry_points") as caught:
         install_environment(locked, "3.11", "x86_64", tmp_path / "made")
     assert caught.value.message.endswith(why.format(place=visible(str(place)[:80])))
@@ -142,7 +142,7 @@ def test_of_a_wheel_that_says_less_than_it_holds_no_more_is_written(tmp_path, of
     data[entry + 16 : entry + 20] = zlib.crc32(bytes(1000)).to_bytes(4, "little")
     data[entry + 24 : entry + 28] = (1000).to_bytes(4, "little")
     wheel.write_bytes(data)
-    locked = lock_environment(("liar",), "3.11", "x86_64", tmp_path / "locks")
+    locked = lock_environment(("liar",), "3.11", "x86_64", tmp_path / "locks/it.json")
     install_environment(locked, "3.11", "x86_64", tmp_path / "made")
     assert (tmp_path / "made/liar.bin").stat().st_size == 1000
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from wheelsmith.engine import Ending, Exit, try_promises
+from wheelsmith.engine.cgroup import ControlGroup, NoGroupError
 from wheelsmith.engine.sandbox_selftest import BOUNDED, DIES
 
 SECURITY = (Path(__file__).parent.parent.parent / "SECURITY.md").read_text()
@@ -39,7 +40,13 @@ class Machine:
 
 def said_of(engine, monkeypatch, reason=None):
     """What is said of an engine, promise by promise, where control groups cannot be made for this reason."""
-    monkeypatch.setattr("wheelsmith.engine.sandbox_selftest.why_no_group", lambda limits: reason)
+
+    def make_group(limits):
+        if reason:
+            raise NoGroupError(reason)
+        return ControlGroup(folders=(), limits=limits)
+
+    monkeypatch.setattr("wheelsmith.engine.sandbox_selftest.make_group", make_group)
     monkeypatch.setattr("wheelsmith.engine.sandbox_selftest._HOLDER", "")
     return {promise.what: promise for promise in try_promises(engine, None)}
 

@@ -4,17 +4,14 @@ import hashlib
 import io
 import json
 import sqlite3
-import subprocess
 
 import pytest
 
-from wheelsmith.base.errors import NoEnvironmentError
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.store import Store
 from wheelsmith.store.costs import Cost, Costs
 from wheelsmith.store.objects import Objects
-from wheelsmith.toolchain import environment
-from wheelsmith.toolchain.environment import lock_environment
+from wheelsmith.toolchain.environment import known_lock
 
 KEY = "ab" + "c" * 62
 STRANGE = ["5", "null", "[[1]]", "", "[" * 99_999, '{"outputs": 5}', '{"outputs": [1]}', '{"outputs": {"a": 1}}']
@@ -31,12 +28,8 @@ def test_what_is_no_record_is_as_good_as_none(text, tmp_path, monkeypatch):
     assert Objects(tmp_path).find(KEY) is None
     write(tmp_path / "plans" / "p.json", text)
     assert Store(tmp_path).find("p") is None
-    digest = environment.canonical_digest([["a"], "3.11", "x86_64"])[:32]
-    write(tmp_path / f"{digest}.json", text)
-    refused = subprocess.CompletedProcess((), 1, "", "ERROR: it was asked")
-    monkeypatch.setattr(environment, "run_pip", lambda *argv, seconds: refused)
-    with pytest.raises(NoEnvironmentError, match="it was asked"):
-        lock_environment(("a",), "3.11", "x86_64", tmp_path)
+    write(tmp_path / "locks.json", text)
+    assert known_lock(tmp_path / "locks.json") is None
 
 
 def test_a_piece_is_no_path_to_a_file_that_is_none(tmp_path):

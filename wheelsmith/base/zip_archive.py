@@ -21,15 +21,11 @@ from typing import BinaryIO, Self
 
 from wheelsmith.base.errors import Place, WheelError
 
-_LOCAL = struct.Struct(
-    "<4s2xHH4xLLLHH"
-)  # magic, flags, method, crc, packed size, size, lengths of name and extra field
-_END = struct.Struct(
-    "<4sLHHLLH"
-)  # magic, disks, entries on this disk and in all, size and start of the directory, comment
-_LOCAL_MAGIC, _END_MAGIC, _DESCRIPTOR_MAGIC = b"PK\3\4", b"PK\5\6", b"PK\7\x08"
-_END_64 = 56 + 20  # bytes of the zip64 end record and its locator
-_EXTRA, _ZIP64 = struct.Struct("<HH"), 1
+# Magic, flags, method, crc, packed size, size, lengths of name and extra field.
+_LOCAL = struct.Struct("<4s2xHH4xLLLHH")
+_END = struct.Struct("<4s16xH")  # magic, and the length of the comment
+_LOCAL_MAGIC, _END_MAGIC = b"PK\3\4", b"PK\5\6"
+_DESCRIPTORS = (12, 16, 20, 24)  # bytes that the sizes behind a member's data may take
 _DESCRIPTOR, _UTF8 = 1 << 3, 1 << 11
 _FLAGS = _DESCRIPTOR | _UTF8 | 0b110  # the two others say how hard the compressor tried
 _FULL = 0xFFFFFFFF  # the value is in a zip64 field
@@ -199,9 +195,7 @@ def _check_headers(file: BinaryIO, infos: list[zipfile.ZipInfo], end: int) -> No
     for info, following in zip(ordered, places[1:], strict=True):
         start = _check_header(file, info)
         gap = following - start - info.compress_size
-        tails = _descriptors(info) if info.flag_bits & _DESCRIPTOR else (b"",)
-        file.seek(start + info.compress_size)
-        if gap not in map(len, tails) or file.read(gap) not in tails:
+        if gap not in (_DESCRIPTORS if info.flag_bits & _DESCRIPTOR else (0,)):
             raise WheelError(f"{info.filename!r} does not end where the next member or the directory begins")
 
 
@@ -209,51 +203,22 @@ def _check_header(file: BinaryIO, info: zipfile.ZipInfo) -> int:
     """Compare a member's local header with the directory; return the place of its data."""
     file.seek(info.header_offset)
     magic, flags, method, crc, packed, size, length, more = _LOCAL.unpack(file.read(_LOCAL.size))
-    name, extra = file.read(length), file.read(more)
+    name = file.read(length)
     if magic != _LOCAL_MAGIC or name != info.filename.encode():
         raise WheelError(f"{info.filename!r} has another name in its local header")
-    same = _DESCRIPTOR if name.isascii() else _DESCRIPTOR | _UTF8
-    if method != info.compress_type or flags & ~_FLAGS or (flags ^ info.flag_bits) & same:
+    compared = _DESCRIPTOR if name.isascii() else _DESCRIPTOR | _UTF8
+    if method != info.compress_type or flags & ~_FLAGS or (flags ^ info.flag_bits) & compared:
         raise WheelError(f"{info.filename!r} is packed another way, says its local header")
-    given = (crc, *_local_sizes(packed, size, extra))
-    if given != (info.CRC, info.compress_size, info.file_size) and not (flags & _DESCRIPTOR and not any(given)):
+    same = crc == info.CRC and packed in {info.compress_size, _FULL} and size in {info.file_size, _FULL}
+    behind = flags & _DESCRIPTOR and not crc and {packed, size} <= {0, _FULL}
+    if not same and not behind:
         raise WheelError(f"{info.filename!r} has another checksum or size in its local header")
-    return file.tell()
-
-
-def _local_sizes(packed: int, size: int, extra: bytes) -> tuple[int, int]:
-    """Return the packed and the plain size, from the zip64 field if the header leaves them to that."""
-    at = 0
-    while _FULL in {packed, size} and at + _EXTRA.size <= len(extra):
-        kind, length = _EXTRA.unpack_from(extra, at)
-        at += _EXTRA.size
-        if kind == _ZIP64:
-            numbers = (number for (number,) in struct.iter_unpack("<Q", extra[at : at + length // 8 * 8]))
-            size = next(numbers, size) if size == _FULL else size
-            packed = next(numbers, packed) if packed == _FULL else packed
-            break
-        at += length
-    return packed, size
-
-
-def _descriptors(info: zipfile.ZipInfo) -> tuple[bytes, ...]:
-    """Return the forms that the sizes behind a member's data may have."""
-    values = info.CRC, info.compress_size, info.file_size
-    forms = [struct.pack("<L2Q", *values)]
-    if max(values) <= _FULL:
-        forms.append(struct.pack("<3L", *values))
-    return (*forms, *(_DESCRIPTOR_MAGIC + form for form in forms))
+    return file.tell() + int(more)
 
 
 def _check_end(file: BinaryIO, archive: zipfile.ZipFile) -> None:
-    """Refuse an end record that is not the last of the file, or says something else than the directory."""
-    end = file.seek(-_END.size - len(archive.comment), os.SEEK_END)
-    magic, disks, here, count, size, start, length = _END.unpack(file.read(_END.size))
+    """Refuse an end record that is not the last of the file."""
+    file.seek(-_END.size - len(archive.comment), os.SEEK_END)
+    magic, length = _END.unpack(file.read(_END.size))
     if magic != _END_MAGIC or length != len(archive.comment) or b"PK" in archive.comment:
         raise WheelError("something follows its end record, or there are two archives in one file")
-    entries = {len(archive.infolist()), 0xFFFF}
-    found = end - archive.start_dir
-    if disks or not {here, count} <= entries or size not in {found, found - _END_64, _FULL}:
-        raise WheelError("its end record disagrees with its directory, or is of one of several parts")
-    if start not in {archive.start_dir, _FULL}:
-        raise WheelError("its directory is elsewhere than its end record says: something stands before the archive")

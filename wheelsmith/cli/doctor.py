@@ -74,7 +74,7 @@ def _engines() -> Iterator[Symptom]:
     for engine in engines(default_cache()).values():
         probe = engine.probe()
         ready = probe.readiness is Readiness.READY
-        found = f"{probe.version or 'ready'} ({probe.isolation})" if ready else f"{probe.readiness}: {probe.detail}"
+        found = f"{probe.version or 'ready'} ({engine.isolation})" if ready else f"{probe.readiness}: {probe.detail}"
         # local takes the place of any other, so none is needed; but it confines nothing.
         yield Symptom(what=f"engine {engine.name}", ok=ready, found=found, needed=False, remedy=probe.remedy)
 

@@ -103,6 +103,6 @@ def _engine(name: str) -> ContainerEngine:
         probe = engine.probe()
         if probe.readiness is Readiness.READY:
             return engine
-        refusals.append(probe)
-    first = refusals[0]
-    raise EngineError(f"engine {first.engine} is {first.readiness.value}: {first.detail}", remedy=first.remedy)
+        detail = f"engine {engine.name} is {probe.readiness.value}: {probe.detail}"
+        refusals.append(EngineError(detail, remedy=probe.remedy))
+    raise refusals[0]

@@ -15,16 +15,15 @@ from threading import Event
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.bwrap_mounts import InstalledPython, host_mounts, host_view
-from wheelsmith.engine.cgroup import limited, make_group, remove_dead_groups
+from wheelsmith.engine.cgroup import limited, remove_dead_groups
 from wheelsmith.engine.host_survey import this_machine
 from wheelsmith.engine.installed_python import with_visible_pythons
-from wheelsmith.engine.process_tree import ProcessTree, most_processes
+from wheelsmith.engine.process_tree import limited_tree, most_processes
 from wheelsmith.engine.processes import SupervisedProcess, last_words
 from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness
 from wheelsmith.engine.seccomp_bpf import launch_filter
 from wheelsmith.model import BuildHost
 
-_ISOLATION = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
 _INSTALL = "apt-get install bubblewrap"
 _OLDEST = (0, 8)
 _RUN_SIZE = 16 * 2**20  # bytes
@@ -44,6 +43,7 @@ class Bubblewrap:
     """Runs commands in namespaces of their own, with the host's /usr read-only."""
 
     name = "bwrap"
+    isolation = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
     has_images = False
     isolates = True
     starts_at_once = True
@@ -52,24 +52,24 @@ class Bubblewrap:
         """Say whether bubblewrap is there and may make namespaces."""
         program = shutil.which("bwrap")
         if program is None:
-            return self._probe(Readiness.MISSING, detail="bwrap is not on PATH", remedy=_INSTALL)
+            return Probe(readiness=Readiness.MISSING, detail="bwrap is not on PATH", remedy=_INSTALL)
         version = _output(program, "--version").removeprefix("bubblewrap ")
         if _release(version) < _OLDEST:
-            return self._probe(
-                Readiness.TOO_OLD,
+            return Probe(
+                readiness=Readiness.TOO_OLD,
                 version=version,
                 detail="it cannot keep a build from making user namespaces (--disable-userns)",
                 remedy="install bubblewrap 0.8 or newer, or use --engine podman",
             )
         trial = _trial(program)
         if trial.returncode:
-            return self._probe(
-                Readiness.NOT_PERMITTED,
+            return Probe(
+                readiness=Readiness.NOT_PERMITTED,
                 version=version,
                 detail=last_words(trial.stderr),
                 remedy=_permission(),
             )
-        return self._probe(Readiness.READY, version=version)
+        return Probe(readiness=Readiness.READY, version=version)
 
     def build_host(self, image: str | None) -> BuildHost:
         """Say what this machine itself has: it is what commands see."""
@@ -83,7 +83,7 @@ class Bubblewrap:
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end."""
         leave_session_keyring()
-        group = make_group(command.limits) or ProcessTree(limits=command.limits)
+        group = limited_tree(command.limits)
         try:
             with _filter() as filter_:
                 return SupervisedProcess(
@@ -116,18 +116,6 @@ class Bubblewrap:
             # Without this the root would be a writable tmpfs.
             *("--remount-ro", "/", "--chdir", command.workdir, "--seccomp", str(filter_)),
             *_last_step(command.workdir, command.limits, (*_environment(command), *command.argv)),
-        )
-
-    def _probe(
-        self, readiness: Readiness, *, version: str | None = None, detail: str = "", remedy: str | None = None
-    ) -> Probe:
-        return Probe(
-            engine=self.name,
-            readiness=readiness,
-            version=version,
-            detail=detail,
-            isolation=_ISOLATION,
-            remedy=remedy,
         )
 
 

@@ -176,29 +176,19 @@ def limited(limits: Limits, argv: tuple[str, ...], *first: str) -> tuple[str, ..
     return ("/bin/sh", "-c", " && ".join(script), "wheelsmith", *argv)
 
 
-def make_group(limits: Limits) -> ControlGroup | None:
-    """Make a group with these limits; None where that is not permitted.
+class NoGroupError(Exception):
+    """No control group can be made; the message says why."""
 
-    Every limit that holds for this process holds for the group.
+
+def make_group(limits: Limits) -> ControlGroup:
+    """Make a group with these limits. Every limit that holds for this process holds for the group.
+
+    :raises NoGroupError: that is not permitted here.
     """
-    made = _group_or_reason(limits)
-    return made if isinstance(made, ControlGroup) else None
-
-
-def why_no_group(limits: Limits) -> str | None:
-    """Return why no group can be made with these limits, or None where one can: one is made, and removed."""
-    made = _group_or_reason(limits)
-    if isinstance(made, str):
-        return made
-    made.remove()
-    return None
-
-
-def _group_or_reason(limits: Limits) -> ControlGroup | str:
     name = f"{_PREFIX}{os.getpid()}-{next(_serial)}"
     memory = group_path("memory")
     if memory is None:
-        return "no control groups for memory are mounted"
+        raise NoGroupError("no control groups for memory are mounted")
     make = _make_v1 if memory.version == 1 else _make_v2
     reason = "there is no control group to make one in"
     for parent in _homes(memory):
@@ -208,7 +198,7 @@ def _group_or_reason(limits: Limits) -> ControlGroup | str:
         except OSError as error:
             group.remove()
             reason = f"no control group can be made in {parent}: {error.strerror or error}"
-    return reason
+    raise NoGroupError(reason)
 
 
 def group_of_container(identity: str, pid: str, limits: Limits, proc: Path = _PROC) -> ControlGroup:

@@ -32,7 +32,7 @@ from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.container_init import READY
 from wheelsmith.engine.process_tree import ContainerTree, namespace_of
 from wheelsmith.engine.processes import SupervisedProcess
-from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, Readiness, TreeLimits
+from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, TreeLimits
 from wheelsmith.engine.seccomp_rules import profile_file
 from wheelsmith.model import BuildHost, ImageId
 
@@ -41,7 +41,6 @@ IMAGE = "org.wheelsmith.image"
 RECIPE = "org.wheelsmith.recipe"
 BASE = "org.wheelsmith.base"
 DEFAULT_IMAGE = "manylinux_2_28"
-_ISOLATION = "a container: no network, read-only root, no host files but the declared ones, bounded memory and time"
 
 _LONGEST_VISIT = 7 * 24 * 3600  # seconds that a person may stay in a shell
 _START_SECONDS = 120.0
@@ -75,6 +74,7 @@ class ContainerEngine(ABC):
     """
 
     name: str
+    isolation = "a container: no network, read-only root, no host files but the declared ones, bounded memory and time"
     has_images = True
     isolates = True
     starts_at_once = False
@@ -97,13 +97,6 @@ class ContainerEngine(ABC):
     @abstractmethod
     def label_format(self, label: str) -> str:
         """Return the template that prints a label in ``ps``."""
-
-    def _found(
-        self, readiness: Readiness, *, version: str | None = None, detail: str = "", remedy: str | None = None
-    ) -> Probe:
-        return Probe(
-            engine=self.name, readiness=readiness, version=version, detail=detail, isolation=_ISOLATION, remedy=remedy
-        )
 
     # --- images ---------------------------------------------------------------------------------------------
 

@@ -24,15 +24,15 @@ class Docker(ContainerEngine):
     def probe(self) -> Probe:
         """Say whether docker is there, its daemon answers, and it is new enough."""
         if shutil.which("docker") is None:
-            return self._found(Readiness.MISSING, detail="docker is not on PATH", remedy=_INSTALL)
+            return Probe(readiness=Readiness.MISSING, detail="docker is not on PATH", remedy=_INSTALL)
         answer = self.ask("version", "--format", "{{json .Server.Version}}")
         if answer.returncode:
             return self._refused(answer.stderr)
         version = _version(answer.stdout)
         if version is not None and version < _OLDEST:
             detail = f"the daemon's version {version} is older than {_OLDEST}"
-            return self._found(Readiness.TOO_OLD, version=str(version), detail=detail, remedy=_INSTALL)
-        return self._found(Readiness.READY, version=str(version) if version else None)
+            return Probe(readiness=Readiness.TOO_OLD, version=str(version), detail=detail, remedy=_INSTALL)
+        return Probe(readiness=Readiness.READY, version=str(version) if version else None)
 
     def client(self) -> tuple[str, ...]:
         """Return docker's command."""
@@ -58,8 +58,8 @@ class Docker(ContainerEngine):
         words = last_words(stderr)
         if "permission denied" in stderr:
             remedy = "usermod --append --groups docker $USER, then log in again"
-            return self._found(Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
-        return self._found(Readiness.NOT_RUNNING, detail=words, remedy="systemctl start docker")
+            return Probe(readiness=Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
+        return Probe(readiness=Readiness.NOT_RUNNING, detail=words, remedy="systemctl start docker")
 
 
 def _version(text: str) -> Version | None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Event
 
 from wheelsmith.base.errors import EngineError
-from wheelsmith.engine.cgroup import make_group, remove_dead_groups
+from wheelsmith.engine.cgroup import remove_dead_groups
 from wheelsmith.engine.host_survey import this_machine
-from wheelsmith.engine.process_tree import ProcessTree, most_processes_beside_others
+from wheelsmith.engine.process_tree import limited_tree, most_processes_beside_others
 from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.model import BuildHost
@@ -31,18 +31,14 @@ class Local:
     """Runs commands as the user, with the network and every file that the user has."""
 
     name = "local"
+    isolation = "none: the kernel's code runs as you, with your files and your network"
     has_images = False
     isolates = False
     starts_at_once = True
 
     def probe(self) -> Probe:
         """Say that it always works, and what it does not do."""
-        return Probe(
-            engine=self.name,
-            readiness=Readiness.READY,
-            version=None,
-            isolation="none: the kernel's code runs as you, with your files and your network",
-        )
+        return Probe(readiness=Readiness.READY)
 
     def build_host(self, image: str | None) -> BuildHost:
         """Say what this machine itself has: it is what commands see."""
@@ -56,7 +52,7 @@ class Local:
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command to its end, and kill what it leaves in its session."""
         _refuse_spaces(command)
-        group = make_group(command.limits) or ProcessTree(limits=command.limits)
+        group = limited_tree(command.limits)
         read, write = os.pipe()
         try:
             leash = ("/bin/sh", "-c", _LEASH, "wheelsmith", str(most_processes_beside_others(command.limits)))

@@ -30,17 +30,17 @@ class Podman(ContainerEngine):
     def probe(self) -> Probe:
         """Say whether podman is there, new enough and able to start."""
         if shutil.which("podman") is None:
-            return self._found(Readiness.MISSING, detail="podman is not on PATH", remedy=_INSTALL)
+            return Probe(readiness=Readiness.MISSING, detail="podman is not on PATH", remedy=_INSTALL)
         answer = self.ask("version", "--format", "json")
         if answer.returncode:
             return self._refused(answer.stderr)
         version = _version(answer.stdout)
         if version is not None and version < _OLDEST:
-            return self._found(
-                Readiness.TOO_OLD, version=str(version), detail=f"podman {version} is older than {_OLDEST}",
+            return Probe(
+                readiness=Readiness.TOO_OLD, version=str(version), detail=f"podman {version} is older than {_OLDEST}",
                 remedy=_INSTALL,
             )  # fmt: skip
-        return self._found(Readiness.READY, version=str(version) if version else None)
+        return Probe(readiness=Readiness.READY, version=str(version) if version else None)
 
     def client(self) -> tuple[str, ...]:
         """Return podman with the runtime and group manager that work here."""
@@ -75,9 +75,9 @@ class Podman(ContainerEngine):
     def _refused(self, stderr: str) -> Probe:
         words = last_words(stderr)
         if "connect" in stderr:
-            return self._found(Readiness.NOT_RUNNING, detail=words, remedy="podman machine start")
+            return Probe(readiness=Readiness.NOT_RUNNING, detail=words, remedy="podman machine start")
         remedy = f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {os.environ.get('USER', '$USER')}"
-        return self._found(Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
+        return Probe(readiness=Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
 
 
 def resource_options(most: int) -> tuple[str, ...]:

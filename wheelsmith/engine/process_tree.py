@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wheelsmith.engine.available_resources import granted_memory
-from wheelsmith.engine.cgroup import limited
-from wheelsmith.engine.protocol import Limits
+from wheelsmith.engine.cgroup import NoGroupError, limited, make_group
+from wheelsmith.engine.protocol import Limits, TreeLimits
 
 _PROC = Path("/proc")
 _TICK = 0.1  # seconds between looks, unless they take long:
@@ -119,6 +119,14 @@ class ProcessTree:
         shared_once = sum(_proportional(pid) for pid in tree)
         self._peak = max(self._peak, shared_once)
         return shared_once > most
+
+
+def limited_tree(limits: Limits) -> TreeLimits:
+    """Return limits for one process tree: a control group, or where none can be made a watched tree."""
+    try:
+        return make_group(limits)
+    except NoGroupError:
+        return ProcessTree(limits=limits)
 
 
 def most_processes(limits: Limits, release: str = platform.release()) -> int:

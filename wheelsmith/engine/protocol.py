@@ -148,15 +148,12 @@ class Readiness(StrEnum):
 class Probe:
     """Whether an engine works here.
 
-    :param isolation: what it protects from, in words, for doctor and the run's first lines.
     :param remedy: the command that fixes it, when it is not ready.
     """
 
-    engine: str
     readiness: Readiness
     version: str | None = None
     detail: str = ""
-    isolation: str = ""
     remedy: str | None = None
 
 
@@ -166,9 +163,11 @@ class Engine(Protocol):
     ``has_images`` says whether cells run in container images or see this machine's own programs. ``isolates`` says
     whether commands see nothing but their mounts, without which what they leave proves nothing for others.
     ``starts_at_once`` says whether a command starts in milliseconds, so that many small ones cost no more than one.
+    ``isolation`` says in words what it protects from.
     """
 
     name: str
+    isolation: str
     has_images: bool
     isolates: bool
     starts_at_once: bool

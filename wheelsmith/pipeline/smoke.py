@@ -20,7 +20,7 @@ from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.plan.project import why_other_cuda
 from wheelsmith.source.tree import copy_into
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.wheel.install_layout import Scheme, installed_files
+from wheelsmith.wheel.install_layout import Scheme, installed
 from wheelsmith.wheel.requirements import required_in
 
 # Imported by every Python that a test starts.
@@ -89,8 +89,8 @@ def smoke_test(
 def _unpack(wheel: Path, work: Path) -> None:
     """Write the wheel's files, which were checked one by one when it was repaired, under ``site``, as installers do."""
     with WorkFolder.make(work) as folder, zipfile.ZipFile(wheel) as archive:
-        members = [member for member in archive.infolist() if not member.is_dir()]
-        for member, place in zip(members, installed_files(each.filename for each in members), strict=True):
+        for member in [member for member in archive.infolist() if not member.is_dir()]:
+            place = installed(member.filename)
             path = place.path if place.scheme is Scheme.LIBRARY else member.filename
             with archive.open(member) as content, folder.create(f"site/{path}") as file:
                 shutil.copyfileobj(content, file)

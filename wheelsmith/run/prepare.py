@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError, Place, SettingError, SourceError
@@ -139,7 +140,7 @@ def prepare_to_lock(request: Request, lock: Lock | None, listen: Listener, *, an
     :param anew: ask pip for environments that are not in it, though it answered before.
     """
     matrix, toolchains = load_matrix(request.matrix), Toolchains(request.cache, listen)
-    ask = toolchains.lock_anew if anew else toolchains.lock
+    ask = partial(toolchains.lock, anew=anew)
     inputs = LockedInputs(kernel=matrix.kernel, lock=lock, ask=ask)
     prepared = prepare_matrix(matrix, request, inputs, listen)
     return prepared, inputs.used(prepared.source, prepared.plans)
@@ -243,7 +244,7 @@ def _engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Excluded]
     for refusal in choice.passed_over if unconfined or any(images) else ():
         listen(Notice(level="info", text=f"not used: {refusal.message}"))
     if unconfined:
-        listen(Notice(level="warning", text=f"engine local: isolation is {choice.engine.probe().isolation}"))
+        listen(Notice(level="warning", text=f"engine local: isolation is {choice.engine.isolation}"))
     return choice.engine
 
 

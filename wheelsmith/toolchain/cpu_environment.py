@@ -11,13 +11,6 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.frameworks.torch_without_cuda import AS_WITHOUT_CUDA, ONLY_WITH_CUDA
 
 _WITHOUT_CUDA = re.compile(r"^cuda\b.*= None$", re.MULTILINE)
-_SUFFIX = "-cpu"
-
-
-def twin_of(folder: Path) -> Path:
-    """Return the environment that shares files with one: without CUDA for one that has it, and the other way round."""
-    name = folder.name
-    return folder.with_name(name.removesuffix(_SUFFIX) if name.endswith(_SUFFIX) else f"{name}{_SUFFIX}")
 
 
 def lay_out_without_cuda(whole: Path, folder: Path) -> None:

@@ -23,7 +23,7 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.base.files import atomic_write
-from wheelsmith.base.json_dataclass import canonical_digest, read_json
+from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.base.offline import VENDOR, is_offline
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import show_size
@@ -90,47 +90,28 @@ def _refused(wheel: Path, why: str) -> ToolchainError:
     return ToolchainError(f"the build environment cannot be made: entry_points.txt of {wheel.name} {why}")
 
 
-def known_lock(
-    requirements: tuple[str, ...], python: str, arch: str, folder: Path, *, rather: tuple[str, ...] = ()
-) -> tuple[LockedWheel, ...] | None:
-    """Return what ``lock_environment`` answered before, for the same question."""
+def known_lock(kept: Path) -> tuple[LockedWheel, ...] | None:
+    """Return what ``lock_environment`` kept in a file; None if it kept nothing there."""
     try:
-        kept = read_json(_kept(requirements, python, arch, folder, rather).read_bytes())
-        read = (LockedWheel.from_json(item) for item in kept)
+        read = (LockedWheel.from_json(item) for item in read_json(kept.read_bytes()))
         return tuple(replace(wheel, name=canonicalize_name(wheel.name)) for wheel in read)
     except (OSError, ValueError, TypeError):
         return None
 
 
-def forget_lock(
-    requirements: tuple[str, ...], python: str, arch: str, folder: Path, *, rather: tuple[str, ...] = ()
-) -> None:
-    """Have ``lock_environment`` ask again."""
-    _kept(requirements, python, arch, folder, rather).unlink(missing_ok=True)
-
-
-def _kept(requirements: tuple[str, ...], python: str, arch: str, folder: Path, rather: tuple[str, ...]) -> Path:
-    asked = [requirements, python, arch, *([rather] if rather else [])]
-    return folder / f"{canonical_digest(asked)[:32]}.json"
-
-
 def lock_environment(
-    requirements: tuple[str, ...], python: str, arch: str, folder: Path, *, rather: tuple[str, ...] = ()
+    requirements: tuple[str, ...], python: str, arch: str, kept: Path, *, rather: tuple[str, ...] = ()
 ) -> tuple[LockedWheel, ...]:
     """Return the exact wheels that pip takes for these requirements.
 
-    What was resolved once stays so: the answer is kept in ``folder``, and a build on another day has the same bytes.
-
     :param python: ``major.minor``.
+    :param kept: a file that gets them: what was resolved once stays so, and a build on another day has the same bytes.
     :param rather: what is asked for in the place of the first requirement, in this order, before it itself is.
     :raises NoEnvironmentError: there are none.
     :raises ToolchainError: pip did not answer as pip does.
     """
-    if known := known_lock(requirements, python, arch, folder, rather=rather):
-        return known
     rest = requirements[1:]
     locked = _first_resolved([(first, *rest) for first in (*rather, requirements[0])], python, arch)
-    kept = _kept(requirements, python, arch, folder, rather)
     atomic_write(kept, json.dumps([wheel.to_json() for wheel in locked]).encode())
     return locked
 

@@ -56,14 +56,11 @@ def prove(folder: Path, final: Path) -> None:
     _keep(final, files, {name: _content(folder / name, look) for name, look in files.items() if not _is_folder(look)})
 
 
-def why_unproven(folder: Path, twin: Path) -> str | None:
+def why_unproven(folder: Path) -> str | None:
     """Say what of a folder is not as it was made, or return None when nothing tells of a change.
 
     Files of which only times or owners differ, as after a copy of the cache, are compared byte by byte, and their new
-    looks kept.
-
-    :param twin: a folder that may have some of the same files under a second name, of which giving and taking away is
-        told by the times of both; what was compared there, and looks as it did then, is not compared again.
+    looks kept. A second name for a file, given or taken away, changes the time of its entry, too.
     """
     proof = _read(folder)
     if proof is None:
@@ -73,23 +70,10 @@ def why_unproven(folder: Path, twin: Path) -> str | None:
         return None
     if difference := _difference(proof.files, files):
         return difference
-    left = {name for name, look in files.items() if look != proof.files[name]}
-    if other := _read(twin):
-        left = {name for name in left if not _is_shared(folder, twin, name, proof, other)}
-    if changed := _changed_content(folder, proof, left):
+    if changed := _changed_content(folder, proof, [name for name, look in files.items() if look != proof.files[name]]):
         return changed
     _keep(folder, files, proof.contents)
     return None
-
-
-def _is_shared(folder: Path, twin: Path, name: str, proof: Proof, other: Proof) -> bool:
-    """Say whether a file is one with that of another folder, and looks as it did when it was compared there."""
-    try:
-        found = (twin / name).lstat()
-        same = os.path.samestat(found, (folder / name).lstat())
-    except OSError:
-        return False
-    return same and other.files.get(name) == _look(found) and other.contents.get(name) == proof.contents.get(name)
 
 
 def why_changed(folder: Path) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ _ATTRIBUTE = "data-sigstore-bundle"
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _LONGEST = 120.0  # seconds for all of a page
 _LARGEST = 64 << 20  # bytes of it; of a project with a release every night it has one million
-_GZIP = 31  # wbits of zlib
 
 
 def bundle_url(file: Mapping[str, Any]) -> str | None:
@@ -168,7 +166,7 @@ def _explained(index: str, what: str) -> Iterator[None]:
 
     try:
         yield
-    except (*FAILURES, OSError, ValueError, RuntimeError, zlib.error) as error:
+    except (*FAILURES, OSError, ValueError, RuntimeError) as error:
         raise ToolchainError(f"{_host(index)}: {reason(error)}") from error
     except (UnsupportedAPIVersion, LookupError, TypeError, AttributeError, AssertionError) as error:
         raise ToolchainError(f"{_host(index)}: its {what} cannot be read") from error
@@ -233,18 +231,15 @@ def _page(address: str, client: httpx.Client) -> _Page | None:
 
 
 def _text(response: httpx.Response) -> str:
-    """Return a page, unpacked by ourselves: what is packed twice is a million times as large as what was sent."""
+    """Return a page. What is packed twice is a million times as large as what was sent."""
     packing = response.headers.get("content-encoding", "identity").strip().lower()
     if packing not in {"identity", "gzip"}:
         raise ValueError("its page is packed in a way that was not asked for")
-    inflater = zlib.decompressobj(_GZIP) if packing == "gzip" else None
     data = bytearray()
-    for chunk in response.iter_raw():
-        data += inflater.decompress(chunk, _LARGEST + 1 - len(data)) if inflater else chunk
+    for chunk in response.iter_bytes():
+        data += chunk
         if len(data) > _LARGEST:
             raise ValueError(f"its page is larger than {_LARGEST >> 20} MiB")
-    if inflater and not inflater.eof:
-        raise ValueError("its page is cut short")
     # As JSON and HTML are, whatever else a server says: there are encodings that take days.
     return data.decode("utf-8", "replace")
 

@@ -24,11 +24,9 @@ def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subproce
     :param cancel: ends it, once it is set.
     :raises ToolchainError: there is no pip, it takes longer, or it was cancelled.
     """
-    # Where it breaks its lines would hide a word of its help.
-    env = {**_environment(), "COLUMNS": "200"}
     # -P: the folder that wheelsmith was started in may be a stranger's, and hold a pip.py.
     command = [sys.executable, "-P", _PROGRAM, *argv, "--disable-pip-version-check"]
-    answer = _run(command, env, time.monotonic() + seconds, cancel or Event())
+    answer = _run(command, _environment(), time.monotonic() + seconds, cancel or Event())
     if answer is None:
         raise ToolchainError(
             f"pip {argv[0]} took longer than {seconds:g} s",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,14 +11,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import WHEELS, is_offline, vendored_folder
 from wheelsmith.toolchain.pip import run_pip
 
 if TYPE_CHECKING:
     import httpx
 
-_DEFAULT_INDEX = re.compile(r"\(default (\S+?)\)")
+_DEFAULT_INDEX = "https://pypi.org/simple"  # pip's own
 _PATIENCE = 60.0  # seconds: it reads a few files, but starts from a cold disk
 _SECTIONS = ("global", "download", "install", ":env:")
 
@@ -65,7 +63,7 @@ class PipSettings:
 
 def pip_settings() -> PipSettings:
     """Read pip's configuration: its files and PIP_* variables, merged as pip merges them."""
-    options = _options(_pip_config_list())
+    options = _options(run_pip("config", "list", seconds=_PATIENCE).stdout)
     indexes = [] if is_offline() or options.get("no-index") in {"1", "true", "yes", "on"} else _indexes(options)
     links = options.get("find-links", "").split()
     return PipSettings(
@@ -93,23 +91,7 @@ def _vendored() -> Iterator[str]:
 
 
 def _indexes(options: dict[str, str]) -> list[str]:
-    return [options.get("index-url") or _default_index(), *options.get("extra-index-url", "").split()]
-
-
-def _default_index() -> str:
-    """Ask pip which index it uses when nobody names one: only its help says so."""
-    found = _DEFAULT_INDEX.search(_pip("download", "--help").partition("--index-url")[2])
-    if found is None:
-        raise ToolchainError("pip names no default index", remedy="name one with PIP_INDEX_URL")
-    return found[1]
-
-
-def _pip_config_list() -> str:
-    return _pip("config", "list")
-
-
-def _pip(*argv: str) -> str:
-    return run_pip(*argv, seconds=_PATIENCE).stdout
+    return [options.get("index-url") or _DEFAULT_INDEX, *options.get("extra-index-url", "").split()]
 
 
 def _options(listing: str) -> dict[str, str]:

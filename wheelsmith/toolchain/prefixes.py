@@ -21,9 +21,9 @@ from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
-from wheelsmith.toolchain.cpu_environment import lay_out_without_cuda, twin_of
+from wheelsmith.toolchain.cpu_environment import lay_out_without_cuda
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
-from wheelsmith.toolchain.environment import forget_lock, install_environment, known_lock, lock_environment
+from wheelsmith.toolchain.environment import install_environment, known_lock, lock_environment
 from wheelsmith.toolchain.integrity import prove, why_changed, why_unproven
 from wheelsmith.toolchain.progress import preparing
 from wheelsmith.toolchain.project_toolkit import HOME, LAYOUT, lay_out_toolkit
@@ -88,25 +88,20 @@ class Toolchains:
         return self._once(self._root / f"tools-{tools_digest()[:16]}", lay_out_tools)
 
     def lock(
-        self, requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = ()
+        self, requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = (), *, anew: bool = False
     ) -> tuple[LockedWheel, ...]:
         """Return the exact wheels that these requirements resolve to.
 
         :param rather: preferred over the first requirement, where an index has it.
+        :param anew: whatever they resolved to before.
         :raises NoEnvironmentError: there are none.
         """
-        folder = self._root.parent / "locks"
-        if known := known_lock(requirements, python, arch, folder, rather=rather):
+        asked = [requirements, python, arch, *([rather] if rather else [])]
+        kept = self._root.parent / "locks" / f"{canonical_digest(asked)[:32]}.json"
+        if not anew and (known := known_lock(kept)):
             return known
         with preparing(f"choosing wheels for Python {python}: {some_of(requirements)}", self._listen):
-            return lock_environment(requirements, python, arch, folder, rather=rather)
-
-    def lock_anew(
-        self, requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = ()
-    ) -> tuple[LockedWheel, ...]:
-        """Return what ``lock`` does, whatever was chosen before."""
-        forget_lock(requirements, python, arch, self._root.parent / "locks", rather=rather)
-        return self.lock(requirements, python, arch, rather)
+            return lock_environment(requirements, python, arch, kept, rather=rather)
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return a folder with exactly these wheels installed for a Python, making it if it is not here."""
@@ -122,7 +117,7 @@ class Toolchains:
         """Return the same for a cell for the CPU, where the torch among the wheels is a CUDA build."""
         whole = self._environment_path(wheels, python, arch)
         return self._once(
-            twin_of(whole),
+            whole.with_name(f"{whole.name}-cpu"),
             lambda folder: lay_out_without_cuda(self.environment(wheels, python, arch), folder),
         )
 
@@ -173,13 +168,13 @@ class Toolchains:
         return final
 
     def _prove_or_make(self, final: Path, make: Callable[[Path], None]) -> None:
-        if final.is_dir() and _why(_why_unproven, final) is None:
+        if final.is_dir() and _why(why_unproven, final) is None:
             return
         self._root.mkdir(parents=True, exist_ok=True)
         with FileLock(self._root / f".{final.name}.lock"):
             if not final.is_dir():
                 self._make(final, make)
-            elif reason := _why(_why_unproven, final):
+            elif reason := _why(why_unproven, final):
                 self._fix(final, make, reason)
 
     def _fix(self, final: Path, make: Callable[[Path], None], reason: str) -> None:
@@ -215,10 +210,6 @@ class Toolchains:
 
 def _digest(wheels: tuple[LockedWheel, ...]) -> str:
     return canonical_digest([ENVIRONMENT_LAYOUT, *(wheel.to_json() for wheel in wheels)])
-
-
-def _why_unproven(folder: Path) -> str | None:
-    return why_unproven(folder, twin_of(folder))
 
 
 def _why(ask: Callable[[Path], str | None], folder: Path) -> str | None:

@@ -9,7 +9,8 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from email import message_from_bytes, policy
-from email.message import EmailMessage
+from email.message import EmailMessage, Message
+from email.parser import Parser
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +24,7 @@ RECORDS = ("METADATA", "WHEEL", "RECORD")
 _STRONG = frozenset({"sha256", "sha384", "sha512", "sha3_256", "sha3_384", "sha3_512", "blake2b", "blake2s"})
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 _FIELDS = 3
+LONGEST_TEXT = 8 * 2**20  # bytes of METADATA or variant.json; some METADATA has a README with pictures inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,11 @@ class WheelContents:
     def _headers(self, name: str) -> EmailMessage:
         # email.message_from_bytes gives what its policy makes.
         return cast("EmailMessage", message_from_bytes(self.files[f"{self.info}/{name}"], policy=policy.compat32))
+
+
+def read_headers(data: bytes) -> Message[str, str]:
+    """Read the headers at the beginning of METADATA or WHEEL. What cannot be read is among ``defects``."""
+    return Parser(policy=policy.compat32).parsestr(data.decode("utf-8", "replace"), headersonly=True)
 
 
 def open_wheel(path: Path) -> WheelContents:

@@ -9,29 +9,12 @@ from functools import cached_property
 from itertools import takewhile
 
 from wheelsmith.wheel.elf import Extension
+from wheelsmith.wheel.install_layout import installed
 
 _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})(?P<rest>/[^$]*)?")
-_SITE = "site-packages"
-_PREFIX = "prefix"
 _LOADER = re.compile(r"ld-linux-(x86-64|aarch64)\.so\.\d|(ld-|libc\.)musl-(x86_64|aarch64)\.so\.1")
 # The libraries that Python itself needs on every Linux, and those that glibc's own need.
 _EVERYWHERE = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "librt.so.1"}
-_DATA = {
-    "platlib": _SITE,
-    "purelib": _SITE,
-    "data": _PREFIX,
-    "scripts": f"{_PREFIX}/bin",
-    "headers": f"{_PREFIX}/include",
-}
-
-
-def installed(path: str) -> str:
-    """Return the installed path of a file of a wheel, below ``site-packages`` or ``prefix``."""
-    first, _, rest = path.partition("/")
-    if first.endswith(".data") and rest:
-        kind, _, inner = rest.partition("/")
-        return f"{_DATA.get(kind, _SITE)}/{inner}"
-    return f"{_SITE}/{path}"
 
 
 def folder_of(path: str, search: str) -> str | None:
@@ -42,7 +25,7 @@ def folder_of(path: str, search: str) -> str | None:
     found = _ORIGIN.fullmatch(search)
     if not found:
         return None
-    place = installed(path)
+    place = installed(path).place
     root = place.partition("/")[0]
     folder = posixpath.normpath(posixpath.dirname(place) + (found["rest"] or ""))
     return folder if folder == root or folder.startswith(f"{root}/") else None
@@ -61,7 +44,7 @@ class BundledLibraries:
 
     def __init__(self, extensions: Mapping[str, Extension]) -> None:
         self._extensions = extensions
-        self._places = {installed(path): path for path in extensions}
+        self._places = {installed(path).place: path for path in extensions}
         self._names: dict[str, str] = {}
         for path, extension in sorted(extensions.items()):
             if extension.kind == "library":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 from wheelsmith.base.files import sha256_file
@@ -48,16 +49,16 @@ def _members(given: Archive, rebuilt: Archive) -> Iterator[str]:
 
 
 def _first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> int | None:
-    """Return the offset of the first byte that differs, or at which one of them ends."""
-    place, left, right = 0, b"", b""
-    while True:
-        left, right = left or next(one, b""), right or next(other, b"")
-        size = min(len(left), len(right))
-        if left[:size] != right[:size]:
-            return place + next(at for at in range(size) if left[at] != right[at])
-        place, left, right = place + size, left[size:], right[size:]
-        if not size:
-            return place if left or right else None
+    """Return the offset of the first byte that differs, or at which one of them ends.
+
+    :param one: in pieces of the same size as those of the other.
+    """
+    place = 0
+    for left, right in zip_longest(one, other, fillvalue=b""):
+        if left != right:
+            return place + next(at for at in range(len(left) + 1) if left[at : at + 1] != right[at : at + 1])
+        place += len(left)
+    return None
 
 
 def _where(given: bytes, rebuilt: bytes, place: int) -> str:

@@ -9,8 +9,7 @@ from pathlib import Path
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import WheelRecord
-from wheelsmith.wheel.archive import info_folder, open_archive
-from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers
+from wheelsmith.wheel.archive import LONGEST_TEXT, info_folder, open_archive, read_headers
 from wheelsmith.wheel.variant_format import Variant, read_variant
 
 
@@ -37,16 +36,13 @@ def wheel_facts(path: Path) -> WheelFacts:
 
     :raises WheelError: it cannot be read, or does not keep the format of variant wheels.
     """
-    with open_archive(path) as archive:
-        metadata = archive.read(f"{info_folder(archive)}/METADATA", LONGEST_TEXT)
-    headers = metadata.decode("utf-8", "surrogateescape")
+    headers = _metadata(path).decode("utf-8", "surrogateescape")
     return WheelFacts(file=wheel_file(path), headers=headers, variant=read_variant(path))
 
 
 def wheel_file(path: Path) -> WheelRecord:
     """Describe a wheel by its bytes."""
-    with open_archive(path) as archive:
-        metadata = archive.read(f"{info_folder(archive)}/METADATA", LONGEST_TEXT)
+    metadata = _metadata(path)
     return WheelRecord(
         filename=path.name,
         sha256=sha256_file(path),
@@ -54,3 +50,8 @@ def wheel_file(path: Path) -> WheelRecord:
         metadata_sha256=hashlib.sha256(metadata).hexdigest(),
         requires_python=read_headers(metadata).get("Requires-Python"),
     )
+
+
+def _metadata(path: Path) -> bytes:
+    with open_archive(path) as archive:
+        return archive.read(f"{info_folder(archive)}/METADATA", LONGEST_TEXT)

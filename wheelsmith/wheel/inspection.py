@@ -21,12 +21,11 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.errors import WheelError
 from wheelsmith.frameworks import LocalVersion, framework, frameworks, read_local_version
 from wheelsmith.model import TORCH, WheelName, WheelSpec, read_wheel_name
-from wheelsmith.wheel.archive import Digest, RecordFile, info_folder, open_archive, read_record
+from wheelsmith.wheel.archive import Digest, RecordFile, info_folder, open_archive, read_headers, read_record
 from wheelsmith.wheel.content_scan import ContentScan, scan_contents
 from wheelsmith.wheel.dlopen_calls import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.elf import Extension, read_extension
 from wheelsmith.wheel.gpu import GpuCode, read_gpu_code
-from wheelsmith.wheel.headers import read_headers
 from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
 from wheelsmith.wheel.requirements import (
     Environment,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -39,13 +38,17 @@ class Installed:
         """Return the path for messages and declarations; only paths in site-packages have no folder before them."""
         return self.path if self.scheme is Scheme.LIBRARY else f"{self.scheme}/{self.path}"
 
+    @property
+    def place(self) -> str:
+        """Return the path below ``site-packages`` or ``prefix``, which holds all other folders."""
+        folders = {Scheme.LIBRARY: "site-packages", Scheme.DATA: "prefix"}
+        return f"{folders.get(self.scheme, f'prefix/{self.scheme}')}/{self.path}"
 
-def installed_files(files: Iterable[str]) -> Iterator[Installed]:
-    """Yield the place of each file of a wheel."""
-    for name in files:
-        top, _, rest = name.partition("/")
-        scheme, _, path = rest.partition("/")
-        if top.endswith(".data") and path:
-            yield Installed(scheme=_SCHEMES.get(scheme, Scheme.DATA), path=path)
-        else:
-            yield Installed(scheme=Scheme.LIBRARY, path=name)
+
+def installed(name: str) -> Installed:
+    """Return the place of a file, by its path in the wheel."""
+    top, _, rest = name.partition("/")
+    scheme, _, path = rest.partition("/")
+    if top.endswith(".data") and path:
+        return Installed(scheme=_SCHEMES.get(scheme, Scheme.DATA), path=path)
+    return Installed(scheme=Scheme.LIBRARY, path=name)

@@ -16,8 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.zip_archive import Archive
-from wheelsmith.wheel.archive import info_folder
-from wheelsmith.wheel.headers import LONGEST_TEXT, read_headers
+from wheelsmith.wheel.archive import LONGEST_TEXT, info_folder, read_headers
 
 _OLDEST, _NEWEST = 8, 20  # minors of Python 3 that a wheel may meet
 _PATCHES = 30  # of one minor, of Python and of a framework

@@ -16,8 +16,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import WheelError
 from wheelsmith.frameworks import patches_of, read_local_version
 from wheelsmith.model import WheelSpec, read_wheel_name, same_version, wheel_stem
-from wheelsmith.wheel.archive import WheelContents
-from wheelsmith.wheel.headers import read_headers
+from wheelsmith.wheel.archive import WheelContents, read_headers
 from wheelsmith.wheel.manylinux import is_no_older
 from wheelsmith.wheel.requirements import read_requirements
 

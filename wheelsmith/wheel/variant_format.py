@@ -18,8 +18,7 @@ from wheelsmith.base.json_dataclass import Record, read_json
 from wheelsmith.frameworks import STABLE, framework, read_local_version
 from wheelsmith.model import VARIANT_LABEL, read_wheel_name
 from wheelsmith.platforms import cuda_of, parse_capability
-from wheelsmith.wheel.archive import info_folder, open_archive
-from wheelsmith.wheel.headers import LONGEST_TEXT
+from wheelsmith.wheel.archive import LONGEST_TEXT, info_folder, open_archive
 
 VARIANT_FILE = "variant.json"
 NULL = "null"

@@ -8,14 +8,14 @@ from importlib.metadata import EntryPoint
 from wheelsmith.base.projects import known_projects
 from wheelsmith.base.units import counted
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.install_layout import Scheme, installed_files
+from wheelsmith.wheel.install_layout import Scheme, installed
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     if wheel.programs:
-        paths = [file.path for file in installed_files(wheel.files) if file.scheme is Scheme.LIBRARY]
+        paths = [file.path for file in map(installed, wheel.files) if file.scheme is Scheme.LIBRARY]
         wrong = [
             f"the program {entry.name} {why}" for entry in wheel.programs if (why := _mistake(entry, wheel, paths))
         ]

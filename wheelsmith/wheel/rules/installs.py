@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.projects import known_projects
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.install_layout import Installed, Scheme, installed_files
+from wheelsmith.wheel.install_layout import Installed, Scheme, installed
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
@@ -21,7 +21,7 @@ _REMEDY = "declare files that are meant: --declare PATH, or kernel.declare in ma
 
 def _examine(wheel: Inspection) -> Iterator[Finding]:
     programs = [Installed(scheme=Scheme.PROGRAMS, path=entry.name) for entry in wheel.programs]
-    files = list(installed_files(wheel.files))
+    files = list(map(installed, wheel.files))
     own = _own_names(wheel, files)
     wrong: dict[str, str] = {}
     outside: list[str] = []

@@ -27,7 +27,8 @@ READABLE = Rule(
     proves="the file is one zip archive without gaps, prefix or second archive; each local header agrees with the "
     "directory; members are stored or deflated, each once, with a plain name and kind, and unpack to the size and "
     "checksum of the directory; there is one `.dist-info` folder with METADATA, WHEEL and RECORD",
-    leaves_open="links and special files are refused, though some unzippers make them",
+    leaves_open="links and special files are refused, though some unzippers make them; an archive whose end record "
+    "counts fewer members than the directory lists, or that repeats other sizes behind a member's data",
     examine=_examine_archive,
 )
 
