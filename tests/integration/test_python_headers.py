@@ -15,7 +15,7 @@ from wheelsmith.model import StepKind
 from wheelsmith.plan.recipe.recipe import PYCONFIG
 from wheelsmith.platforms import header_libraries, python_headers
 from wheelsmith.run.prepare import Request, prepare
-from wheelsmith.wheel.rules.python_symbols import outside_abi3
+from wheelsmith.wheel.rules.symbols import outside_abi3
 
 OWN_MODULE = """\
 #include <Python.h>

@@ -10,7 +10,7 @@ from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.install_layout import installed
 from wheelsmith.wheel.manylinux import is_no_older, lowest_satisfied_policy, policy_of, promised_kernel, promises
-from wheelsmith.wheel.rules.suffix import mistakes as suffix_mistakes
+from wheelsmith.wheel.rules.contents import mistakes as suffix_mistakes
 
 RULES = {
     *("elf", "platform-tag", "libraries", "architecture", "search-path", "suffix", "abi3", "python-symbols"),
@@ -286,8 +286,8 @@ def test_where_files_are_installed():
     assert installed("kernel/_k.so").place == "site-packages/kernel/_k.so"
     assert installed("k-1.data/platlib/kernel/_k.so").place == "site-packages/kernel/_k.so"
     assert installed("k-1.data/scripts/tool").place == "prefix/bin/tool"
-    assert folder_of("k-1.data/scripts/tool", "$ORIGIN/../lib").place == "prefix/lib"
-    assert folder_of("kernel/_k.so", "$ORIGIN/../torch/lib").place == "site-packages/torch/lib"
+    assert folder_of("k-1.data/scripts/tool", "$ORIGIN/../lib") == "prefix/lib"
+    assert folder_of("kernel/_k.so", "$ORIGIN/../torch/lib") == "site-packages/torch/lib"
     assert folder_of("kernel/_k.so", "$ORIGIN/../../lib") is None
 
 

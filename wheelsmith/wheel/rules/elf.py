@@ -1,16 +1,28 @@
-"""Check each ELF file by itself: that the loader accepts it, its architecture and its search path."""
+"""Check ELF files: that the loader takes them and finds their libraries, and which platform they need."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from wheelsmith.wheel.bundled_libraries import folder_of
+from wheelsmith.wheel.bundled_libraries import every_process_has, folder_of
+from wheelsmith.wheel.cuda_libraries import cuda_releases
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.manylinux import (
+    is_no_older,
+    lowest_satisfied_policy,
+    oldest,
+    policy_of,
+    promised_kernel,
+    promises,
+)
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+from wheelsmith.wheel.symbol_resolution import LookupScope, SymbolResolver, torch_names
+from wheelsmith.wheel.symbols import platform_exports
 
 _PACKED = "GLIBC_ABI_DT_RELR"  # glibc 2.36 defines this version for files with packed relocations
 _LIBRARY = re.compile(r"\.so(\.\d+)*$")
@@ -21,6 +33,7 @@ _INTERPRETERS = {
 _LINKER_SCRIPT = (b"INPUT", b"GROUP", b"OUTPUT_FORMAT", b"/*")
 # glibc reserves 1,664 bytes for libraries that are loaded later; 512 more are optional.
 _MOST_STATIC_TLS = 4096  # bytes
+_MOST_TOLD = 20  # libraries in one finding
 
 
 def _elf(wheel: Inspection) -> Iterator[Finding]:
@@ -106,6 +119,8 @@ ELF = Rule(
     in_the_wild="nvidia-nvtx 13.0.85: `libnvtx3interop.so.1` has DT_AUXILIARY `visibility=hidden`",
     examine=_elf,
 )
+
+
 ARCHITECTURE = Rule(
     name="architecture",
     proves="each ELF file is for the tag's architecture, and the tag for Linux",
@@ -113,6 +128,8 @@ ARCHITECTURE = Rule(
     in_the_wild="selenium 4.50.0: a wheel for any platform holds programs for x86_64 and aarch64 (it is meant)",
     examine=_architecture,
 )
+
+
 SEARCH_PATH = Rule(
     name="search-path",
     proves="every entry of RPATH and RUNPATH begins with `$ORIGIN` and stays inside of what pip installs into: no path "
@@ -120,4 +137,204 @@ SEARCH_PATH = Rule(
     leaves_open="which other project's libraries lie in such a folder",
     in_the_wild="torchvision 0.29.2: a RUNPATH of the machine that built it",
     examine=_search_path,
+)
+
+
+def _libraries(wheel: Inspection) -> Iterator[Finding]:
+    resolver = wheel.resolver
+    missing: dict[str, _Missing] = {}
+    for name, extension in wheel.extensions.items():
+        right = True
+        for library in extension.needed:
+            if why := _out_of_reach(wheel, name, library) or _without(resolver, name, extension.arch, library):
+                right = False
+                found = missing.setdefault(why, _Missing(files={}, libraries={}))
+                found.files[name] = found.libraries[library] = None
+        if right:
+            brought = sorted(lib for lib in extension.needed if not resolver.is_platforms(extension.arch, lib))
+            yield finding("libraries", [], f"{name}, beside the platform's: {', '.join(brought) or 'none'}")
+    # One finding for what many files have in common.
+    yield from (finding("libraries", [_sentence(why, found)], "") for why, found in missing.items())
+    if wrong := [*_never_opened(wheel), *_twice(wheel)]:
+        yield finding("libraries", wrong, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Missing:
+    """The libraries that one reason applies to, and the files that need them, in order."""
+
+    files: dict[str, None]
+    libraries: dict[str, None]
+
+
+def _sentence(why: str, missing: _Missing) -> str:
+    files, libraries = list(missing.files), list(missing.libraries)
+    others = f" and {len(files) - 1} more need" if len(files) > 1 else " needs"
+    left = f" and {len(libraries) - _MOST_TOLD} more" if len(libraries) > _MOST_TOLD else ""
+    return f"{files[0]}{others} {', '.join(libraries[:_MOST_TOLD])}{left}: {why}"
+
+
+def _never_opened(wheel: Inspection) -> Iterator[str]:
+    """Yield the wheel's copies of libraries that every process has already."""
+    for name, extension in wheel.extensions.items():
+        library = posixpath.basename(name)
+        if extension.kind == "library" and every_process_has(library):
+            yield f"{name} is a copy of {library}, which every process has of the platform: this one is never opened"
+
+
+def _twice(wheel: Inspection) -> Iterator[str]:
+    """Yield libraries of torch's or CUDA's that a process loads twice: the wheel's copy has another name."""
+    bundled = wheel.resolver.bundled
+    for name, extension in wheel.extensions.items():
+        for library in extension.needed:
+            copy = bundled.found(name, library)
+            soname = (wheel.extensions[copy].soname if copy else None) or library
+            if soname == library or not (cuda_releases(soname) or soname in torch_names(extension.arch)):
+                continue
+            others = (path for path, other in wheel.extensions.items() if soname in other.needed and path != copy)
+            if other := next((path for path in others if bundled.found(path, soname) is None), None):
+                yield f"{name} needs {library}, the wheel's own {soname}, and {other} torch's or CUDA's: two at once"
+
+
+def _out_of_reach(wheel: Inspection, name: str, library: str) -> str | None:
+    """Return why the loader does not find a library of the wheel; None if it does, or if Python code may load it."""
+    bundled = wheel.resolver.bundled
+    if place := bundled.found(name, library):
+        found = wheel.extensions[place]
+        if found.kind == "library" and found.dynamic:
+            return None
+        kind = "library without a dynamic table" if found.kind == "library" else found.kind
+        return f"in the wheel as {place}, which is a {kind}"
+    place = bundled.anywhere(library)
+    names = {None, library, posixpath.basename(place or "")}
+    if place is None or any(load.library in names for load in wheel.loads):
+        return None
+    return f"in the wheel as {place}, where the loader does not look"
+
+
+def _without(resolver: SymbolResolver, name: str, arch: str, library: str) -> str | None:
+    """Return why nothing provides a library to a file, or None if something does."""
+    if resolver.bundled.provider(name, library) or resolver.is_platforms(arch, library):
+        return None
+    if resolver.is_a_projects(library):
+        return None
+    if library in torch_names(arch):
+        return resolver.without_torch(arch, library)
+    if cuda_releases(library):
+        return resolver.without_cuda(arch, library)
+    return "neither the wheel's, the platform's, torch's nor CUDA's"
+
+
+LIBRARIES = Rule(
+    name="libraries",
+    proves="every library in DT_NEEDED is the wheel's own, one that the tag's platform must have, one that the "
+    "required torch releases have, or one of CUDA's of the version's major release that those torch releases load, "
+    "whose package is required, or that the driver has, each by its exact name; no file needs the wheel's own copy of "
+    "a library of CUDA's or torch's that another file needs from there; no library of the wheel is a copy of one that "
+    "every process has",
+    leaves_open="libraries that Python code loads by names that are no literals (ctypes, torch.ops.load_library); "
+    "whether a literal name that it loads is there; whether a library of CUDA's is loaded before: one whose package is "
+    "required, one that torch loads when it is first of use, and any where no torch is required; whether every file "
+    "that loads a library has the DT_RPATH that another one hands on to it",
+    in_the_wild="torchvision 0.29.2: `image_stable.so` needs `libcudart.3eda8113.so.13`, a copy of its own, and "
+    "`_C_stable.so` needs `libcudart.so.13`, which torch brings: two runtimes in one process",
+    examine=_libraries,
+)
+
+
+def _platform(wheel: Inspection) -> Iterator[Finding]:
+    if not wheel.extensions:
+        return
+    claimed = sorted({tag.platform for tag in wheel.name.tags})
+    wrong: list[str] = []
+    policies: set[str] = set()
+    for name, extension in wheel.extensions.items():
+        if not _is_static(extension):
+            implied = _implied(wheel, name, extension)
+            needs = _needs(wheel, name, implied)
+            policies.add(policy := lowest_satisfied_policy(*needs))
+            wrong += [
+                f"the tag says {tag}, the symbols of {name} need {policy}{_traced(implied, tag, *needs[1:])}"
+                for tag in claimed
+                if not is_no_older(tag, policy) and not promises(tag, *needs)
+            ]
+        wrong += [mistake for tag in claimed for mistake in _not_promised(name, extension, tag)]
+    said = ", ".join(sorted(policies)) or "no platform"
+    yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {said}")
+
+
+def _traced(implied: dict[str, str], tag: str, arch: str, family: str) -> str:
+    """Return a symbol without a version that breaks the tag's promise; other tools show only versions."""
+    broken = (v for v in sorted(implied) if not promises(tag, {v}, arch, family))
+    return next((f": {implied[version]} is there from {version} on" for version in broken), "")
+
+
+def _is_static(extension: Extension) -> bool:
+    """Return True if a file needs no libc, as a program that was linked statically."""
+    references = (reference for reference in extension.references if not reference.weak)
+    return not (extension.needed or extension.needed_versions or extension.interpreter or any(references))
+
+
+def _needs(wheel: Inspection, name: str, implied: Iterable[str]) -> tuple[set[str], str, str]:
+    """Return the versions of symbols that a file needs of the platform, its architecture, and the tag's family.
+
+    :param implied: versions of symbols that are needed without one.
+    """
+    extension, bundled = wheel.extensions[name], wheel.resolver.bundled
+    versions = {
+        need.name
+        for need in extension.needed_versions
+        if "ld-linux" not in need.library and bundled.provider(name, need.library) is None
+    }
+    musl = any(library.startswith("libc.musl-") for library in extension.needed)
+    return versions | {*implied}, extension.arch, "musllinux" if musl else "manylinux"
+
+
+def _implied(wheel: Inspection, name: str, extension: Extension) -> dict[str, str]:
+    """Return the oldest versions of the symbols that are needed without one, each with such a symbol.
+
+    The linker writes no version if the library that it was given lacks the symbol, and the loader takes any version.
+    Symbols that torch, the wheel or an unknown library may offer do not count.
+    """
+    exports, scope = platform_exports(extension.arch), wheel.resolver.scope(name)
+    libraries = [name for name in exports.symbols if name in extension.needed or every_process_has(name)]
+    found: dict[str, str] = {}
+    for reference in extension.references if not scope.unknown else ():
+        if reference.version is not None or reference.weak or wheel.resolver.wheel_offers(scope, reference):
+            continue
+        versions = [v for library in libraries for v in exports.versions(library, reference.name)]
+        if versions and all(versions) and not _is_torchs(wheel, scope, extension, reference.name):
+            found.setdefault(oldest(versions, extension.arch), reference.name)
+    return found
+
+
+def _is_torchs(wheel: Inspection, scope: LookupScope, extension: Extension, symbol: str) -> bool:
+    return len(wheel.resolver.torch_without(scope, extension.arch, symbol)) < len(scope.torch)
+
+
+def _not_promised(name: str, extension: Extension, tag: str) -> Iterator[str]:
+    policy, promised = policy_of(tag), promised_kernel(tag, extension.arch)
+    for library in extension.needed:
+        banned = policy.blacklist.get(library, frozenset()) if policy else frozenset()
+        if taken := sorted(r.name for r in extension.references if r.name in banned and not r.weak):
+            yield f"{name} needs {', '.join(taken)} of {library}, which {tag} does not promise"
+    # The loader does not compare the kernel of programs.
+    if promised and extension.kind == "library" and extension.linux and extension.linux > promised:
+        wanted, first = (".".join(map(str, numbers)) for numbers in (extension.linux, promised))
+        yield (
+            f"{name} requires Linux {wanted} (NT_GNU_ABI_TAG), and {tag} begins with {first}, on which the loader "
+            "ignores the file"
+        )
+
+
+PLATFORM = Rule(
+    name="platform-tag",
+    proves="the tag promises no older glibc, libstdc++ and so on than the versions of the symbols need, by the "
+    "policies that auditwheel publishes; a symbol without a version counts as the oldest in which its library has it; "
+    "no library requires a newer Linux than that glibc, whose loader compares it (before 2.36)",
+    leaves_open="which instructions of the processor are used",
+    in_the_wild="bitsandbytes 0.50.2: the tag says manylinux_2_24, `libbitsandbytes_xpu2026.so` needs "
+    "`__libc_single_threaded` of glibc 2.32; opencv-python 5.0.0.93: its tag is manylinux_2_28, `libQt5Core` asks for "
+    "Linux 3.17",
+    examine=_platform,
 )

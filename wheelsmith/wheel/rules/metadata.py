@@ -1,24 +1,122 @@
-"""METADATA keeps its specification."""
+"""Check what a wheel says of itself: names, versions, tags, METADATA, its recorded plan and its variant."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from typing import cast
 
 from packaging.metadata import Metadata, RawMetadata, parse_email
+from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
+from wheelsmith.base.errors import WheelError
+from wheelsmith.model import WheelSpec, same_version
+from wheelsmith.wheel.gpu import joined
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+from wheelsmith.wheel.variant import property_mistakes
+from wheelsmith.wheel.variant_format import VARIANT_FILE, variant_of
 
+# Subfolders of .data that pip and uv know; they refuse a wheel with another one.
+_SCHEMES = frozenset({"purelib", "platlib", "headers", "scripts", "data"})
+_SHOWN_TAGS = 6  # tags
 _NEWEST = "2.5"  # version of METADATA
 _REQUIRED = ("metadata_version", "name", "version")
 _EXTRA = re.compile(r'\bextra == "([^"]+)"|"([^"]+)" == extra\b')  # as packaging writes a marker
 
 
-def _examine(wheel: Inspection) -> Iterator[Finding]:
+def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
+    name, version = wheel.name.project, wheel.name.version
+    counts = {field: len(wheel.metadata.get_all(field, [])) for field in ("Name", "Version")}
+    wrong = [f"METADATA has {count} lines for {field}" for field, count in counts.items() if count != 1]
+    said, number = wheel.metadata.get("Name"), wheel.metadata.get("Version")
+    if said is not None and canonicalize_name(said) != name:
+        wrong.append(f"METADATA says {said[:100]}, the file name {name}")
+    if number is not None and not same_version(number, version):
+        wrong.append(f"METADATA says version {number[:100]}, the file name {version}")
+    folder, _, folder_version = wheel.info.removesuffix(".dist-info").rpartition("-")
+    if canonicalize_name(folder) != name or not same_version(folder_version, version):
+        wrong.append(f"the folder {wheel.info} belongs to another project or version than {name} {version}")
+    wrong += dict.fromkeys(_data_folders(wheel))
+    yield finding("name-and-version", wrong, f"{name} {version} in file name, {wheel.info} and METADATA")
+
+
+def _data_folders(wheel: Inspection) -> Iterator[str]:
+    """Yield what installers refuse, or do not agree on."""
+    expected = wheel.info.removesuffix(".dist-info") + ".data"
+    for top, scheme, *_ in (f"{name}//".split("/") for name in wheel.files):
+        if top.endswith(".data") and scheme and top != expected:
+            yield f"the folder {top} is not {expected}: installers disagree on what it is"
+        elif top == expected and scheme not in _SCHEMES:
+            yield f"{top} holds {scheme}, which installers do not know"
+
+
+def _tags(wheel: Inspection) -> Iterator[Finding]:
+    written: set[Tag] = set()
+    wrong = []
+    for line in wheel.wheel_headers.get_all("Tag", []):
+        try:
+            written |= parse_tag(line.strip())
+        except ValueError:
+            wrong.append(f"WHEEL says {line[:60]!r}, which is no tag")
+    claimed = wheel.name.tags
+    if written != claimed:
+        wrong.append(f"WHEEL says {_listed(written) or 'nothing'}, the file name {_listed(claimed)}")
+    wrong += _format(wheel)
+    if not wheel.environments and any(tag.interpreter.startswith(("cp3", "py3", "pp3")) for tag in claimed):
+        wrong.append(f"Requires-Python {wheel.metadata.get('Requires-Python')!r} excludes every Python of the tags")
+    yield finding("tags", wrong, f"{_listed(claimed)} in file name and WHEEL")
+
+
+def _format(wheel: Inspection) -> Iterator[str]:
+    """Compare what WHEEL says besides tags: pip refuses another format, and puts files where purity says."""
+    headers = wheel.wheel_headers
+    for field in ("Wheel-Version", "Root-Is-Purelib", "Build"):
+        if (count := len(headers.get_all(field, []))) > 1:
+            yield f"WHEEL has {count} lines for {field}"
+    version = (headers.get("Wheel-Version") or "").strip()
+    if version.partition(".")[0] != "1":
+        yield f"WHEEL says Wheel-Version {version[:40]!r}: installers know 1.0"
+    pure = headers.get("Root-Is-Purelib")
+    if pure is None or pure.strip().lower() not in {"true", "false"}:
+        yield f"WHEEL says Root-Is-Purelib {'nothing' if pure is None else repr(pure[:40])}: it is true or false"
+    build = (headers.get("Build") or "").strip()
+    # The file name may have a build number that WHEEL leaves out: installers go by the file name.
+    if build not in {"", wheel.name.build}:
+        yield f"WHEEL says build {build[:40]!r}, the file name {wheel.name.build!r}"
+
+
+def _listed(tags: set[Tag] | frozenset[Tag]) -> str:
+    names = sorted(map(str, tags))
+    return ", ".join(names[:_SHOWN_TAGS]) + (
+        f" and {len(names) - _SHOWN_TAGS} more" if len(names) > _SHOWN_TAGS else ""
+    )
+
+
+NAME_AND_VERSION = Rule(
+    name="name-and-version",
+    proves="METADATA, the `.dist-info` folder, the `.data` folder and the file name agree on name and version; `.data` "
+    "holds only what installers know",
+    leaves_open="whether that version was published with other bytes",
+    examine=_name_and_version,
+)
+
+
+TAGS = Rule(
+    name="tags",
+    proves="WHEEL and the file name agree on every tag, and on the build number where WHEEL has one; the format is one "
+    "that installers read; Requires-Python admits a Python that the tags name",
+    leaves_open="whether there is a Python with the tags' ABI; whether those Pythons can import it, which `suffix`, "
+    "`abi3` and `python-symbols` ask",
+    in_the_wild="sgl-kernel 0.3.21: WHEEL says `cp310-abi3-linux_x86_64`, the file name `manylinux2014_x86_64`",
+    examine=_tags,
+)
+
+
+def _metadata(wheel: Inspection) -> Iterator[Finding]:
     raw, unread = parse_email(wheel.metadata_file)
     wrong = [
         *(["its headers end at a line that is no header"] if wheel.metadata.defects else []),
@@ -69,11 +167,87 @@ def _itself(wheel: Inspection) -> Iterator[str]:
             yield f"Requires-Dist says {str(line)[:100]!r}, and it is {wheel.name.version} itself"
 
 
-RULE = Rule(
+METADATA = Rule(
     name="metadata",
     proves="METADATA keeps the core metadata specification; it names no module, licence file or extra that the wheel "
     "lacks, and does not require the project itself in another version",
     leaves_open="a field of a later version of the specification is accepted in an earlier one, as installers do",
     in_the_wild="ply 3.11: `Metadata-Version: 2.0`, which was never accepted, and `Description-Content-Type: UNKNOWN`",
-    examine=_examine,
+    examine=_metadata,
+)
+
+
+def _plan(wheel: Inspection) -> Iterator[Finding]:
+    yield from _recorded(wheel)
+    if wheel.expected:
+        yield from _promises(wheel, wheel.expected)
+
+
+def _recorded(wheel: Inspection) -> Iterator[Finding]:
+    try:
+        recorded = wheel.recorded_plan
+    except WheelError as error:
+        yield finding("recorded-plan", [error.message], "")
+        return
+    if recorded is None:
+        return
+    said, own = recorded.data["wheel"], (wheel.name.project, str(wheel.name.version))
+    # A label of a variant comes instead of a local version.
+    same = (canonicalize_name(said["distribution"]), said["version"]) == own or wheel.name.label is not None
+    wrong = [] if same else [f"it records a plan of {said['distribution'][:80]} {said['version'][:80]}"]
+    metadata = hashlib.sha256(wheel.metadata_file).hexdigest()
+    if same and wheel.name.label is None and said.get("metadata") not in {None, metadata}:
+        wrong = ["it records a plan of another METADATA"]
+    yield finding("recorded-plan", wrong, f"the plan {recorded.digest[:12]} of {said['distribution'][:80]}")
+
+
+def _promises(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
+    if spec.metadata is not None:
+        same = wheel.metadata_file == spec.metadata.encode()
+        yield finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
+    name, version, tags = wheel.name.project, wheel.name.version, wheel.name.tags
+    planned = (canonicalize_name(spec.distribution), spec.version)
+    wrong = [] if (name, str(version)) == planned else [f"the plan is for {spec.distribution} {spec.version}"]
+    yield finding("plan-name", wrong, f"{name} {version} as planned")
+    # A project may do better than its plan: abi3, which serves later Pythons too.
+    wrong = [
+        str(tag)
+        for tag in tags
+        if (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag)
+        and not (spec.metadata is None and tag.abi == "abi3")
+    ]
+    yield finding("plan-tags", wrong, f"{spec.python_tag}-{spec.abi_tag} as planned")
+
+
+PLAN = Rule(
+    name="plan",
+    proves="in a build: name, version, tags and METADATA are the plan's; a plan that a wheel records is of its name, "
+    "version and METADATA",
+    leaves_open="METADATA of a project that writes its own, which other rules read; whether the plan that is recorded "
+    "makes this wheel, which `wheelsmith verify-rebuild` proves",
+    examine=_plan,
+)
+
+
+def _variant(wheel: Inspection) -> Iterator[Finding]:
+    label = wheel.name.label
+    if not label:
+        return
+    variant = variant_of(wheel.info_file(VARIANT_FILE), wheel.path.name, label)
+    wrong = list(property_mistakes(variant, joined(wheel.gpu_code.values())))
+    said, version = wheel.labelled.compute, wheel.local_version.compute
+    if version and said and version != said:
+        wrong.append(f"the label says {said}, the version {version}: they compete within it")
+    wrong += [reason.replace("version", "label") for reason in wheel.labelled.wrong]
+    claimed = variant.properties.get("nvidia", {}).get("sm_arch", ())
+    yield finding("variant", wrong, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
+
+
+VARIANT = Rule(
+    name="variant",
+    proves="of a variant wheel: `variant.json` keeps the format, there is linked code for every GPU that it "
+    "names, and what made the code is no newer major than the CUDA that it asks for; a label such as `cu130_80` says "
+    "the same; the null variant has none, and needs no CUDA",
+    leaves_open="that the code for a GPU that is named is all that the package needs there",
+    examine=_variant,
 )

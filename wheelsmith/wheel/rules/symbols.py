@@ -1,28 +1,42 @@
-"""Check that every symbol that a compiled file needs is offered where the loader looks for it."""
+"""Check the symbols that ELF files need, CPython's own, and the namespaces of Hub kernels' operators."""
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import abi3info  # type: ignore[import-untyped]  # it ships no types
+from packaging.tags import Tag
 
 from wheelsmith.base.units import counted
 from wheelsmith.wheel.cuda_libraries import CUDA_MAJORS, cuda_releases
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
+from wheelsmith.wheel.hub_registrations import (
+    HubKernel,
+    hub_kernels,
+    is_ops_module,
+    parse,
+    registered_by_machine_code,
+    registrations,
+)
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbol_resolution import LookupScope, SymbolResolver, torch_names
-from wheelsmith.wheel.symbols import cuda_exports, symbol_table
+from wheelsmith.wheel.symbols import cuda_exports, python_exports, symbol_table
 
 # Names as C++ mangles them, of torch's own namespaces.
 _TORCHS = re.compile(r"_Z(?:T[ISVT])?N?[KVRO]*(?:2at|3c10|5torch|6caffe2)[0-9A-Z]")
 # Initialisers of another file's thread-local variables, which are optional (Itanium C++ ABI, 5.1.7).
 _THREAD_LOCAL = "_ZTH"
 _PYTHONS = ("Py", "_Py")
+_PYTHON = re.compile(r"cp(\d)(\d+)")
 
 
-def _examine(wheel: Inspection) -> Iterator[Finding]:
+def _symbols(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
         if not extension.dynamic:
             continue
@@ -151,7 +165,7 @@ def _why(resolver: SymbolResolver, scope: LookupScope, name: str, arch: str, ref
     return f"{name} takes {symbol} as absent, and no {reference.library} has it{version}"
 
 
-RULE = Rule(
+SYMBOLS = Rule(
     name="symbols",
     proves="every symbol, with its version, is exported by a library that the file needs, directly or not: the wheel's "
     "own, the platform's, CUDA's, or torch's in every release that the wheel may be installed beside. A weak symbol "
@@ -163,5 +177,148 @@ RULE = Rule(
     "the wheel's own",
     in_the_wild="torchopt 0.7.3: it requires `torch>=1.13`, and needs `_ZN3c106detail14torchCheckFailEPKcS2_jRKSs`, "
     "which torch 2.7 and later do not export",
-    examine=_examine,
+    examine=_symbols,
+)
+
+
+def _abi3(wheel: Inspection) -> Iterator[Finding]:
+    since = _oldest(tag for tag in wheel.name.tags if tag.abi in {"abi3", "abi3t"})
+    if since is None:
+        return
+    for name, extension in wheel.extensions.items():
+        strong, weak = _python_symbols(wheel, name, extension)
+        wrong = [f"{symbol} is not in the stable ABI of {since}" for symbol in outside_abi3(strong, since)]
+        # A weak symbol of a later stable ABI is how a module asks for what a newer Python has.
+        wrong += [f"{symbol} is in no stable ABI, though it may be absent" for symbol in outside_abi3(weak, "cp3999")]
+        yield finding("abi3", [f"{name}: {message}" for message in wrong], f"{name}: stable ABI of {since}")
+
+
+def _release(wheel: Inspection) -> Iterator[Finding]:
+    tags = sorted({(tag.interpreter, tag.abi) for tag in wheel.name.tags if tag.abi not in {"abi3", "abi3t"}})
+    # A free-threaded Python exports more than is known here, and PyPy has names of its own for everything.
+    pypy = any(interpreter.startswith("pp") for interpreter, _ in tags)
+    known = not pypy and not any(tag.abi.endswith("t") for tag in wheel.name.tags)
+    for name, extension in wheel.extensions.items():
+        strong, weak = _python_symbols(wheel, name, extension)
+        if not strong and not weak:
+            continue
+        nobodys = _outside_every_release([*strong, *weak])
+        wrong = [f"no CPython exports {symbol}" for symbol in nobodys if known]
+        wrong += [f"no PyPy exports {symbol}" for symbol in strong if pypy and symbol not in nobodys]
+        for interpreter, abi in tags:
+            # A tag such as py3-none is for every Python, and only the stable ABI is in all of them.
+            stable = abi == "none" and not interpreter.startswith("cp")
+            absent = outside_abi3(strong, "cp3999") if stable else _outside_release(strong, interpreter)
+            if abi.endswith("t"):
+                absent = [symbol for symbol in absent if symbol not in nobodys]
+            what = "the stable ABI" if stable else f"CPython {interpreter[2:3]}.{interpreter[3:]}"
+            wrong += [f"{symbol} is not in {what}" for symbol in absent]
+        yield finding(
+            "python-symbols", [f"{name}: {message}" for message in wrong], f"{name}: {len(strong)} of CPython"
+        )
+
+
+def _python_symbols(wheel: Inspection, name: str, extension: Extension) -> tuple[list[str], list[str]]:
+    """Return CPython's symbols that a file needs, and those that may be absent."""
+    if extension.kind == "program":
+        return [], []
+    named = [reference for reference in extension.references if reference.name.startswith(_PYTHONS)]
+    if not named:
+        return [], []
+    scope = wheel.resolver.scope(name)
+    free = [r for r in named if not wheel.resolver.offers(scope, extension.arch, r)]
+    return [r.name for r in free if not r.weak], [r.name for r in free if r.weak]
+
+
+def _oldest(tags: Iterator[Tag]) -> str | None:
+    found = {tag.interpreter for tag in tags if tag.interpreter[2:].isdigit()}
+    return min(found, key=lambda interpreter: int(interpreter[3:] or 0), default=None)
+
+
+def outside_abi3(symbols: list[str], since: str) -> list[str]:
+    """Return the symbols that the stable ABI of ``since`` (``cp39``) does not have."""
+    found = _PYTHON.fullmatch(since)
+    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    added = _stable_abi()
+    return sorted(symbol for symbol in symbols if symbol not in added or added[symbol] > version)
+
+
+def _outside_release(symbols: list[str], interpreter: str) -> list[str]:
+    """Return the symbols that one CPython (``cp312``) does not export; none if it is not known."""
+    found = _PYTHON.fullmatch(interpreter)
+    exports = python_exports().get(f"{found[1]}.{found[2]}") if found else None
+    return sorted(symbol for symbol in symbols if symbol not in exports) if exports is not None else []
+
+
+def _outside_every_release(symbols: list[str]) -> list[str]:
+    """Return the symbols that no known CPython exports, nor the stable ABI."""
+    known = frozenset[str]().union(*python_exports().values(), _stable_abi())
+    return sorted(symbol for symbol in symbols if symbol not in known)
+
+
+@cache
+def _stable_abi() -> dict[str, tuple[int, int]]:
+    """Return each symbol of the stable ABI with the Python that added it."""
+    entries = [*abi3info.FUNCTIONS.items(), *abi3info.DATAS.items()]
+    return {symbol.name: (entry.added.major, entry.added.minor) for symbol, entry in entries}
+
+
+ABI3 = Rule(
+    name="abi3",
+    proves="every CPython symbol is in the stable ABI of the tag's Python, and a weak one in that of a later Python",
+    leaves_open="whether the symbols are used as the stable ABI has them",
+    in_the_wild="protobuf 6.33.6: `PyUnicode_AsUTF8AndSize` in a cp39-abi3 wheel, in the stable ABI from 3.10 on",
+    examine=_abi3,
+)
+
+
+RELEASE = Rule(
+    name="python-symbols",
+    proves="every symbol that is named as CPython's is exported by the CPython that the tag names; where the tag names "
+    "none, it is in the stable ABI; a weak one is exported by some CPython at least",
+    leaves_open="what free-threaded Pythons export beyond others, what else PyPy exports, and releases that are not "
+    "known",
+    examine=_release,
+)
+
+
+def _torch_ops(wheel: Inspection) -> Iterator[Finding]:
+    sources = wheel.python_code(b"torch")
+    kernels = list(hub_kernels(_trees({name: sources[name] for name in sources if is_ops_module(name)})))
+    wrong = [message for kernel in kernels for message in _shared(wheel, kernel, sources)]
+    if kernels:
+        yield finding("torch-ops", wrong, "what is registered has the kernel's own namespace")
+
+
+def _trees(sources: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
+    """Yield the syntax tree of each file that can be parsed, one at a time."""
+    for name, source in sources.items():
+        if tree := parse(source):
+            yield name, tree
+
+
+def _shared(wheel: Inspection, kernel: HubKernel, sources: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield what a kernel registers under namespaces that another kernel may use too."""
+    found = []
+    if kernel.namespace:
+        found.append((f"{kernel.folder}/_ops.py", kernel.namespace))
+    for name, tree in _trees({name: sources[name] for name in filter(kernel.contains, sources)}):
+        found += [(f"{name}:{line}", namespace) for line, namespace in registrations(tree)]
+    for name in filter(kernel.contains, wheel.extensions):
+        with wheel.binary(name) as file:
+            found += [(name, namespace) for namespace in sorted(registered_by_machine_code(file))]
+    for place, namespace in found:
+        if not kernel.owns(namespace):
+            yield f"{place} registers {namespace!r}, which another kernel may register too"
+
+
+TORCH_OPS = Rule(
+    name="torch-ops",
+    proves="a Hub kernel (a package whose `_ops` module has `add_op_namespace_prefix`) registers operators under its "
+    "own namespace, as huggingface/kernels asks. They are read from literals, constants and f-strings in calls of "
+    "`torch.library`, and from the symbols that `TORCH_LIBRARY` makes",
+    leaves_open="names that are put together while the code runs or come from another file, and stripped symbols; "
+    "projects that are no Hub kernels may share a namespace",
+    in_the_wild="silu-and-mul-bad-registration, which huggingface/kernels keeps as an example: `myns::silu_and_mul`",
+    examine=_torch_ops,
 )

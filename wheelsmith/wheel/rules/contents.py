@@ -1,0 +1,296 @@
+"""Check the files of a wheel: RECORD, platform, bytecode, names of extensions, programs and what it installs."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.metadata import EntryPoint
+
+from packaging.tags import Tag
+from packaging.utils import canonicalize_name
+
+from wheelsmith.base.files import read_facts
+from wheelsmith.base.projects import known_projects
+from wheelsmith.base.units import counted
+from wheelsmith.wheel.archive import compare_record
+from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.install_layout import Installed, Scheme, installed
+from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.rules.rule import Rule
+
+_ELSEWHERE = re.compile(r"[^/]+\.data/(?!purelib/)")
+# https://docs.python.org/3/library/sysconfig.html, EXT_SUFFIX; PyPy names its release and its ABI.
+_ONE_PYTHON = re.compile(r"\.(?P<abi>cpython-\d+[a-z]*|pypy\d+-pp\d+)(?:-(?P<machine>[\w-]+))?\.so$")
+_STABLE = re.compile(r"\.(?P<abi>abi3t?)\.so$")
+_SHOWN = 6  # files
+_INFO = re.compile(r"\.(?:dist-info|egg-info|egg-link)$")
+_REMEDY = "declare files that are meant: --declare PATH, or kernel.declare in matrix.yaml"
+
+
+def _examine_archive(wheel: Inspection) -> Iterator[Finding]:
+    """Report what was read. A wheel that cannot be read is refused under this name before any rule runs."""
+    size = sum(digest.size for digest in wheel.digests.values())
+    yield Finding(rule=READABLE.name, ok=True, message=f"{counted(len(wheel.files), 'file')}, {size} bytes")
+
+
+def _examine_record(wheel: Inspection) -> Iterator[Finding]:
+    wrong = compare_record(wheel.record, wheel.info, wheel.digests)
+    yield finding("record", wrong, f"{len(wheel.files)} files are what RECORD says")
+
+
+READABLE = Rule(
+    name="readable",
+    proves="the file is one zip archive without gaps, prefix or second archive; each local header agrees with the "
+    "directory; members are stored or deflated, each once, with a plain name and kind, and unpack to the size and "
+    "checksum of the directory; there is one `.dist-info` folder with METADATA, WHEEL and RECORD",
+    leaves_open="links and special files are refused, though some unzippers make them; an archive whose end record "
+    "counts fewer members than the directory lists, or that repeats other sizes behind a member's data",
+    examine=_examine_archive,
+)
+
+
+RECORD = Rule(
+    name="record",
+    proves="every file is what RECORD says, by a hash no weaker than sha256, and RECORD lists every file but its "
+    "signatures",
+    leaves_open="who wrote RECORD: whoever changes a file can change both, and signatures are not verified",
+    in_the_wild="decord 0.6.0: `top_level.txt` has another length and hash than RECORD says",
+    examine=_examine_record,
+)
+
+
+def _purity(wheel: Inspection) -> Iterator[Finding]:
+    platforms = {tag.platform for tag in wheel.name.tags}
+    compiled = wheel.elf_files
+    wrong = []
+    if "any" in platforms and compiled:
+        wrong.append(f"a wheel for any platform holds {compiled[0]}")
+    if any("linux" in platform for platform in platforms) and not wheel.binaries:
+        wrong.append(f"a wheel for {', '.join(sorted(platforms))} holds nothing that is compiled")
+    pure = (wheel.wheel_headers.get("Root-Is-Purelib") or "").strip().lower()
+    # https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+    # What `.data` says where it goes, Root-Is-Purelib does not move: Intel's wheels have their libraries in `data/lib`.
+    moved = [name for name in compiled if not _ELSEWHERE.match(name)]
+    if pure == "true" and moved:
+        wrong.append(
+            f"WHEEL says Root-Is-Purelib: true, and {moved[0]} is compiled: where platlib is a folder of its own "
+            "(lib64), it comes into the wrong one"
+        )
+    if pure == "false" and platforms == {"any"}:
+        wrong.append("WHEEL says Root-Is-Purelib: false, and the tag says that it is for any platform")
+    files = counted(len(compiled), "compiled file")
+    yield finding("purity", wrong, f"{files} for platform {', '.join(sorted(platforms))}")
+
+
+PURITY = Rule(
+    name="purity",
+    proves="a wheel for any platform holds no ELF file for a CPU; one for Linux holds something compiled, and WHEEL's "
+    "Root-Is-Purelib agrees",
+    leaves_open="programs and libraries for Windows and macOS; archives and compressed files are not opened",
+    in_the_wild="nvidia-cublas 13.10.0.20: `Root-Is-Purelib: true` beside three shared libraries",
+    examine=_purity,
+)
+
+
+def _bytecode(wheel: Inspection) -> Iterator[Finding]:
+    sources = {_module(name) for name in wheel.files if name.endswith((".py", ".so"))}
+    compiled = [name for name in wheel.files if name.endswith(".pyc") and "__pycache__" not in name]
+    alone = [name for name in compiled if _module(name) not in sources]
+    pythons = {f"{env['implementation_name']} {env['python_version']}" for env in wheel.environments}
+    wrong = []
+    for name in alone:
+        made = _python_of(wheel.archive.read(name)[:2])
+        if pythons != {made}:
+            wrong.append(
+                f"{name} is bytecode of {made} without a source, and the tags name {', '.join(sorted(pythons))}"
+            )
+    if alone:
+        yield finding("bytecode", wrong, f"{counted(len(alone), 'module')} of bytecode alone")
+
+
+def _module(path: str) -> str:
+    return re.sub(r"\.[^/]*$", "", path)
+
+
+def _python_of(magic: bytes) -> str:
+    number = int.from_bytes(magic, "little")
+    made = (f"cpython {version}" for version, numbers in _magic_numbers().items() if number in numbers)
+    return next(made, "no known CPython")
+
+
+@cache
+def _magic_numbers() -> dict[str, range]:
+    """Return the magic numbers of each CPython's bytecode, by its ``major.minor``."""
+    facts = read_facts("wheelsmith.wheel", "bytecode.json")
+    starts = [*facts["first"].values(), facts["end"]]
+    ranges = zip(facts["first"], starts[:-1], starts[1:], strict=True)
+    return {version: range(first, following) for version, first, following in ranges}
+
+
+BYTECODE = Rule(
+    name="bytecode",
+    proves="a module that is bytecode alone is that of the one Python that the tags and Requires-Python let in",
+    leaves_open="bytecode beside its source: that in `__pycache__` may be another program's",
+    examine=_bytecode,
+)
+
+
+def _suffix(wheel: Inspection) -> Iterator[Finding]:
+    tags = list(wheel.name.tags)
+    wrong = [
+        f"{name} {why}"
+        for name, extension in wheel.extensions.items()
+        for why in suffix_mistakes(posixpath.basename(name), extension.arch, tags)
+    ]
+    if wheel.extensions:
+        yield finding("suffix", wrong, "every extension has a name that the tag's Python imports")
+
+
+def suffix_mistakes(name: str, arch: str, tags: list[Tag]) -> Iterator[str]:
+    """Yield what is wrong with a file's name.
+
+    :param arch: of its machine code.
+    """
+    abis = {tag.abi for tag in tags}
+    claimed = ", ".join(sorted({f"{tag.interpreter}-{tag.abi}" for tag in tags}))
+    if name.endswith(".pyd"):
+        yield "is named as Pythons on Windows look for it"
+    elif found := _STABLE.search(name):
+        # With both stable ABIs in the tag there may be a file for each.
+        free = sorted(abi for abi in abis if abi.endswith("t") and (abi != "abi3t" or "abi3" not in abis))
+        if found["abi"] == "abi3" and free:
+            yield f"is not looked for by a free-threaded Python, and the tag says {', '.join(free)}"
+        elif abis == {"abi3"} and found["abi"] == "abi3t":
+            yield f"is not looked for before Python 3.15, and the tag says {claimed}"
+    elif found := _ONE_PYTHON.search(name):
+        abi = found["abi"].replace("cpython-", "cp").replace("-", "_")
+        if abis - {abi}:
+            yield f"is for {abi} alone, and the tag says {claimed}"
+        libc = "musl" if all("musllinux" in tag.platform for tag in tags) else "gnu"
+        if found["machine"] not in {None, f"{arch}-linux-{libc}"}:
+            yield f"is named for {found['machine']}, and is for {arch}-linux-{libc}"
+
+
+SUFFIX = Rule(
+    name="suffix",
+    proves="every Python that the tag names looks for the extension's file name: no `.cpython-310-…` in an abi3 "
+    "wheel, no `.cpython-312-…` in a cp311 wheel, no other machine's",
+    leaves_open="whether the file initialises the module that its name says; names of GraalPy",
+    in_the_wild="torchao 0.18.0: `_C_mxfp8.cpython-310-x86_64-linux-gnu.so` in a cp310-abi3 wheel",
+    examine=_suffix,
+)
+
+
+def _entry_points(wheel: Inspection) -> Iterator[Finding]:
+    if wheel.programs:
+        paths = [file.path for file in map(installed, wheel.files) if file.scheme is Scheme.LIBRARY]
+        wrong = [
+            f"the program {entry.name} {why}"
+            for entry in wheel.programs
+            if (why := _program_mistake(entry, wheel, paths))
+        ]
+        yield finding("entry-points", wrong, f"{counted(len(wheel.programs), 'program')}, whose modules are there")
+
+
+def _program_mistake(program: EntryPoint, wheel: Inspection, paths: list[str]) -> str | None:
+    called = EntryPoint.pattern.fullmatch(program.value)
+    if "/" in program.name:
+        return "has a path for a name, which installers cannot write"
+    if called is None or not called["attr"]:
+        return f"calls {program.value[:60]!r}, which is no module:function"
+    path, top = called["module"].replace(".", "/"), called["module"].partition(".")[0]
+    if any(each.startswith((f"{path}.", f"{path}/")) for each in paths):
+        return None
+    # Compiled code may make modules, and a package without __init__.py may have modules of other projects.
+    parents = tuple(f"{path.rsplit('/', depth)[0]}." for depth in range(1, path.count("/") + 1))
+    if any(each.startswith(parents) and each.endswith(".so") for each in paths):
+        return None
+    elsewhere = wheel.requirements.lines or top in known_projects().standard_library
+    return None if elsewhere and f"{top}/__init__.py" not in paths else f"calls {called['module']}, which is nowhere"
+
+
+ENTRY_POINTS = Rule(
+    name="entry-points",
+    proves="every program of `entry_points.txt` calls a function of a module that is in the wheel or in the standard "
+    "library, or that may be in a project which the wheel requires",
+    leaves_open="whether the module has the function, and whether another project has the module; entry points that "
+    "are no programs",
+    examine=_entry_points,
+)
+
+
+def _installs(wheel: Inspection) -> Iterator[Finding]:
+    programs = [Installed(scheme=Scheme.PROGRAMS, path=entry.name) for entry in wheel.programs]
+    files = list(map(installed, wheel.files))
+    own = _own_names(wheel, files)
+    wrong: dict[str, str] = {}
+    outside: list[str] = []
+    for file in [*files, *programs]:
+        if any(fnmatchcase(file.shown, pattern) for pattern in wheel.declared):
+            continue
+        if owner := _other_owner(file, wheel):
+            wrong.setdefault(owner, f"it installs {file.shown[:100]}, which is {owner}'s")
+        elif file not in programs and not (file.scheme is Scheme.LIBRARY and _name(file.path) in own):
+            outside.append(file.shown)
+    listed = ", ".join(outside[:_SHOWN]) + (f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else "")
+    mistakes = list(wrong.values())
+    if outside and wheel.expected:
+        mistakes.append(f"it installs {listed}, outside of its import packages")
+    note = f"; outside of its import packages: {listed}" if outside else ""
+    summary = f"it installs {', '.join(sorted(own - {wheel.info})[:_SHOWN]) or 'no package'}{note}"
+    yield finding("installs", [*mistakes, _REMEDY] if mistakes else [], summary)
+
+
+def _own_names(wheel: Inspection, files: list[Installed]) -> frozenset[str]:
+    """Return the names in site-packages that are the wheel's: import names, its metadata and bundled libraries.
+
+    A kernel's import package is planned. A project brings those that it likes.
+    """
+    names = {_name(file.path) for file in files if file.scheme is Scheme.LIBRARY}
+    packages = {name for name in names if name.isidentifier()}
+    if wheel.expected and wheel.expected.metadata is not None:
+        packages = {wheel.expected.module}
+    return frozenset({*packages, wheel.info, f"{wheel.info.partition('-')[0]}.libs"} & names)
+
+
+def _name(path: str) -> str:
+    """Return the name of a module or of a folder in site-packages; other files are named with their suffix."""
+    top, _, rest = path.partition("/")
+    return top.partition(".")[0] if not rest and path.endswith((".py", ".pyc", ".so", ".pyd")) else top
+
+
+def _other_owner(file: Installed, wheel: Inspection) -> str | None:
+    """Return the other well-known project that a file belongs to, or None."""
+    known, project = known_projects(), wheel.name.project
+    name = _name(file.path)
+    owners: tuple[str, ...] = ()
+    if file.scheme is Scheme.PROGRAMS:
+        programs = known.owners_of_program(file.path)
+        owners = programs or (() if programs is None else ("the system",))
+    elif file.scheme is not Scheme.LIBRARY or name == wheel.info:
+        return None
+    elif _INFO.search(name):
+        return f"the project {_INFO.sub('', name)}"
+    elif name in known.standard_library:
+        return "the standard library"
+    elif prefixes := known.namespaces.get(name):
+        shared = any(project == prefix or project.startswith(f"{prefix}-") for prefix in prefixes)
+        return None if shared else " or ".join(f"{prefix}-…" for prefix in prefixes)
+    else:
+        owners = known.modules.get(name, ())
+    return " or ".join(owners[:3]) if owners and project not in {*owners, canonicalize_name(name)} else None
+
+
+INSTALLS = Rule(
+    name="installs",
+    proves="no file or program belongs to another well-known project or to the standard library. A wheel that "
+    "wheelsmith built installs only its import packages, its `.dist-info` folder and what `kernel.declare` in "
+    "matrix.yaml names; a kernel has one package. In other wheels such files, as a `.pth`, are a note",
+    leaves_open="names of projects that `base/projects.json` does not have; a project may have an import package with "
+    "another name, as PyYAML has `yaml`",
+    in_the_wild="setuptools 84.2.1: `distutils-precedence.pth`, which runs whenever Python starts (a note)",
+    examine=_installs,
+)
