@@ -21,7 +21,7 @@ from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.package_index import locate
-from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.pip import pip_settings
 from wheelsmith.toolchain.remote import fetch_whole
 
 FIGURES = ROOT / "bench" / "real_wheels_results.json"

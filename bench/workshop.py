@@ -20,7 +20,7 @@ from wheelsmith.model.events import ignore
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.pip import pip_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "bench" / "kernels"

@@ -17,7 +17,7 @@ from packaging.version import Version
 from wheelsmith.model import PinnedFile
 from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.package_index import locate
-from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
+from wheelsmith.toolchain.pip import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import fetch_part
 
 ARCHES = ("x86_64", "aarch64")

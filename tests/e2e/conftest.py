@@ -10,7 +10,7 @@ from kept_objects import objects_kept
 from once import made_once, run_folder
 
 from wheelsmith.engine import engines
-from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.pip import pip_settings
 
 
 @pytest.fixture(scope="session")

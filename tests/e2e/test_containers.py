@@ -175,7 +175,7 @@ def cuda12(podman_image):
 @pytest.mark.release("makes or pulls images that nothing else needs")
 def test_nothing_of_this_machine_stays_in_an_image(cuda12):
     """The image, which holds a toolkit, is saved and every layer of it read."""
-    from wheelsmith.toolchain.pip_settings import pip_settings
+    from wheelsmith.toolchain.pip import pip_settings
 
     reference = "localhost/wheelsmith/cuda12:latest"
     settings = pip_settings()

@@ -18,8 +18,8 @@ from wheelsmith.cli.doctor import _toolchains
 from wheelsmith.model import PinnedTree
 from wheelsmith.model.events import ignore
 from wheelsmith.toolchain import archives, http
-from wheelsmith.toolchain.archives import fetch_tree, is_at_hand
-from wheelsmith.toolchain.pip_settings import PipSettings
+from wheelsmith.toolchain.downloads import fetch_tree, is_at_hand
+from wheelsmith.toolchain.pip import PipSettings
 from wheelsmith.toolchain.remote import sha256_bytes
 
 FILES = {"lib/lib.h": b"#define LIB 1\n", "lib/deep/more.h": b"#define MORE 1\n"}

@@ -11,7 +11,7 @@ from wrong_server import JSON, running
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.toolchain import package_index
 from wheelsmith.toolchain.package_index import Location, offers
-from wheelsmith.toolchain.pip_settings import PipSettings
+from wheelsmith.toolchain.pip import PipSettings
 
 SETTINGS = PipSettings(
     indexes=(), find_links=(), cert=None, client_cert=None, proxy=None, trusted_hosts=(), timeout=20.0

@@ -268,7 +268,7 @@ def test_no_compiler_is_a_reason_not_a_crash(monkeypatch, capsys, tmp_path):
     matrix(tmp_path, "k", more="toolchain: host\n")
     from wheelsmith.engine import this_machine
 
-    monkeypatch.setattr("wheelsmith.engine.host_survey.SYSTEM_PROGRAMS", str(tmp_path))
+    monkeypatch.setattr("wheelsmith.engine.installed_python.SYSTEM_PROGRAMS", str(tmp_path))
     this_machine.cache_clear()
     answer = run_command(monkeypatch, capsys, "plan", "--engine", "local")
     this_machine.cache_clear()

@@ -137,7 +137,7 @@ def test_a_change_of_a_rule_is_another_edition(tmp_path):
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
 
     assert edition() == checker_digest()
-    for changed in ("wheel/rules/installs.py", "base/projects.json", "wheel/elf.py"):
+    for changed in ("wheel/rules/contents.py", "base/projects.json", "wheel/elf.py"):
         before, path = edition(), tmp_path / "wheelsmith" / changed
         path.write_bytes(path.read_bytes() + b"\n")
         assert edition() != before

@@ -7,7 +7,7 @@ import pytest
 
 from wheelsmith.wheel.archive import WheelContents
 from wheelsmith.wheel.elf import read_extension
-from wheelsmith.wheel.rpath import without_host_folders
+from wheelsmith.wheel.repair import without_host_folders
 
 
 def library(folder, *options):

@@ -16,7 +16,7 @@ from wheelsmith.model import PinnedFile
 from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.environment import lock_environment
 from wheelsmith.toolchain.package_index import locate
-from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
+from wheelsmith.toolchain.pip import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import fetch_part, fetch_whole
 from wheelsmith.toolchain.unpack import unpack
 

@@ -8,7 +8,7 @@ import pytest
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.frameworks.torch_without_cuda import AS_WITHOUT_CUDA, ONLY_WITH_CUDA
 from wheelsmith.toolchain.package_index import locate
-from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.pip import pip_settings
 from wheelsmith.toolchain.remote import fetch_part
 
 pytestmark = [

@@ -10,8 +10,8 @@ import wants
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.model import PinnedPackage, ignore
-from wheelsmith.toolchain.archives import fetch_package
-from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.downloads import fetch_package
+from wheelsmith.toolchain.pip import pip_settings
 
 _POOL = "https://deb.debian.org/debian/pool/main/c/cosign"
 STABLE = PinnedPackage(

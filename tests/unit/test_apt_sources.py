@@ -4,7 +4,7 @@ import pytest
 
 from wheelsmith.model import PinnedPackage
 from wheelsmith.toolchain import archives
-from wheelsmith.toolchain.archives import debian_mirrors
+from wheelsmith.toolchain.downloads import debian_mirrors
 
 LIST = """\
 # deb http://commented.example/debian bookworm main

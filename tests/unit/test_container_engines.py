@@ -7,8 +7,7 @@ import pytest
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.engine import Mount, Readiness, choose, engines
-from wheelsmith.engine.client_environment import client_environment
-from wheelsmith.engine.containers import _mount, image_reference, is_dead, this_process
+from wheelsmith.engine.containers import _mount, client_environment, image_reference, is_dead, this_process
 
 CONNECT = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
 DENIED = "permission denied while trying to connect to the Docker daemon socket"

@@ -11,9 +11,9 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.cli.doctor import _image_toolkits, _toolchains
 from wheelsmith.model import PinnedPackage
 from wheelsmith.model.events import ignore
-from wheelsmith.toolchain.archives import fetch_package, is_at_hand
 from wheelsmith.toolchain.debian_package import _PLACES, lay_out_compilers
-from wheelsmith.toolchain.pip_settings import PipSettings
+from wheelsmith.toolchain.downloads import fetch_package, is_at_hand
+from wheelsmith.toolchain.pip import PipSettings
 
 NAME = "nvidia-cuda-toolkit_12.4.131~12.4.1-2_amd64.deb"
 SETTINGS = PipSettings(

@@ -12,8 +12,7 @@ from wheelsmith.base.errors import PackageIndexError, ToolchainError
 from wheelsmith.index.pick.source import find_catalogue
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.package_index import locate
-from wheelsmith.toolchain.pip import run_pip
-from wheelsmith.toolchain.pip_settings import PipSettings
+from wheelsmith.toolchain.pip import PipSettings, run_pip
 
 PIN = PinnedFile(project="p", version="1", filename="p-1-py3-none-any.whl", size=1, sha256="0" * 64)
 

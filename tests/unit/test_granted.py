@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from wheelsmith.engine.available_resources import granted_cores, granted_memory
-from wheelsmith.engine.cgroup import _homes, group_of_container, group_path, members
+from wheelsmith.engine.cgroup import _homes, granted_cores, granted_memory, group_of_container, group_path, members
 from wheelsmith.engine.protocol import Limits
 
 GIB = 2**30

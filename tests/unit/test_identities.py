@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 from wheelsmith.base.errors import AttestationError, PolicyError, SigningKeyError
 from wheelsmith.index.entries.entry import check_address
-from wheelsmith.wheel.attestation.certificate import CertificateClaims, read_claims
+from wheelsmith.wheel.attestation.certificate import CertificateClaims, read_claims, signing_config, verifier
 from wheelsmith.wheel.attestation.keyless import KeylessSigner
 from wheelsmith.wheel.attestation.pep740 import _publisher, subjects_of
 from wheelsmith.wheel.attestation.policy import GITHUB, GITLAB, Identity, identity_violation, known_issuer, read_policy
-from wheelsmith.wheel.attestation.trust import signing_config, verifier
 
 REPOSITORY = "https://github.com/org/wheels"
 WORKFLOW = f"{REPOSITORY}/.github/workflows/wheels.yml@refs/tags/v1"

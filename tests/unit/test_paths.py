@@ -45,7 +45,6 @@ REASONS = {
     "engine/podman.py": MACHINE,
     "engine/seccomp_rules.py": "the cache",
     "engine/sandbox_selftest.py": "a folder that only wheelsmith's own probe writes to",
-    "engine/available_resources.py": MACHINE,
     "engine/process_tree.py": MACHINE,
     "run/build.py": "the output folder",
 }

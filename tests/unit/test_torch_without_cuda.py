@@ -9,7 +9,7 @@ import pytest
 from wheelsmith.base.beneath import make_read_only
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.frameworks.torch_without_cuda import AS_WITHOUT_CUDA
-from wheelsmith.toolchain.cpu_environment import lay_out_without_cuda
+from wheelsmith.toolchain.environment import lay_out_without_cuda
 
 VERSION = """\
 from typing import Optional

@@ -155,7 +155,7 @@ def _machine() -> Iterator[Symptom]:
 
 
 def _toolchains() -> Iterator[Symptom]:
-    from wheelsmith.toolchain.archives import is_at_hand
+    from wheelsmith.toolchain.downloads import is_at_hand
 
     toolchains, arch = Toolchains(default_cache(), ignore), platform.machine()
     prefixes = {

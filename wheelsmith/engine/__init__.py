@@ -1,12 +1,11 @@
 """Where a build runs: strategies behind one narrow protocol."""
 
 from wheelsmith.base.sanitize import visible
-from wheelsmith.engine.available_resources import granted_cores, granted_memory
+from wheelsmith.engine.cgroup import granted_cores, granted_memory
 from wheelsmith.engine.choose import ChosenEngine, choose, engine_for_own_programs, engines
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
-from wheelsmith.engine.host_survey import this_machine
-from wheelsmith.engine.installed_python import with_python_digest
+from wheelsmith.engine.installed_python import this_machine, with_python_digest
 from wheelsmith.engine.local import Local
 from wheelsmith.engine.processes import last_words
 from wheelsmith.engine.protocol import (

@@ -16,8 +16,7 @@ from threading import Event
 from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.bwrap_mounts import InstalledPython, host_mounts, host_view
 from wheelsmith.engine.cgroup import limited, remove_dead_groups
-from wheelsmith.engine.host_survey import this_machine
-from wheelsmith.engine.installed_python import with_visible_pythons
+from wheelsmith.engine.installed_python import this_machine, with_visible_pythons
 from wheelsmith.engine.process_tree import limited_tree, most_processes
 from wheelsmith.engine.processes import SupervisedProcess, last_words
 from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness

@@ -28,7 +28,6 @@ from wheelsmith.base.errors import EngineError
 from wheelsmith.base.files import atomic_write, mark_used, sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest, read_json
 from wheelsmith.engine.cgroup import ControlGroup, group_of_container
-from wheelsmith.engine.client_environment import client_environment
 from wheelsmith.engine.container_init import READY
 from wheelsmith.engine.process_tree import ContainerTree, namespace_of
 from wheelsmith.engine.processes import SupervisedProcess
@@ -41,7 +40,6 @@ IMAGE = "org.wheelsmith.image"
 RECIPE = "org.wheelsmith.recipe"
 BASE = "org.wheelsmith.base"
 DEFAULT_IMAGE = "manylinux_2_28"
-
 _LONGEST_VISIT = 7 * 24 * 3600  # seconds that a person may stay in a shell
 _START_SECONDS = 120.0
 _END_SECONDS = 20.0
@@ -51,6 +49,10 @@ _KILLED = 128 + 9
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
 _STARTTIME = 19  # the field's place in /proc/PID/stat after the program's name; proc(5) calls it 22
 _LATE = 60  # seconds after its time limit at which a container ends by itself, though its leash was cut
+# What a client needs of the environment; the rest, tokens above all, must not reach even the client, which some
+# configurations tell to hand its environment on.
+_CLIENT_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "SSH_AUTH_SOCK", "REGISTRY_AUTH_FILE")
+_CLIENT_PREFIXES = ("XDG_", "DOCKER_", "CONTAINER", "DBUS_SESSION_")
 
 
 def image_reference(name: str) -> str:
@@ -395,3 +397,12 @@ def first_process(limits: Limits) -> str:
     program = shlex.quote(files("wheelsmith.engine").joinpath("container_init.py").read_text(encoding="utf-8"))
     without = f'echo "{READY}"; exec timeout {seconds} cat >/dev/null'
     return f"command -v python3 >/dev/null && exec python3 -I -S -c {program} {seconds}; {without}"
+
+
+def client_environment() -> dict[str, str]:
+    """Return the environment that the client runs in."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _CLIENT_ENVIRONMENT or name.startswith(_CLIENT_PREFIXES)
+    }

@@ -22,9 +22,8 @@ from wheelsmith.base.errors import EngineError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import Record, canonical_digest
 from wheelsmith.engine import ContainerEngine, Docker, last_words, visible
-from wheelsmith.engine.client_environment import client_environment
-from wheelsmith.engine.containers import BASE, IMAGE, RECIPE, image_reference
-from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.engine.containers import BASE, IMAGE, RECIPE, client_environment, image_reference
+from wheelsmith.toolchain.pip import pip_settings
 
 _PINNED = re.compile(r".+@sha256:[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")

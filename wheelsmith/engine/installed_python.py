@@ -1,4 +1,7 @@
-"""What of a Python that a machine has decides the bytes of an extension that is built with it."""
+"""The compilers and Pythons of this machine, and what of a Python decides the bytes of an extension.
+
+Its CUDA toolkit is not part of it: reading one whole takes seconds, and every assembled toolkit is pinned besides.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from wheelsmith.base import sandbox_paths
+from wheelsmith.engine.backend.survey import compilers_and_pythons
 from wheelsmith.model import BuildHost
 
 # What setuptools, and distutils before it, take from the Python that they run in.
@@ -40,6 +44,8 @@ _COVERED = (
     *("/tmp", "/run", "/dev", "/proc"),  # noqa: S108  # inside
 )
 _ASSIGNED = "build_time_vars = "
+# What commands find programs by: neither the user's own PATH, nor what /usr/local holds, reaches them.
+SYSTEM_PROGRAMS = "/usr/bin:/bin"
 
 
 def with_visible_pythons(build_host: BuildHost) -> BuildHost:
@@ -94,3 +100,9 @@ def _options(data: Path) -> str:
         return said.replace(str(table["prefix"]), "")
     except (ValueError, TypeError, LookupError, SyntaxError, MemoryError, RecursionError):
         return text
+
+
+@cache
+def this_machine() -> BuildHost:
+    """Survey this machine, once a process."""
+    return BuildHost.from_json({"image": None, "cuda": None, **compilers_and_pythons(SYSTEM_PROGRAMS)})

@@ -12,7 +12,7 @@ from threading import Event
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.cgroup import remove_dead_groups
-from wheelsmith.engine.host_survey import this_machine
+from wheelsmith.engine.installed_python import this_machine
 from wheelsmith.engine.process_tree import limited_tree, most_processes_beside_others
 from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness

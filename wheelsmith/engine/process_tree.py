@@ -19,8 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wheelsmith.engine.available_resources import granted_memory
-from wheelsmith.engine.cgroup import NoGroupError, limited, make_group
+from wheelsmith.engine.cgroup import NoGroupError, granted_memory, limited, make_group
 from wheelsmith.engine.protocol import Limits, TreeLimits
 
 _PROC = Path("/proc")

@@ -27,7 +27,7 @@ from wheelsmith.plan.lock import (
 )
 from wheelsmith.plan.project import Resolve
 from wheelsmith.source.tree import SourceTree
-from wheelsmith.toolchain.wheel_lookup import FoundWheel, find_wheels
+from wheelsmith.toolchain.environment import FoundWheel, find_wheels
 
 _REMEDY = "see what changed, then: wheelsmith lock --upgrade, or --upgrade-package NAME"
 

@@ -13,7 +13,7 @@ from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
 from wheelsmith.base.sanitize import visible
 from wheelsmith.model import Listener, read_wheel_name
 from wheelsmith.toolchain.package_index import Location, Offer, every_offer, projects
-from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
+from wheelsmith.toolchain.pip import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import download
 from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX
 

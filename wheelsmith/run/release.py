@@ -29,7 +29,7 @@ from wheelsmith.model import Listener, Status
 from wheelsmith.model.run_record import RunRecord
 from wheelsmith.run.published_wheels import PublishedWheel, fetch_wheel
 from wheelsmith.toolchain.package_index import Offer, every_offer
-from wheelsmith.toolchain.pip_settings import pip_settings
+from wheelsmith.toolchain.pip import pip_settings
 from wheelsmith.wheel.attestation.bundle import LONGEST
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import verify_wheel

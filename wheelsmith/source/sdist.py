@@ -19,7 +19,7 @@ from wheelsmith.source.archive import archive_id, unpack_cached
 from wheelsmith.source.cached import find_cached, scratch_folder
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain.package_index import Location, Offer, locate, offers
-from wheelsmith.toolchain.pip_settings import PipSettings, local_folder, pip_settings
+from wheelsmith.toolchain.pip import PipSettings, local_folder, pip_settings
 from wheelsmith.toolchain.remote import download, fetch_whole
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,199}")

@@ -1,29 +1,47 @@
-"""The files that prefixes are made from: out of the vendored folder, or fetched."""
+"""Get the files that prefixes are made from: out of the vendored folder, or fetched.
+
+No package index has folders out of archives, and Debian packages. An archive of one tag differs by who packed it, and
+when; so what it holds is pinned, and any packing of it will do.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import stat
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
+from functools import cache, cached_property
+from pathlib import Path, PurePosixPath
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
-from wheelsmith.base.offline import ARCHIVES, PARTS, WHEELS, is_offline, vendored_folder
+from wheelsmith.base.json_dataclass import canonical_digest
+from wheelsmith.base.offline import ARCHIVES, PARTS, VENDOR, WHEELS, is_offline, vendored_folder
+from wheelsmith.base.redact import redact
+from wheelsmith.base.tar_archive import BadArchiveError, tar_members
 from wheelsmith.model import Listener, LockedWheel, PinnedFile, PinnedPackage, PinnedTree, read_wheel_name
-from wheelsmith.toolchain.archives import fetch_package, fetch_tree
 from wheelsmith.toolchain.package_index import locate
-from wheelsmith.toolchain.pip_settings import PipSettings, pip_settings
-from wheelsmith.toolchain.remote import fetch_part, fetch_whole
+from wheelsmith.toolchain.pip import PipSettings, local_folder, pip_settings
+from wheelsmith.toolchain.remote import download, fetch_part, fetch_whole, sha256_bytes
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # the first that a zip can hold
 _LARGEST = 8 << 30  # bytes: torch's own has 0.9 GiB
+_MOST = 4  # mirrors, each of which may have to be asked
+_LONGEST = 1 << 20  # bytes of a file
+_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+\S+")
+_FIELD = re.compile(r"(Types|URIs|Enabled):\s*(.*)", re.IGNORECASE)
+# As mirrors of Debian's own archive are called; the others, and debian-security, have none of what is pinned.
+_USED = re.compile(r"https?://.*/debian|file:/.*")
+_PLACES = "WHEELSMITH_ARCHIVES"
+_POOL = "/pool/"  # below which an archive of Debian has its packages
+_MOST_PACKED = 256 << 20  # bytes: CUTLASS with its pictures is 40 MB
+_MOST_UNPACKED = 512 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,3 +153,184 @@ def _is_named(filename: str, wheel: LockedWheel) -> bool:
         return (name.project, name.version) == (canonicalize_name(wheel.name), Version(wheel.version))
     except ValueError:
         return False
+
+
+@cache
+def debian_mirrors(root: Path = Path("/")) -> tuple[str, ...]:
+    """Return the archives that apt is told of, where the machine is a Debian; none elsewhere.
+
+    :param root: of the system whose configuration is read.
+    """
+    if not re.search(r'^ID="?debian"?$', _text(root / "etc/os-release"), re.MULTILINE):
+        return ()
+    apt = root / "etc/apt"
+    files = [apt / "sources.list", *sorted(apt.glob("sources.list.d/*"))]
+    found = (uri.rstrip("/") for path in files for uri in _uris(path))
+    wanted = (uri for uri in found if _USED.fullmatch(uri))
+    return tuple(dict.fromkeys(wanted))[:_MOST]
+
+
+def _uris(path: Path) -> Iterator[str]:
+    text = _text(path)
+    if path.suffix == ".list":
+        yield from (match[1] for line in text.splitlines() if (match := _LINE.match(line.strip())))
+    elif path.suffix == ".sources":
+        for paragraph in re.split(r"\n\s*\n", text):
+            fields = {
+                match[1].lower(): match[2].split() for match in map(_FIELD.match, paragraph.splitlines()) if match
+            }
+            if "deb" in fields.get("types", ()) and fields.get("enabled", ["yes"]) != ["no"]:
+                yield from fields.get("uris", ())
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LONGEST).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSettings, listen: Listener) -> Path:
+    """Write a folder of an archive, from the first place that has just what was pinned; return the archive's path.
+
+    :param folder: exists, and is empty.
+    :raises ToolchainError: no place has it.
+    """
+    troubles = []
+    for place in _places(tree):
+        files: dict[str, bytes] = {}
+        try:
+            archive = _archive(tree.filename, place, scratch, settings, listen, most=_MOST_PACKED)
+            files = dict(_files(tree, archive))
+            _compare(tree, files)
+        except ToolchainError as error:
+            troubles.append(f"{redact(place)}: {error.message}")
+            continue
+        _write(files, folder)
+        return archive
+    more = f"; a clone can pack it: git archive --prefix {tree.folder.partition('/')[0]}/ -o {tree.filename} TAG"
+    raise _nowhere(tree, troubles, more)
+
+
+def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, listen: Listener) -> Path:
+    """Return the path of a package, from the first place that has the one that was pinned.
+
+    :raises ToolchainError: no place has it.
+    """
+    troubles = []
+    for place in _places(pin):
+        try:
+            path = _archive(pin.filename, place, scratch, settings, listen, most=pin.size)
+            if sha256_file(path) == pin.sha256:
+                return path
+            trouble = "it is not the one that was pinned: its sha256 differs"
+        except ToolchainError as error:
+            trouble = error.message
+        except OSError as error:
+            trouble = f"it cannot be read: {error.strerror or error}"
+        troubles.append(f"{redact(place)}: {trouble}")
+    raise _nowhere(pin, troubles)
+
+
+def _nowhere(pin: PinnedTree | PinnedPackage, troubles: list[str], more: str = "") -> ToolchainError:
+    """Return the mistake that no place has it.
+
+    :param more: of the remedy.
+    """
+    if is_offline():
+        said = f"{pin.filename} cannot be had, and wheelsmith is offline"
+        return ToolchainError("; ".join((said, *troubles)), remedy=VENDOR)
+    return ToolchainError(
+        f"{pin.filename} cannot be had: {'; '.join(troubles)}",
+        remedy=f"put it into a folder, or name a mirror that has it under this name: {_PLACES}=FOLDER-OR-URL …{more}",
+    )
+
+
+def is_at_hand(pin: PinnedTree | PinnedPackage) -> bool:
+    """Say whether a folder that is named for archives has one."""
+    for place in _places(pin):
+        try:
+            if _local(place):
+                return True
+        except ToolchainError:
+            continue
+    return False
+
+
+def _places(pin: PinnedTree | PinnedPackage) -> Iterator[str]:
+    if vendored := vendored_folder():
+        yield str(vendored / ARCHIVES / pin.filename)
+    for base in os.environ.get(_PLACES, "").split():
+        if not is_offline() or local_folder(base):
+            yield f"{base.rstrip('/')}/{pin.filename}"
+    if is_offline():
+        return
+    if isinstance(pin, PinnedPackage):
+        pool = pin.url.partition(_POOL)[2]
+        yield from (f"{mirror}{_POOL}{pool}" for mirror in debian_mirrors())
+    yield pin.url
+    if isinstance(pin, PinnedPackage):
+        yield from pin.mirrors
+
+
+def _archive(filename: str, place: str, scratch: Path, settings: PipSettings, listen: Listener, *, most: int) -> Path:
+    if path := _local(place):
+        return path
+    target = scratch / filename
+    # One each: a client that a mirror was too slow for is closed.
+    with settings.client() as client:
+        download(filename, place, target, client, listen, most=most)
+    return target
+
+
+def _local(place: str) -> Path | None:
+    """Return an archive on this machine, or None for a place on the network.
+
+    :raises ToolchainError: it is not there, or what is there cannot be it.
+    """
+    try:
+        path = local_folder(place)
+        size = path.stat().st_size if path and path.is_file() else None
+    except (OSError, ValueError, RuntimeError) as error:  # too long or not allowed; no address; a home of nobody
+        raise ToolchainError(f"it cannot be looked at: {getattr(error, 'strerror', None) or error}") from error
+    if path and size is None:
+        raise ToolchainError("it is not there")
+    if size is not None and size > _MOST_PACKED:
+        raise ToolchainError(f"it is larger than {_MOST_PACKED >> 20} MiB")
+    return path
+
+
+def _files(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield what the folder holds, path → content; no more than was pinned."""
+    count = size = 0
+    try:
+        for member in tar_members(archive, most_bytes=_MOST_UNPACKED):
+            info = member.info
+            name = info.name.removeprefix("./")
+            if info.isdir() or not name.startswith(tree.folder):
+                continue
+            count, size = count + 1, size + info.size
+            if not info.isreg() or count > tree.files or size > tree.size:
+                raise ToolchainError("it holds other files than were pinned")
+            yield name.removeprefix(tree.folder), b"".join(member.chunks())
+    except BadArchiveError as error:
+        raise ToolchainError(str(error)) from error
+
+
+def _compare(tree: PinnedTree, files: dict[str, bytes]) -> None:
+    try:
+        found = canonical_digest(sorted([name, sha256_bytes(content)] for name, content in files.items()))
+    except UnicodeEncodeError:  # no pinned name is no text
+        found = None
+    if found != tree.sha256:
+        raise ToolchainError("it holds other files than were pinned")
+
+
+def _write(files: dict[str, bytes], folder: Path) -> None:
+    for name, content in files.items():
+        # Their names are part of what was pinned.
+        path = folder / PurePosixPath(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(0o644)

@@ -1,4 +1,4 @@
-"""The Python environment of a project's build system: resolved once, then made from exact wheels."""
+"""The Python environment of a project: resolved once, made from exact wheels, and looked up again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import Distribution
 from pathlib import Path
 from threading import Event
@@ -25,8 +25,10 @@ from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.base.offline import VENDOR, is_offline
+from wheelsmith.base.redact import redact
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import show_size
+from wheelsmith.frameworks.torch_without_cuda import AS_WITHOUT_CUDA, ONLY_WITH_CUDA
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.pip import run_pip
 
@@ -43,6 +45,9 @@ _SHEBANG = re.compile(rb"#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*
 _LONGEST_SHEBANG = 1 << 13  # bytes
 _BLOCK = 4096  # bytes that a file or folder takes at least, though it has none
 _OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
+_LOOKUP_PATIENCE = 600.0  # seconds
+_LONGEST_REASON = 500  # characters of what pip says
+_WITHOUT_CUDA = re.compile(r"^cuda\b.*= None$", re.MULTILINE)
 
 
 class _EntryPoints(Distribution):
@@ -300,3 +305,81 @@ def _locked(item: dict[str, dict[str, str]]) -> LockedWheel:
         version=str(Version(item["metadata"]["version"])),
         sha256=info["archive_info"]["hashes"]["sha256"],
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundWheel:
+    """A wheel that an index has.
+
+    :param url: without credentials.
+    :param is_yanked: its project has taken it back.
+    """
+
+    wheel: LockedWheel
+    url: str
+    is_yanked: bool
+
+
+def find_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str) -> tuple[FoundWheel, ...]:
+    """Return where pip finds exactly these wheels.
+
+    :param python: ``major.minor``.
+    :raises NoEnvironmentError: one of them is not available.
+    :raises ToolchainError: pip did not answer as pip does.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        lock = Path(folder, "requirements.txt")
+        lock.write_text("".join(map(requirement_of, wheels)), encoding="utf-8")
+        exactly = ("--no-deps", "--require-hashes", "--requirement", str(lock))
+        answer = pip_report(*exactly, python=python, arch=arch, seconds=_LOOKUP_PATIENCE)
+    if answer.returncode:
+        raise NoEnvironmentError(_reason(answer.stderr))
+    try:
+        found = {canonicalize_name(item["metadata"]["name"]): item for item in json.loads(answer.stdout)["install"]}
+        return tuple(_found(wheel, found[canonicalize_name(wheel.name)]) for wheel in wheels)
+    except (ValueError, KeyError, TypeError):
+        raise unreadable_report() from None
+
+
+def _found(wheel: LockedWheel, item: dict[str, dict[str, str]]) -> FoundWheel:
+    url = redact(item["download_info"]["url"])
+    return FoundWheel(wheel=wheel, url=url, is_yanked=bool(item.get("is_yanked")))
+
+
+def _reason(said: str) -> str:
+    """Return what pip says is wrong; of another content, which file has it."""
+    lines = [line.strip() for line in said.splitlines()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")]
+    changed = [line.partition(" from ")[0] for line in lines if "==" in line and " from " in line]
+    if any("DO NOT MATCH THE HASHES" in line for line in errors) and changed:
+        return f"{changed[0]} is another file now: its sha256 differs"
+    return redact(errors[0] if errors else "pip failed")[:_LONGEST_REASON]
+
+
+def lay_out_without_cuda(whole: Path, folder: Path) -> None:
+    """Fill ``folder`` with what is in ``whole``, less what of torch speaks of CUDA; a file that stays is not copied.
+
+    :raises ToolchainError: the torch in it is not one that this is known of.
+    """
+
+    def lay(source: str, target: str) -> None:
+        name = os.path.relpath(source, whole)
+        if change := AS_WITHOUT_CUDA.get(name):
+            Path(target).write_text(change(Path(source).read_text(encoding="utf-8")), encoding="utf-8")
+        elif name not in ONLY_WITH_CUDA:
+            _link(source, target)
+
+    shutil.copytree(whole, folder, symlinks=True, copy_function=lay, dirs_exist_ok=True)
+    version = folder / "torch" / "version.py"
+    if not (version.is_file() and _WITHOUT_CUDA.search(version.read_text(encoding="utf-8"))):
+        raise ToolchainError(
+            "the torch that pip finds is a CUDA build that no environment for the CPU can be made from",
+            remedy="give pip an index that has torch for the CPU, such as https://download.pytorch.org/whl/cpu",
+        )
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # not every file system has second names
+        shutil.copy2(source, target, follow_symlinks=False)

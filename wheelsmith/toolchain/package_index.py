@@ -20,7 +20,7 @@ from wheelsmith.base.offline import VENDOR, is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.http import FAILURES, answer, reason
-from wheelsmith.toolchain.pip_settings import PipSettings, local_folder
+from wheelsmith.toolchain.pip import PipSettings, local_folder
 
 if TYPE_CHECKING:
     from mousebender.simple import ProjectFileDetails

@@ -21,9 +21,8 @@ from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
-from wheelsmith.toolchain.cpu_environment import lay_out_without_cuda
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
-from wheelsmith.toolchain.environment import install_environment, known_lock, lock_environment
+from wheelsmith.toolchain.environment import install_environment, known_lock, lay_out_without_cuda, lock_environment
 from wheelsmith.toolchain.integrity import prove, why_changed, why_unproven
 from wheelsmith.toolchain.progress import preparing
 from wheelsmith.toolchain.project_toolkit import HOME, LAYOUT, lay_out_toolkit

@@ -4,8 +4,7 @@ What repairs, checks and makes wheels is imported from its own module: most runs
 """
 
 from wheelsmith.wheel.facts import wheel_file
-from wheelsmith.wheel.repair_request import CHECKING, LEFT, PACKED, RepairRequest, RepairResponse
-from wheelsmith.wheel.report import CheckReport, Finding
+from wheelsmith.wheel.report import CHECKING, LEFT, PACKED, CheckReport, Finding, RepairRequest, RepairResponse
 from wheelsmith.wheel.variant_format import read_variant
 
 __all__ = [

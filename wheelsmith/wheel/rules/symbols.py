@@ -12,9 +12,9 @@ import abi3info  # type: ignore[import-untyped]  # it ships no types
 from packaging.tags import Tag
 
 from wheelsmith.base.units import counted
-from wheelsmith.wheel.cuda_libraries import CUDA_MAJORS, cuda_releases
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
-from wheelsmith.wheel.hub_registrations import (
+from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.python_code import (
     HubKernel,
     hub_kernels,
     is_ops_module,
@@ -22,10 +22,9 @@ from wheelsmith.wheel.hub_registrations import (
     registered_by_machine_code,
     registrations,
 )
-from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
-from wheelsmith.wheel.symbol_resolution import LookupScope, SymbolResolver, torch_names
+from wheelsmith.wheel.symbol_resolution import CUDA_MAJORS, LookupScope, SymbolResolver, cuda_releases, torch_names
 from wheelsmith.wheel.symbols import cuda_exports, python_exports, symbol_table
 
 # Names as C++ mangles them, of torch's own namespaces.

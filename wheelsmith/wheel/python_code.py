@@ -1,4 +1,4 @@
-"""The namespaces under which Hub kernels register operators.
+"""Read Python code of a wheel: the libraries that it loads, and the namespaces of Hub kernels' operators.
 
 Like the check of huggingface/kernels (``nix-builder/pkgs/torch-ops-check``), this reads names that are written out in
 the code. It does not follow names that are put together while the code runs.
@@ -26,6 +26,10 @@ _KINDS = ("DEF", "FRAGMENT")  # of a Library; IMPL implements operators that oth
 _UNIQUE = re.compile(r"_\w+_\w+", re.ASCII)
 # Symbols that the macros of torch/library.h make: the length of the name, the macro and the namespace.
 _MACROS = re.compile(rb"(\d{1,4})((?:STABLE_)?TORCH_LIBRARY_(?:FRAGMENT_)?(?:static_)?init_)(\w{1,4096})")
+# Functions of ctypes, cffi and torch that load a library.
+CALLS = ("CDLL", "PyDLL", "LoadLibrary", "load_library", "dlopen")
+_FLAGS = "setdlopenflags"
+_GLOBAL = "RTLD_GLOBAL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,3 +133,41 @@ def _dotted(node: ast.expr | None) -> str:
         case ast.Attribute(value=value, attr=name):
             return f"{_dotted(value)}.{name}"
     return "?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryLoad:
+    """A call that loads a library.
+
+    :param library: its file name; None if it is no literal.
+    :param for_all: libraries that are loaded later see its symbols (RTLD_GLOBAL).
+    """
+
+    library: str | None
+    for_all: bool
+
+
+def read_loads(source: bytes) -> frozenset[LibraryLoad]:
+    """Return the calls of a Python file; none if it cannot be parsed."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    return frozenset(_loads(tree))
+
+
+def _loads(tree: ast.Module) -> Iterator[LibraryLoad]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        for_all = any(_GLOBAL in (getattr(n, "attr", ""), getattr(n, "id", "")) for a in arguments for n in ast.walk(a))
+        if called == _FLAGS and for_all:
+            yield LibraryLoad(library=None, for_all=True)
+        elif called in CALLS and arguments:
+            first = arguments[0].value if isinstance(arguments[0], ast.Constant) else ...
+            if isinstance(first, str):
+                yield LibraryLoad(library=first.rpartition("/")[2], for_all=for_all)
+            elif first is not None:  # CDLL(None) is the process itself
+                yield LibraryLoad(library=None, for_all=for_all)
