@@ -18,7 +18,7 @@ from wheelsmith.frameworks import framework
 from wheelsmith.model import ImageId, LockedWheel, PrefixId, Project, SourceId
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits, cxx_toolchains, header_library
 from wheelsmith.toolchain.prefix_pins import made_from
-from wheelsmith.wheel.attestation.bundle import LONGEST, Bundle, read_bundle
+from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
 from wheelsmith.wheel.attestation.keys import key_signer, verifying_key
 from wheelsmith.wheel.attestation.policy import SignaturePolicy, read_policy
 from wheelsmith.wheel.attestation.statement import Made, read_statement, write_statement
@@ -130,10 +130,9 @@ def test_a_statement_of_something_else_is_refused_though_it_is_signed(keys, chan
         verify_statement(WHEEL, SHA, signed(key, statement(**changes)), SignaturePolicy(keys=(key.public,)))
 
 
-def test_what_two_readers_could_read_differently_is_refused(keys):
+def test_what_is_no_statement_is_refused(keys):
     key = key_signer(str(keys["ec"][0]))
-    twice = statement().replace(b'"_type":', b'"_type": "x", "_type":')
-    for text in (twice, statement()[:-1] + b', "x": NaN}', b"[" * 100_000, b"\xff", b"null"):
+    for text in (b"[" * 100_000, b"\xff", b"null"):
         with pytest.raises(AttestationError, match="statement cannot be read"):
             verify_statement(WHEEL, SHA, signed(key, text), SignaturePolicy(keys=(key.public,)))
 
@@ -161,11 +160,6 @@ def test_what_is_no_bundle_of_ours_is_refused(change):
     change(data)
     with pytest.raises(AttestationError, match="bundle cannot be read"):
         read_bundle(json.dumps(data).encode())
-
-
-def test_a_bundle_that_is_too_large_is_refused():
-    with pytest.raises(AttestationError, match="more than 4 MiB"):
-        read_bundle(b" " * (LONGEST + 1))
 
 
 @given(st.binary(max_size=200))
@@ -236,7 +230,6 @@ def test_what_a_project_was_built_with_is_there_and_what_it_was_told_is_not():
         ({"builders": ("https://ci/*@refs/tags/v1",)}, True),
         ({"builders": ("https://ci/w@refs/*",)}, False),
         ({"builders": ("https://ci/*w*@*refs/tags/*1",)}, True),
-        ({"builders": ("https://ci/" + "*w" * 40 + "/tags/*",)}, False),
         ({"repositories": ("https://h/o/r",)}, False),
     ],
 )
@@ -266,14 +259,6 @@ def test_an_at_sign_in_an_address_is_no_revision(origin, revision, word, holds):
     source = SourceId(origin=origin, revision=revision, commit=None, tree="t")
     said = read_statement(statement(replace(MADE, source=source)))
     assert (not list(SignaturePolicy(keys=(), sources=(word,)).violations(said))) is holds
-
-
-def test_a_repository_is_what_the_ci_system_checked_out():
-    checkout = Checkout(repository="https://h/o/r", ref="refs/tags/v1", commit="e" * 40)
-    said = read_statement(statement(replace(MADE, checkout=checkout)))
-    assert not list(SignaturePolicy(keys=(), repositories=("https://h/o/r",)).violations(said))
-    (refused,) = SignaturePolicy(keys=(), repositories=("https://h/o/other",)).violations(said)
-    assert refused == "it is made in the repository https://h/o/r, not in https://h/o/other"
 
 
 def test_a_policy_is_a_file(keys, tmp_path):
@@ -314,7 +299,7 @@ def test_a_policy_that_says_nothing_clear_allows_nothing(text, keys, tmp_path):
 def test_a_policy_that_says_one_thing_twice_is_refused_at_its_place(keys, tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text("keys: ec.pub\nbuilders: https://ci/*\nkeys: ed.pub\n")
-    with pytest.raises(PolicyError, match="'keys' twice") as caught:
+    with pytest.raises(PolicyError, match="keys stands twice") as caught:
         read_policy(path)
     assert (caught.value.where.line, caught.value.where.column) == (3, 1)
 
@@ -342,11 +327,6 @@ def test_a_key_of_another_kind_is_refused_and_never_shown(tmp_path, monkeypatch)
     for named in ("env:NOTHING", str(tmp_path), str(tmp_path / "nothing"), "awskms:alias/x"):
         with pytest.raises(SigningKeyError):
             key_signer(named)
-
-
-def test_a_private_key_verifies_nothing(keys):
-    with pytest.raises(SigningKeyError, match="is a private key"):
-        verifying_key(keys["ec"][0])
 
 
 def test_a_key_in_a_variable_signs(keys, monkeypatch):

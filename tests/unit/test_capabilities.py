@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.platforms.cuda import gencode, read, resolve
+from wheelsmith.platforms.cuda import gencode, parse_capability, resolve
 
 
 @pytest.mark.parametrize(
@@ -44,14 +44,14 @@ capability = st.builds(
 @given(own=st.lists(capability, min_size=1, max_size=8), requested=st.lists(capability, min_size=1, max_size=8))
 def test_an_intersection_invents_nothing_and_serves_somebody(own, requested):
     answer = resolve(tuple(own), tuple(requested))
-    numbers = {(read(c).number, read(c).suffix) for c in own}
-    targets = {read(c).number for c in requested}
+    numbers = {(parse_capability(c).number, parse_capability(c).suffix) for c in own}
+    targets = {parse_capability(c).number for c in requested}
     for text in answer:
-        chosen = read(text)
+        chosen = parse_capability(text)
         assert (chosen.number, chosen.suffix) in numbers
         assert any(target == chosen.number if chosen.suffix else target >= chosen.number for target in targets)
 
 
 @given(capability)
 def test_a_capability_is_read_as_it_is_written(text):
-    assert str(read(text)) == text
+    assert str(parse_capability(text)) == text

@@ -6,7 +6,7 @@ import random
 import struct
 
 import pytest
-from forge_elf import DT_FLAGS_1, HIDDEN, PF_R, PF_W, WEAK, Library, Symbol
+from forge_elf import HIDDEN, WEAK, Library, Symbol
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.elf import NeededVersion, Reference, is_for_the_cpu, read_extension, section_at
@@ -69,17 +69,6 @@ def test_imports_of_a_file_without_exports_are_read():
     library = Library()
     library.import_("nowhere")
     assert [reference.name for reference in read(library).references] == ["nowhere"]
-
-
-def test_objects_and_programs_are_no_libraries():
-    assert read(Library(type=1)).kind == "object"
-    assert read(Library(type=2)).kind == "program"
-    assert read(Library(dynamic=[(DT_FLAGS_1, 0x08000000)])).kind == "program"
-
-
-@pytest.mark.parametrize("stack", [None, PF_R | PF_W | 1])
-def test_an_executable_stack(stack):
-    assert read(Library(stack=stack)).executable_stack
 
 
 def test_code_of_gpus_is_data():

@@ -77,17 +77,6 @@ def test_without_groups_it_is_the_machine(kernel):
     assert (kernel.cores, kernel.memory) == (16, 32 * GIB)
 
 
-def test_affinity_counts(kernel, monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5})
-    assert kernel.cores == 2
-
-
-def test_groups_without_limits_are_the_machine(unified):
-    unified.group("ci.slice", cpu__max="max 100000", memory__max="max", memory__current=0, memory__stat="")
-    unified.group("ci.slice/job.scope", cpu__max="max 100000", memory__max="max", memory__current=0, memory__stat="")
-    assert (unified.cores, unified.memory) == (16, 32 * GIB)
-
-
 @pytest.mark.parametrize(("quota", "cores"), [("400000 100000", 4), ("150000 100000", 1), ("10000 100000", 1)])
 def test_a_quota_bounds_cores(unified, quota, cores):
     unified.group("ci.slice/job.scope", cpu__max=quota)
@@ -99,11 +88,6 @@ def test_the_least_of_all_groups_above_holds(unified):
     unified.group("ci.slice", memory__max=4 * GIB, memory__current=3 * GIB, memory__stat=stat, cpu__max="200000 100000")
     unified.group("ci.slice/job.scope", memory__max=8 * GIB, memory__current=GIB, memory__stat=stat, cpu__max="max 1")
     assert (unified.cores, unified.memory) == (2, 2 * GIB)
-
-
-def test_a_group_that_is_over_its_limit_leaves_nothing(unified):
-    unified.group("ci.slice", memory__max=GIB, memory__current=2 * GIB, memory__stat="")
-    assert unified.memory == 0
 
 
 def test_version_1_in_a_container(legacy):
@@ -159,12 +143,6 @@ def test_a_container_in_our_own_container_has_groups_beneath_ours(legacy):
     memory = legacy.group("memory/libpod_parent/libpod-feed")
     cores = legacy.group("cpu,cpuacct/libpod_parent/libpod-feed")
     assert group_of_container("feed", "77", Limits(), legacy.proc).folders == (memory, cores)
-
-
-def test_a_containers_group_of_both_versions_is_one(unified):
-    unified.run("77", "0::/machine.slice/libpod-feed.scope/container")
-    group = unified.group("machine.slice/libpod-feed.scope/container")
-    assert group_of_container("feed", "77", Limits(), unified.proc).folders == (group,)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
 """Libraries and symbols of a wheel's ELF files are looked up as the loader does."""
 
 import pytest
-from forge_elf import ET_EXEC, PT_INTERP, WEAK, Library, Segment, Symbol
-from packaging.tags import parse_tag
+from forge_elf import ET_EXEC, WEAK, Library, Symbol
 from wheels import make_wheel
 
 from wheelsmith.wheel.bundled_libraries import BundledLibraries, folder_of
@@ -10,7 +9,6 @@ from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.install_layout import installed
 from wheelsmith.wheel.manylinux import is_no_older, lowest_satisfied_policy, policy_of, promised_kernel, promises
-from wheelsmith.wheel.rules.contents import mistakes as suffix_mistakes
 
 RULES = {
     *("elf", "platform-tag", "libraries", "architecture", "search-path", "suffix", "abi3", "python-symbols"),
@@ -46,11 +44,6 @@ def torch_extension(machine="x86_64", symbols=(), needed=("libtorch_cpu.so", "li
 
 
 @BOTH
-def test_an_honest_extension(machine, tmp_path):
-    assert complaints(tmp_path, ("kernel/_k.abi3.so", torch_extension(machine))) == {}
-
-
-@BOTH
 @pytest.mark.parametrize(
     ("symbols", "rule", "match"),
     [
@@ -72,24 +65,6 @@ def test_a_symbol_that_is_not_there(machine, symbols, rule, match, tmp_path):
     assert set(wrong) <= {"python-symbols"}
 
 
-@BOTH
-@pytest.mark.parametrize(
-    "symbols",
-    [
-        undefined("free", "sin"),
-        undefined("__gmon_start__", "_ITM_registerTMCloneTable", "_ZTHN3c1015some_thread_varE", weak=True),
-        undefined("optional_hook", weak=True),
-        undefined("_ZSt4cout@GLIBCXX_3.4@libstdc++.so.6", "_ZSt4endlIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_"),
-        undefined("GOMP_parallel@GOMP_4.0@libgomp.so.1"),
-        undefined("cudaMalloc@libcudart.so.13@libcudart.so.13", "cublasCreate_v2"),
-    ],
-)
-def test_symbols_that_are_there(machine, symbols, tmp_path):
-    needed = ("libtorch.so", "libc10.so", "libstdc++.so.6", "libm.so.6", "libgomp.so.1", "libcudart.so.13")
-    elf = torch_extension(machine, symbols, needed=(*needed, "libcublas.so.13"))
-    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf)) == {}
-
-
 @pytest.mark.parametrize(("torch", "named"), [("2.6", "98df74fd"), ("2.9", "a49a47f9")])
 def test_openmp_that_torch_has_under_another_name(torch, named, tmp_path):
     """On arm64 a kernel that links libgomp is told how to do without, and finds torch's own then."""
@@ -106,13 +81,6 @@ def test_openmp_that_torch_has_under_another_name(torch, named, tmp_path):
     linked = made("libgomp.so.1", symbols=undefined("GOMP_parallel@GOMP_4.0@libgomp.so.1"))["libraries"]
     assert f"not in torch {torch} ({torch} has it as libgomp-{named}.so.1.0.0: link without it, that one" in linked
     assert {"libraries", "symbols"}.isdisjoint(made(symbols=undefined("GOMP_parallel")))
-
-
-def test_vector_functions_of_glibc(tmp_path):
-    elf = torch_extension(
-        "x86_64", undefined("_ZGVbN2v_sin@GLIBC_2.22@libmvec.so.1"), needed=("libc10.so", "libmvec.so.1")
-    )
-    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf)) == {}
 
 
 @BOTH
@@ -178,52 +146,6 @@ def test_a_library_that_some_releases_of_torch_lack_is_told_of_once(tmp_path):
     assert complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.10",), version="1.0") == {}
 
 
-def test_a_torch_for_cpu_has_no_cuda(tmp_path):
-    elf = torch_extension(
-        "x86_64", undefined("_ZN3c104cuda20getCurrentCUDAStreamEa"), needed=("libtorch.so", "libc10.so")
-    )
-    version = "1.0+cpu.torch2.11"
-    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf)) == {}
-    assert "no library that brings it" in complaints(tmp_path, ("kernel/_k.abi3.so", elf), version=version)["symbols"]
-    needs = torch_extension("x86_64", needed=("libc10.so", "libc10_cuda.so"))
-    assert "for cpu" in complaints(tmp_path, ("kernel/_k.abi3.so", needs), version=version)["libraries"]
-
-
-@BOTH
-@pytest.mark.parametrize("kept", [True, False])
-def test_a_library_that_auditwheel_put_beside(machine, kept, tmp_path):
-    grafted = Library(
-        arch=machine,
-        soname="libx-12ab.so.1",
-        needed=["libc.so.6"],
-        exports=[Symbol(name="x_open", version=("", "X_1"))],
-    )
-    elf = torch_extension(machine, undefined("x_open@X_1@libx-12ab.so.1"), needed=("libc10.so", "libx-12ab.so.1"))
-    elf.runpath = "$ORIGIN/../kernel.libs" if kept else None
-    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), ("kernel.libs/libx-12ab.so.1", grafted))
-    assert wrong == {} if kept else "where the loader does not look" in wrong["libraries"]
-
-
-@BOTH
-def test_a_library_of_the_wheel_that_lacks_what_is_asked_of_it(machine, tmp_path):
-    own = Library(arch=machine, soname="libx.so", exports=[Symbol(name="x_open", version=("", "X_1"))])
-    for wanted in ("x_close", "x_open@X_2@libx.so"):
-        elf = torch_extension(machine, undefined(wanted), needed=("libc10.so", "libx.so"), runpath="$ORIGIN")
-        wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), ("kernel/libx.so", own))
-        assert "nothing that it needs exports" in wrong["symbols"]
-
-
-def test_a_program_is_one_where_programs_lie(tmp_path):
-    loader = Segment(kind=PT_INTERP, content=b"/lib64/ld-linux-x86-64.so.2\0")
-    program = Library(type=ET_EXEC, needed=["libc.so.6"], segments=[loader])
-    files = (
-        ("kernel/_k.abi3.so", torch_extension()),
-        ("kernel-1.0.data/scripts/tool", program),
-        ("kernel/bin/tool", program),
-    )
-    assert complaints(tmp_path, *files) == {}
-
-
 def test_what_is_linked_statically_runs_on_any_libc(tmp_path):
     tag = "py3-none-manylinux2014_x86_64.musllinux_1_1_x86_64"
     static = ("kernel-1.0.data/scripts/tool", Library(type=ET_EXEC))
@@ -241,47 +163,6 @@ def test_a_tag_is_a_promise_though_no_policy_has_its_name(tmp_path, glibc, right
     assert ("platform-tag" not in wrong) is right
 
 
-@pytest.mark.parametrize(
-    ("name", "tag", "right"),
-    [
-        ("_k.abi3.so", "cp39-abi3", True),
-        ("_k.abi3.so", "cp311-cp311", True),
-        ("_k.so", "cp311-cp311", True),
-        ("libk.so.1", "py3-none", True),
-        ("_k.cpython-311-x86_64-linux-gnu.so", "cp311-cp311", True),
-        ("_k.cpython-311.so", "cp311-cp311", True),
-        ("_k.cpython-313t-x86_64-linux-gnu.so", "cp313-cp313t", True),
-        ("_k.abi3t.so", "cp315-abi3.abi3t", True),
-        ("_k.pypy310-pp73-x86_64-linux-gnu.so", "pp310-pypy310_pp73", True),
-        ("_k.cpython-312-x86_64-linux-gnu.so", "cp311-cp311", False),
-        ("_k.cpython-310-x86_64-linux-gnu.so", "cp310-abi3", False),
-        ("_k.cpython-311-x86_64-linux-gnu.so", "cp39-abi3", False),
-        ("_k.cpython-311-x86_64-linux-gnu.so", "py3-none", False),
-        ("_k.cpython-311-x86_64-linux-gnu.so", "cp311.cp312-cp311.cp312", False),
-        ("_k.cpython-313-x86_64-linux-gnu.so", "cp313-cp313t", False),
-        ("_k.cpython-311-aarch64-linux-gnu.so", "cp311-cp311", False),
-        ("_k.cpython-311-x86_64-linux-musl.so", "cp311-cp311", False),
-        ("_k.cpython-311-darwin.so", "cp311-cp311", False),
-        ("_k.abi3.so", "cp313-cp313t", False),
-        ("_k.pypy310-pp73-x86_64-linux-gnu.so", "cp311-cp311", False),
-    ],
-)
-def test_the_name_of_an_extension(name, tag, right):
-    tags = sorted(parse_tag(f"{tag}-manylinux_2_28_x86_64"), key=str)
-    assert (not list(suffix_mistakes(name, "x86_64", tags))) is right
-
-
-def test_python_of_one_release(tmp_path):
-    elf = torch_extension("x86_64", undefined("_PyUnicode_Ready"))
-    name = "kernel/_k.cpython-{0}-x86_64-linux-gnu.so"
-    assert complaints(tmp_path, (name.format("311"), elf), tag="cp311-cp311-{}") == {}
-    wrong = complaints(tmp_path, (name.format("312"), elf), tag="cp312-cp312-{}")
-    assert "_PyUnicode_Ready is not in CPython 3.12" in wrong["python-symbols"]
-    nobodys = torch_extension("x86_64", undefined("PyWheelsmith_IsNowhere", weak=True))
-    wrong = complaints(tmp_path, (name.format("311"), nobodys), tag="cp311-cp311-{}")
-    assert "no CPython exports PyWheelsmith_IsNowhere" in wrong["python-symbols"]
-
-
 def test_where_files_are_installed():
     assert installed("kernel/_k.so").place == "site-packages/kernel/_k.so"
     assert installed("k-1.data/platlib/kernel/_k.so").place == "site-packages/kernel/_k.so"
@@ -289,19 +170,6 @@ def test_where_files_are_installed():
     assert folder_of("k-1.data/scripts/tool", "$ORIGIN/../lib") == "prefix/lib"
     assert folder_of("kernel/_k.so", "$ORIGIN/../torch/lib") == "site-packages/torch/lib"
     assert folder_of("kernel/_k.so", "$ORIGIN/../../lib") is None
-
-
-def test_bundled_libraries_are_found_by_path_and_by_name():
-    bundled = BundledLibraries(
-        {
-            "kernel/_k.so": Extension(arch="x86_64", needed=("libx.so",), runpath=("$ORIGIN/../kernel.libs",)),
-            "kernel.libs/libx.so": Extension(arch="x86_64", soname="libx.so"),
-            "other/liby.so.1.2": Extension(arch="x86_64", soname="liby.so.1"),
-        }
-    )
-    assert bundled.found("kernel/_k.so", "libx.so") == "kernel.libs/libx.so"
-    assert bundled.found("kernel/_k.so", "liby.so.1") is None
-    assert bundled.anywhere("liby.so.1") == "other/liby.so.1.2"
 
 
 @pytest.mark.parametrize(("rpath", "found"), [(True, "kernel/lib3.so"), (False, None)])

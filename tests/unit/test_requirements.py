@@ -14,7 +14,6 @@ from wheelsmith.wheel.requirements import (
     framework_requirement,
     read_requirements,
     required_in,
-    requires_python,
 )
 
 KNOWN = ("2.9", "2.10", "2.11", "2.12")
@@ -52,17 +51,6 @@ def test_the_releases_that_a_requirement_admits(lines, releases, beyond):
     assert (found.releases, found.beyond, found.absent, found.wrong) == (releases, beyond, (), ())
 
 
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        (("torch==2.11.*", "torch<2.11"), "no release can be torch"),
-        (("torch @ https://example.org/torch-2.11.0-py3-none-any.whl",), "from a URL"),
-    ],
-)
-def test_no_release_fits_or_none_is_known(lines, words):
-    assert words in _torch(*lines).wrong[0]
-
-
 def test_a_requirement_for_some_environments_only():
     some = _torch("torch==2.11.*; python_version < '3.12'", tag="cp39-abi3-manylinux_2_28_x86_64", python=">=3.9")
     assert some.absent[0] == "Python 3.12 on linux x86_64"
@@ -85,29 +73,6 @@ def test_a_requirement_for_some_environments_only():
 )
 def test_the_pythons_that_a_tag_lets_in(tag, python, versions):
     assert {found["python_version"] for found in environments(_tags(tag), SpecifierSet(python))} == versions
-
-
-@pytest.mark.parametrize(
-    ("version", "requires", "words"),
-    [
-        ("1+cu130.torch2.11", ("torch==2.11.*",), None),
-        ("1+cu130", ("torch>=2.11",), None),
-        ("1+cu130", (), None),
-        ("1+cu130.torchstable", ("torch>=2.11",), None),
-        ("1+cu130.torchstable", (), "the version says torchstable, and no torch is required"),
-        ("1+cu130.torchstable", ("torch>=2.11,<2.13",), f"which leaves out torch {NEWEST}"),
-        ("1+cu130.torch2.11", (), "the version says torch 2.11, and no torch is required"),
-        ("1+cu130.torch2.11", ("torch==2.11.*; python_version < '3.12'",), "none is required for Python 3.12"),
-        ("1+cu130.torch2.11", ("torch==2.12.*",), "which may be 2.12"),
-        ("1+cu130.torch2.11", ("torch>=2.9",), "Requires-Dist says torch>=2.9, which may be 2.9, 2.10, 2.12"),
-        ("1+cu130", ("torch===2.11.0+cpu",), "torch for cpu"),
-        ("1+cpu.torch2.11", ("torch==2.11.0+cu118.with.pypi.cudnn",), "torch for cu118"),
-        ("1", ("torch<2", "torch>2"), "no release can be"),
-    ],
-)
-def test_the_version_names_the_torch_that_is_required(version, requires, words, tmp_path):
-    found = _wrong(tmp_path, version, requires)
-    assert found == {} if words is None else words in found["torch-requirement"]
 
 
 @pytest.mark.parametrize(
@@ -139,12 +104,6 @@ def test_a_contradiction_is_told_with_its_lines(tmp_path):
 def _wrong(folder, version, requires):
     report = check_wheel(make_wheel(folder, "kernel", version, requires=requires))
     return {found.rule: found.message for found in report.findings if not found.ok and "requirement" in found.rule}
-
-
-def test_what_cannot_be_read():
-    assert requires_python(None) == SpecifierSet()
-    assert requires_python("three") is None
-    assert "'not a requirement!' cannot be read" in read_requirements(["not a requirement!"]).wrong[0]
 
 
 def test_the_requirements_for_the_python_of_a_test(tmp_path):

@@ -77,6 +77,19 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
     return _matrix(model, file, places)
 
 
+def read_yaml(text: str, file: str) -> Any:
+    """Return what other YAML says, with every scalar as text.
+
+    :param file: names it in messages.
+    :raises MatrixError: it is not YAML, grows, or has a key twice.
+    """
+    mistakes: list[MatrixError] = []
+    data = _plain(_compose(text, file), (), file, {}, mistakes)
+    if mistakes:
+        raise mistakes[0]
+    return data
+
+
 def check_kernel(given: Mapping[str, str | list[str] | None]) -> KernelRef:
     """Return what may stand under ``kernel`` in a matrix, named elsewhere: on a command line.
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.files import answer_of, output_of, read_facts
@@ -67,8 +67,6 @@ class CudaDevices(Devices):
 
     def driver(self) -> Driver | None:
         """Return the NVIDIA driver."""
-        from wheelsmith.platforms.cuda import cuda_driver
-
         return cuda_driver()
 
     def best_code(self, codes: Sequence[str], gpu: str) -> str | None:
@@ -128,20 +126,12 @@ _GENCODE = "-gencode="
 _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
 
 
-def parse_capability(text: str) -> tuple[int, int, str, bool]:
-    """Split ``9.0a+PTX`` into major, minor, suffix and whether PTX is wanted.
+class Capability(NamedTuple):
+    """A compute capability, as ``9.0a+PTX``.
 
-    :raises ValueError: it is not a compute capability.
+    :param suffix: ``a``, ``f`` or empty.
+    :param ptx: whether PTX is wanted.
     """
-    match = _CAPABILITY.fullmatch(text)
-    if not match:
-        raise ValueError(f"{text!r} is not a compute capability such as 8.0, 9.0a or 12.0+PTX")
-    return int(match["major"]), int(match["minor"]), match["suffix"] or "", bool(match["ptx"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capability:
-    """A compute capability; ``suffix`` is ``a``, ``f`` or empty."""
 
     major: int
     minor: int
@@ -158,10 +148,15 @@ class Capability:
         return f"{self.major}.{self.minor}{self.suffix}{'+PTX' if self.ptx else ''}"
 
 
-def read(text: str) -> Capability:
-    """Read ``9.0a+PTX``."""
-    major, minor, suffix, ptx = parse_capability(text)
-    return Capability(major=major, minor=minor, suffix=suffix, ptx=ptx)
+def parse_capability(text: str) -> Capability:
+    """Read ``9.0a+PTX``.
+
+    :raises ValueError: it is not a compute capability.
+    """
+    match = _CAPABILITY.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is not a compute capability such as 8.0, 9.0a or 12.0+PTX")
+    return Capability(int(match["major"]), int(match["minor"]), match["suffix"] or "", bool(match["ptx"]))
 
 
 def plain(text: str) -> str:
@@ -180,8 +175,8 @@ def resolve(written_for: tuple[str, ...] | None, requested: tuple[str, ...]) -> 
     """
     if written_for is None:
         return tuple(dict.fromkeys(requested))
-    own = [read(text) for text in written_for]
-    targets = {read(text).number for text in requested}
+    own = [parse_capability(text) for text in written_for]
+    targets = {parse_capability(text).number for text in requested}
     chosen: dict[tuple[int, int, str], Capability] = {}
     for capability in own:
         if capability.suffix and capability.number in targets:
@@ -203,7 +198,7 @@ def _best(ascending: list[Capability], target: tuple[int, int]) -> Capability | 
 
 def gencode(text: str) -> tuple[str, ...]:
     """Return nvcc's flags for one capability."""
-    capability = read(text)
+    capability = parse_capability(text)
     name = f"{capability.major}{capability.minor}{capability.suffix}"
     flags = [f"{_GENCODE}arch=compute_{name},code=sm_{name}"]
     if capability.ptx:
@@ -213,7 +208,7 @@ def gencode(text: str) -> tuple[str, ...]:
 
 def cmake_architectures(text: str) -> tuple[str, ...]:
     """Return what CMAKE_CUDA_ARCHITECTURES calls one capability: ``90-real``, and ``90-virtual`` for its PTX."""
-    capability = read(text)
+    capability = parse_capability(text)
     name = f"{capability.major}{capability.minor}{capability.suffix}"
     return (f"{name}-real", *((f"{name}-virtual",) if capability.ptx else ()))
 

@@ -7,14 +7,13 @@ https://github.com/secure-systems-lab/dsse.
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from wheelsmith.base.errors import AttestationError
-from wheelsmith.base.json_dataclass import canonical_json, in_one_line
+from wheelsmith.base.json_dataclass import canonical_json, in_one_line, parse_json
 
 SUFFIX = ".sigstore.json"
 LONGEST = 4 << 20  # bytes of a bundle
@@ -64,7 +63,7 @@ def read_bundle(data: bytes) -> Bundle:
     if len(data) > LONGEST:
         raise AttestationError(f"the bundle has more than {LONGEST >> 20} MiB")
     with unreadable("the bundle"):
-        return _bundle(strict_json(data))
+        return _bundle(parse_json(data.decode()))
 
 
 @contextmanager
@@ -74,30 +73,6 @@ def unreadable(what: str) -> Iterator[None]:
         yield
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise AttestationError(f"{what} cannot be read: {in_one_line(error)}") from None
-
-
-def strict_json(data: bytes) -> Any:
-    """Read JSON that has one meaning: no key is in an object twice.
-
-    :raises ValueError: it has two, or is not JSON.
-    """
-    try:
-        return json.loads(data.decode(), object_pairs_hook=_object, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"it has {name[:40]!r} twice")
-        found[name] = value
-    return found
-
-
-def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
 
 
 def _bundle(data: Any) -> Bundle:

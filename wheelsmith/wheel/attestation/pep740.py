@@ -6,8 +6,8 @@ import base64
 from typing import Any
 
 from wheelsmith.base.errors import AttestationError
-from wheelsmith.base.json_dataclass import in_one_line
-from wheelsmith.wheel.attestation.bundle import Bundle, strict_json, unreadable
+from wheelsmith.base.json_dataclass import in_one_line, parse_json
+from wheelsmith.wheel.attestation.bundle import Bundle, unreadable
 from wheelsmith.wheel.attestation.certificate import CertificateClaims
 from wheelsmith.wheel.attestation.policy import GITHUB, GITLAB
 
@@ -72,7 +72,7 @@ def subjects_of(provenance: bytes) -> set[tuple[str, str]]:
     :raises AttestationError: it is none, or an attestation has no certificate or no log entry.
     """
     with unreadable("the provenance"):
-        return {_subject(each) for each in _attestations(strict_json(provenance))}
+        return {_subject(each) for each in _attestations(parse_json(provenance.decode()))}
 
 
 def is_of(provenance: bytes, bundle: Bundle) -> bool:
@@ -81,7 +81,7 @@ def is_of(provenance: bytes, bundle: Bundle) -> bool:
     :param provenance: one that ``subjects_of`` reads.
     """
     signed = (bundle.certificate, bundle.statement, bundle.signature)
-    return all(_signed(each) == signed for each in _attestations(strict_json(provenance)))
+    return all(_signed(each) == signed for each in _attestations(parse_json(provenance.decode())))
 
 
 def _signed(attestation: Any) -> tuple[bytes, bytes, bytes]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Self
 
-import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from wheelsmith.base.errors import Place, PolicyError
+from wheelsmith.base.errors import MatrixError, Place, PolicyError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import in_one_line
+from wheelsmith.matrix.load import read_yaml
 from wheelsmith.wheel.attestation.certificate import CertificateClaims
 from wheelsmith.wheel.attestation.keys import VerifyingKey, verifying_key
 from wheelsmith.wheel.attestation.statement import StatementClaims
@@ -21,7 +22,6 @@ GITHUB, GITLAB = "https://token.actions.githubusercontent.com", "https://gitlab.
 # Token issuers of workflows, by the address of the workflow or repository.
 _ISSUERS = {"https://github.com/": GITHUB, "https://gitlab.com/": GITLAB}
 _MAX_SIZE = 1 << 16  # bytes
-_SIGNERS, _RULES = ("keys", "identities", "trust-config"), ("sources", "repositories", "builders")
 _MAX_SHOWN = 4  # identities in one message
 # The part of a source before the path of its repository, where an @ follows a user.
 _BEFORE_PATH = re.compile(r"hub:|git:([A-Za-z+]+://[^/]*/|[^/:]*:)?")
@@ -116,6 +116,43 @@ class SignaturePolicy:
         return replace(self, **{name: values for name, values in rules.items() if values})  # type: ignore[arg-type]  # rules alone
 
 
+_Text = Annotated[str, Field(min_length=1)]
+_OneOrMore = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+_Texts = Annotated[tuple[_Text, ...], Field(min_length=1), _OneOrMore]
+
+
+class _IdentityModel(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    issuer: _Text
+    subject: _Text | None = None
+    repository: _Text | None = None
+    workflow: _Text | None = None
+    ref: _Text | None = None
+
+    @model_validator(mode="after")
+    def _names_somebody(self) -> Self:
+        if not (self.subject or self.repository):
+            raise ValueError("an identity needs a subject or a repository")
+        return self
+
+
+class _PolicyModel(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    keys: _Texts = ()
+    identities: Annotated[tuple[_IdentityModel, ...], Field(min_length=1)] = ()
+    trust_config: _Text | None = Field(None, alias="trust-config")
+    # An empty list would allow all.
+    sources: _Texts = ()
+    repositories: _Texts = ()
+    builders: _Texts = ()
+
+    @model_validator(mode="after")
+    def _names_a_signer(self) -> Self:
+        if not (self.keys or self.identities):
+            raise ValueError("it names no key and no identity, so nothing is believed")
+        return self
+
+
 def read_policy(path: Path) -> SignaturePolicy:
     """Read a policy. Paths in it are relative to its folder.
 
@@ -123,77 +160,23 @@ def read_policy(path: Path) -> SignaturePolicy:
     :raises SigningKeyError: a key cannot be read.
     """
     try:
-        # Makes texts, lists and mappings only.
-        data = yaml.load(read_bounded(path, _MAX_SIZE).decode(), _Loader)  # noqa: S506
-        policy, keys, trust = _policy(data)
-    except _DuplicateKeyError as error:
-        where = Place(file=str(path), line=error.line, column=error.column)
-        raise PolicyError(str(error), where=where, remedy="write all of it into one list") from None
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        where = Place(file=str(path))
-        raise PolicyError(f"it cannot be read: {in_one_line(error)}", where=where, remedy=f"write {_EXAMPLE}") from None
-    return replace(
-        policy,
-        keys=tuple(verifying_key(path.parent / name) for name in keys),
-        trust=path.parent / trust if trust else None,
+        policy = _PolicyModel.model_validate(read_yaml(read_bounded(path, _MAX_SIZE).decode(), str(path)))
+    except MatrixError as error:
+        raise PolicyError(error.message, where=error.where, remedy=error.remedy) from None
+    except (OSError, ValueError) as error:
+        first = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else in_one_line(error)
+        raise PolicyError(
+            f"it cannot be read: {why.removeprefix(': ')}", where=Place(file=str(path)), remedy=f"write {_EXAMPLE}"
+        ) from None
+    return SignaturePolicy(
+        keys=tuple(verifying_key(path.parent / name) for name in policy.keys),
+        identities=tuple(Identity(**each.model_dump()) for each in policy.identities),
+        trust=path.parent / policy.trust_config if policy.trust_config else None,
+        sources=policy.sources,
+        repositories=policy.repositories,
+        builders=policy.builders,
     )
-
-
-class _DuplicateKeyError(Exception):
-    """A mapping has a key twice, so that readers would take different values."""
-
-    def __init__(self, name: str, mark: yaml.Mark) -> None:
-        super().__init__(f"it has {name[:40]!r} twice")
-        self.line, self.column = mark.line + 1, mark.column + 1
-
-
-class _Loader(yaml.BaseLoader):
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # yaml's
-        """Return a mapping in which every key is there once."""
-        names = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.value in names:
-                raise _DuplicateKeyError(key.value, key.start_mark)
-            names.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _policy(data: Any) -> tuple[SignaturePolicy, tuple[str, ...], str | None]:
-    """Return what a policy says without its files, the paths of its keys and of its trust configuration."""
-    if not isinstance(data, dict):
-        raise ValueError("it is no mapping")  # noqa: TRY004  # a mistake in a file
-    if unknown := data.keys() - {*_SIGNERS, *_RULES}:
-        raise ValueError(f"it has {min(map(str, unknown))[:40]!r}, which nothing reads")
-    # An empty list would allow all.
-    if empty := [name for name, value in data.items() if not value]:
-        raise ValueError(f"{empty[0]} is empty")
-    lists = {name: value if isinstance(value, list) else [value] for name, value in data.items()}
-    identities = tuple(map(_identity, lists.pop("identities", ())))
-    texts = {name: _texts(name, values) for name, values in lists.items()}
-    keys, trust = texts.pop("keys", ()), texts.pop("trust-config", (None,))
-    if not (keys or identities):
-        raise ValueError("it names no key and no identity, so nothing is believed")
-    if len(trust) != 1:
-        raise ValueError("trust-config is one file")
-    return SignaturePolicy(identities=identities).with_overrides(**texts), keys, trust[0]
-
-
-def _texts(name: str, values: list[Any]) -> tuple[str, ...]:
-    if not all(isinstance(each, str) and each for each in values):
-        raise ValueError(f"{name} is no list of texts")
-    return tuple(values)
-
-
-def _identity(data: Any) -> Identity:
-    if not isinstance(data, dict) or not all(isinstance(text, str) and text for text in (*data, *data.values())):
-        raise ValueError("an identity is no mapping of texts")
-    if unknown := data.keys() - {field.name for field in fields(Identity)}:
-        raise ValueError(f"an identity has {min(unknown)[:40]!r}, which nothing reads")
-    if "issuer" not in data or not {"subject", "repository"} & data.keys():
-        raise ValueError("an identity needs its issuer, and a subject or a repository")
-    return Identity(**data)
 
 
 def _is_of(claims: StatementClaims, source: str) -> bool:
@@ -214,12 +197,7 @@ def _place_and_revision(source: str) -> tuple[str, str | None]:
 
 def _matches(text: str, pattern: str) -> bool:
     """Match a text, where ``*`` in the pattern stands for anything but a slash."""
-    first, *rest = map(re.escape, pattern.split("*"))
-    if not rest:
-        return text == pattern
-    # Atomic groups never go back, so that several stars cannot take for ever.
-    middle = "".join(f"(?>[^/]*?{word})" for word in rest[:-1])
-    return re.fullmatch(f"{first}{middle}[^/]*{rest[-1]}", text) is not None
+    return re.fullmatch("[^/]*".join(map(re.escape, pattern.split("*"))), text) is not None
 
 
 def _named(text: str | None) -> str:

@@ -15,10 +15,10 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.ci import Checkout
 from wheelsmith.base.errors import AttestationError
-from wheelsmith.base.json_dataclass import Record, canonical_json, in_one_line
+from wheelsmith.base.json_dataclass import Record, canonical_json, in_one_line, parse_json
 from wheelsmith.model import PinnedFile, PinnedPackage, PinnedTree, PrefixId, SourceId
 from wheelsmith.toolchain.prefix_pins import made_from
-from wheelsmith.wheel.attestation.bundle import strict_json, unreadable
+from wheelsmith.wheel.attestation.bundle import unreadable
 from wheelsmith.wheel.recorded_plan import RecordedPlan
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -122,7 +122,7 @@ def read_subject(data: bytes) -> tuple[str, str]:
     :raises AttestationError: it is no statement, or of several files.
     """
     with unreadable("the statement"):
-        return _subject(strict_json(data))
+        return _subject(parse_json(data.decode()))
 
 
 def read_statement(data: bytes) -> StatementClaims:
@@ -131,13 +131,13 @@ def read_statement(data: bytes) -> StatementClaims:
     :raises AttestationError: it is none.
     """
     with unreadable("the statement"):
-        return _claims(strict_json(data))
+        return _claims(parse_json(data.decode()))
 
 
 def says_the_same(one: bytes, other: bytes) -> bool:
     """Return True if two statements differ only in the time and the run of a CI system."""
     try:
-        return bool(_timeless(strict_json(one)) == _timeless(strict_json(other)))
+        return bool(_timeless(parse_json(one.decode())) == _timeless(parse_json(other.decode())))
     except (ValueError, TypeError, LookupError, AttributeError):
         return False
 

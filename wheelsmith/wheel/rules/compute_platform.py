@@ -18,7 +18,6 @@ from wheelsmith.wheel.symbol_resolution import CUDA_LIBRARY, CUDA_MAJORS, TORCH_
 from wheelsmith.wheel.symbols import cuda_exports
 
 _CUDAS_WORDS = re.compile(rb"cuda|cublas|cudnn|cufft|curand|cusparse|nvidia|nvrtc|triton", re.IGNORECASE)
-_LONGEST_WORD = 8
 _FIRST = 12  # CUDA; in CUDA 11 too many libraries have version numbers of their own
 _GPU_FILES = (".cubin", ".fatbin", ".ptx")
 _WITH_MINOR = 11  # the last CUDA whose runtime has a minor in its name
@@ -127,55 +126,37 @@ def _speaks_of_cuda(wheel: Inspection) -> bool:
     if any(_CUDAS_WORDS.search(text.encode()) for text in (*named, *required)):
         return True
     files = (name for name in wheel.files if not name.startswith(f"{wheel.info}/"))
-    return any(_says(wheel.archive.chunks(name)) for name in files)
-
-
-def _says(pieces: Iterable[bytes]) -> bool:
-    end = b""
-    for piece in pieces:
-        if _CUDAS_WORDS.search(end + piece):
-            return True
-        end = piece[-_LONGEST_WORD:]
-    return False
+    return any(_CUDAS_WORDS.search(piece) for name in files for piece in wheel.archive.chunks(name))
 
 
 def compare_toolkit(name: str, code: GpuCode, cuda: str) -> Finding:
-    """Compare what made a file's GPU code with a toolkit: ``13.0``.
+    """Compare what made a file's GPU code with a toolkit.
 
     PTX of an older front end is right: a driver of this CUDA compiles it.
+
+    :param cuda: ``13.0``, or ``13`` where the version leaves the minor open.
     """
-    wrong = [
-        f"the version says CUDA {cuda}, CUDA {other} made code of {name}" for other in sorted(code.assemblers - {cuda})
-    ]
-    known = cuda_toolkits().get(cuda)
+    release = numbers(cuda)
+    others = sorted(other for other in code.assemblers if numbers(other)[: len(release)] != release)
+    wrong = [f"the version says CUDA {cuda}, CUDA {other} made code of {name}" for other in others]
+    known = [toolkit.ptx for each, toolkit in cuda_toolkits().items() if numbers(each)[: len(release)] == release]
     if known:
-        newer = sorted(version for version in code.ptx_versions if numbers(version) > numbers(known.ptx))
-        wrong += [f"CUDA {cuda} reads PTX up to {known.ptx}, {name} has PTX {version}" for version in newer]
+        newest = max(known, key=numbers)
+        newer = sorted(version for version in code.ptx_versions if numbers(version) > numbers(newest))
+        wrong += [f"CUDA {cuda} reads PTX up to {newest}, {name} has PTX {version}" for version in newer]
     made = [f"machine code by CUDA {', '.join(sorted(code.assemblers))}"] if code.assemblers else []
     written = ", ".join(sorted(code.front_ends)) or "?"
     made += [f"PTX {', '.join(sorted(code.ptx_versions))} as of CUDA {written}"] if code.ptx_versions else []
     return finding("toolkit", wrong, "; ".join(made))
 
 
-def _compare_major(name: str, code: GpuCode, major: int) -> Finding:
-    """Compare what made a file's GPU code with a major release of CUDA, where the version leaves the minor open."""
-    others = sorted(other for other in code.assemblers if numbers(other)[0] != major)
-    wrong = [f"the version says CUDA {major}, CUDA {other} made code of {name}" for other in others]
-    known = [toolkit.ptx for version, toolkit in cuda_toolkits().items() if numbers(version)[0] == major]
-    newest = max(map(numbers, known), default=None)
-    newer = sorted(version for version in code.ptx_versions if newest and numbers(version) > newest)
-    wrong += [f"no CUDA {major} reads PTX {version}, which {name} has" for version in newer]
-    return finding("toolkit", wrong, f"machine code by CUDA {', '.join(sorted(code.assemblers)) or '?'}")
-
-
 def _examine_toolkit(wheel: Inspection) -> Iterator[Finding]:
-    compute = wheel.compute
-    if compute is None or not names_cuda(compute):
+    if wheel.compute is None or not names_cuda(wheel.compute):
         return
-    release = cuda_release(compute)
+    release = cuda_release(wheel.compute) or str(cuda_major(wheel.compute))
     for name, _, code in examined_files(wheel):
         if code.present:
-            yield compare_toolkit(name, code, release) if release else _compare_major(name, code, cuda_major(compute))
+            yield compare_toolkit(name, code, release)
 
 
 def _examine_machine_code(wheel: Inspection) -> Iterator[Finding]:
