@@ -170,10 +170,6 @@ BACKENDS = {
         'os.symlink("{token}", f"{{d}}/hostile-1-{{TAG}}.whl"); return "x"',
         "one regular file",
     ),
-    "a link in the place of dist": (
-        'os.rename("/work/dist", "/work/old"); os.symlink("{outside}", "/work/dist"); return wheel("/work/old")',
-        "replaced its dist folder",
-    ),
     "links where wheelsmith will work": (
         (
             'for n in ("repair", "tagged", "unpacked", "packed", "relabelled"):\n'
@@ -183,30 +179,13 @@ BACKENDS = {
         None,
     ),
     "a member that climbs out": ('return wheel(d, members=[(member("../../escaped"), b"x")])', "unsafe name"),
-    "a member with an absolute path": ('return wheel(d, members=[(member("/tmp/escaped"), b"x")])', "unsafe name"),
-    "a member that is a link": (
-        'return wheel(d, members=[(member("hostile/link", 0o120777), b"{token}")])',
-        "is a link",
-    ),
     "another cell's wheel": ('return wheel(d, version="1+cu130.torch2.13")', "says version"),
-    "another project's wheel": ('return wheel(d, name="torch")', "calls the project"),
     "a wheel for another platform": ('return wheel(d, tag=TAG.replace("linux_", "manylinux_2_17_"))', "not linux_"),
     "two wheels": ('wheel(d, version="2"); return wheel(d)', "left 2 wheels"),
     "a RECORD that lies": ('return wheel(d, lie="hostile/__init__.py,sha256=AAAA,0\\n")', "RECORD that lies"),
     "METADATA of another version": (
         'return wheel(d, metadata="Metadata-Version: 2.1\\nName: hostile\\nVersion: 2\\n")',
         "says version '2'",
-    ),
-    "one name twice": ('return wheel(d, members=[(member("HOSTILE/__init__.py"), b"x")])', "twice"),
-    "a zip bomb": (
-        (
-            "f = wheel(d)\n"
-            '    with zipfile.ZipFile(f"{{d}}/{{f}}", "a") as a:\n'
-            '        a.writestr(member("hostile/bomb"), bytes(1 << 20), zipfile.ZIP_DEFLATED)\n'
-            "        a.filelist[-1].file_size = 9 << 30\n"
-            "    return f"
-        ),
-        "unpacks to more than",
     ),
     "escape sequences": (
         (
@@ -215,9 +194,5 @@ BACKENDS = {
             '    raise SystemExit("\\x1b[31mred")'
         ),
         "exit code 1",
-    ),
-    "a file name with escapes": (
-        'f = wheel(d); os.rename(f"{{d}}/{{f}}", f"{{d}}/\\x1b[2Jx-1-py3-none-any.whl"); return "x"',
-        "",
     ),
 }

@@ -159,7 +159,6 @@ BOMBS = {
         ),
         {Ending.EXITED},
     ),
-    "memory": ("x = []\nwhile True: x.append(bytearray(1 << 20))", {Ending.OUT_OF_MEMORY}),
     "memory of children": (
         (
             "for _ in range(8):\n    if os.fork() == 0:\n        x = bytearray(60 << 20); time.sleep(3); os._exit(0)\n"
@@ -176,14 +175,8 @@ BOMBS = {
         {Ending.OUT_OF_MEMORY, Ending.DISK_FULL, Ending.EXITED},
     ),
     "disk": ("n = 0\nwhile True:\n    n += 1\n    open(f'/work/{n}', 'wb').write(bytes(8 << 20))", {Ending.DISK_FULL}),
-    "one great file": (
-        "f = open('/work/x', 'wb')\nwhile True: f.write(bytes(1 << 20))",
-        {Ending.DISK_FULL, Ending.EXITED},
-    ),
-    "empty files": ("n = 0\nwhile True:\n    n += 1\n    open(f'/work/{n}', 'wb').close()", {Ending.DISK_FULL}),
     "output": ("while True: os.write(1, b'x' * 65536)", {Ending.TOO_MUCH_OUTPUT}),
     "lines": ("while True: os.write(1, b'\\n' * 65536)", {Ending.TOO_MUCH_OUTPUT}),
-    "time": ("while True: pass", {Ending.TIMEOUT}),
 }
 
 
@@ -192,8 +185,7 @@ BOMBS = {
 def test_what_it_uses_is_bounded(confining, tmp_path, name):
     code, endings = BOMBS[name]
     endings = endings if wants.COUNTED else endings | {Ending.EXITED}
-    seconds = 3.0 if name == "time" else 120.0
-    exit_, lines = attack(confining, tmp_path / "work", code, seconds=seconds, output=8 * MIB)
+    exit_, lines = attack(confining, tmp_path / "work", code, seconds=120.0, output=8 * MIB)
     assert exit_.ending in endings, (exit_, lines[-3:])
     assert not exit_.ok
     if exit_.peak_memory:

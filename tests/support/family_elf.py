@@ -53,19 +53,6 @@ def cuda_without_sections(wheel: Wheel) -> None:
     with_cuda(wheel.library).sections = False
 
 
-@lie("platform", "glibc 2.38 as manylinux_2_17, without section headers")
-def new_glibc_without_sections(wheel: Wheel) -> None:
-    wheel.tag(platform=f"manylinux_2_17_{wheel.arch}")
-    wheel.library.import_("strlcpy", version=("libc.so.6", "GLIBC_2.38"))
-    wheel.library.sections = False
-
-
-@lie("symbols", "a symbol that does not exist, without section headers")
-def missing_symbol_without_sections(wheel: Wheel) -> None:
-    wheel.library.import_("nowhere")
-    wheel.library.sections = False
-
-
 # --- one file by itself ---------------------------------------------------------------------------------------------
 
 
@@ -134,12 +121,6 @@ def _stranger(wheel: Wheel, name: str) -> None:
 
 
 lies("architecture elf", "{} is for the other architecture", ["extra.so", "table.bin"], _stranger)
-
-
-@lie("architecture", "a program of Linux for macOS")
-def program_for_macos(wheel: Wheel) -> None:
-    wheel.files = {"forged/__init__.py": b"", "forged/tool": Library(arch=wheel.arch, type=ET_EXEC, exports=[])}
-    wheel.tag("py3", "none", f"macosx_11_0_{wheel.arch}")
 
 
 @lie("elf", "a program whose loader is on the machine that built it")
@@ -247,11 +228,6 @@ def the_loader_itself(wheel: Wheel) -> None:
     wheel.library.import_(symbol, version=(name, version), kind=0)
 
 
-@legal("the same library needed twice is loaded once")
-def needed_twice(wheel: Wheel) -> None:
-    wheel.library.needed.append("libc.so.6")
-
-
 # --- search paths and libraries of the wheel's own ------------------------------------------------------------------
 
 
@@ -295,11 +271,6 @@ def _runpath_of_a_bundled_library(wheel: Wheel, own: Library) -> None:
     own.runpath = "/opt/build"
 
 
-@_bundled("elf", "an executable stack in a library beside the extension")
-def _executable_stack_of_a_bundled_library(wheel: Wheel, own: Library) -> None:
-    own.stack = 7
-
-
 @_bundled("libraries symbols", "the library that is needed is not in the wheel")
 def _bundled_library_is_missing(wheel: Wheel, own: Library) -> None:
     del wheel.files[_OWN]
@@ -315,24 +286,9 @@ def _bundled_library_without_a_path(wheel: Wheel, own: Library) -> None:
     wheel.library.runpath = None
 
 
-@_bundled("libraries symbols", "a linker script in the place of the library")
-def _bundled_library_is_text(wheel: Wheel, own: Library) -> None:
-    wheel.files[_OWN] = b"INPUT(libhelp.so)\n"
-
-
 @_bundled("libraries symbols", "the right soname in a file of another name: the loader goes by file names")
 def _bundled_library_by_soname(wheel: Wheel, own: Library) -> None:
     wheel.move(_OWN, "forged.libs/libother.so.1")
-
-
-@_bundled("libraries architecture symbols", "the bundled library is for the other architecture")
-def _bundled_library_for_another_machine(wheel: Wheel, own: Library) -> None:
-    own.arch = _OTHER[wheel.arch]
-
-
-@_bundled("libraries", "a bundled library needs one that does not exist")
-def _bundled_library_needs_more(wheel: Wheel, own: Library) -> None:
-    own.needed.append("libother.so.1")
 
 
 @_bundled("elf libraries", "the library that is needed is a program")
@@ -367,11 +323,6 @@ def bundled_in_a_circle(wheel: Wheel) -> None:
     more = Library(arch=wheel.arch, needed=["libhelp-0123abcd.so.1"], soname="libmore.so", runpath="$ORIGIN")
     more.exports = [Symbol(name="more")]
     wheel.files["forged.libs/libmore.so"] = more
-
-
-@legal("a library that other code opens need not be a module", base="plain")
-def no_init(wheel: Wheel) -> None:
-    wheel.library.exports = [Symbol(name="run")]
 
 
 # --- oddities of the format -----------------------------------------------------------------------------------------

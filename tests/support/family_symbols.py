@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from forge import LOADER, OLDEST, TORCH_ADD, TORCH_DIM, TORCH_STREAM, Wheel, legal, legals, lie, lies
+from forge import LOADER, TORCH_STREAM, Wheel, legal, legals, lie, lies
 from forge_elf import (
     HIDDEN,
     LOCAL,
     NOTYPE,
-    OBJECT,
     PROTECTED,
-    UNIQUE,
     WEAK,
     Library,
     Symbol,
@@ -48,9 +46,7 @@ def _how(name: str, says: str, judges: str = "symbols elf", **how: object) -> No
 
 
 _how("weak", "it is weak, and no symbol that compilers leave weak", bind=WEAK)
-_how("unique", "it is unique", bind=UNIQUE)
 _how("in libc", "it has a version of libc", version=(LIBC, "GLIBC_2.17"))
-_how("in libm", "it has a version of a library that is not needed", version=("libm.so.6", "GLIBC_2.17"))
 _how("in torch", "it has a version of torch's, which has none", version=("libtorch.so", "TORCH_2.11"))
 _how("weak version", "its version is weak", version=(LIBC, "GLIBC_2.17"), weak_version=True)
 
@@ -66,14 +62,8 @@ lies(
     "symbols platform elf",
     "no such symbol in that version: {}",
     [
-        *(
-            "memcpy libc.so.6 GLIBC_2.5",
-            "memcpy libc.so.6 GLIBC_99",
-        ),
-        *("puts libc.so.6 GLIBCXX_3.4", "nowhere libstdc++.so.6 GLIBCXX_3.4.11", "nowhere libgcc_s.so.1 GCC_3.0"),
-        *("puts libc.so.6 GLIBC_PRIVATE", "__libc_dlopen_mode libc.so.6 GLIBC_PRIVATE", "puts libc.so.6 EVIL_1"),
-        *("puts libc.so.6 glibc_2.17", "puts libc.so.6 GLIBC_2.017"),
-        *("nowhere libpthread.so.0 GLIBC_2.17", "nowhere libdl.so.2 GLIBC_2.17", "deflate libz.so.1 ZLIB_9.9"),
+        *("memcpy libc.so.6 GLIBC_2.5", "memcpy libc.so.6 GLIBC_99", "puts libc.so.6 GLIBCXX_3.4"),
+        *("nowhere libgcc_s.so.1 GCC_3.0", "puts libc.so.6 GLIBC_PRIVATE", "deflate libz.so.1 ZLIB_9.9"),
     ],
     _versioned,
 )
@@ -88,11 +78,6 @@ lies(
     arches=("x86_64",),
     name="of another library",
 )
-
-
-@lie("symbols platform", "a version of x86_64's on aarch64, which began with 2.17", arches=("aarch64",))
-def version_of_another_machine(wheel: Wheel) -> None:
-    wheel.library.import_("puts", version=(LIBC, "GLIBC_2.2.5"))
 
 
 @lie("symbols", "torch's symbols, and no library of torch's is needed: they are in nobody's scope", base="cpu")
@@ -142,13 +127,6 @@ def not_provided(wheel: Wheel) -> None:
     list(wheel.files.values())[-1].exports[0].name = "help_you"
 
 
-@lie("symbols", "the wheel's own library only needs it, too", base="bundled")
-def needed_by_the_provider(wheel: Wheel) -> None:
-    own = list(wheel.files.values())[-1]
-    own.exports[0].name = "help_you"
-    own.import_("help_me")
-
-
 @lie("symbols", "a library has it that lies in the wheel and that nobody needs")
 def provided_by_a_stranger(wheel: Wheel) -> None:
     wheel.library.import_("help_me")
@@ -189,14 +167,7 @@ def _unversioned(wheel: Wheel, text: str) -> None:
 
 legals(
     "a symbol of the platform without a version is any version's: {}",
-    [
-        "malloc libc.so.6",
-        "memcpy libc.so.6",
-        "_ZdlPv libstdc++.so.6",
-        "_Znwm libstdc++.so.6",
-        "cos libm.so.6",
-        "pthread_create libpthread.so.0",
-    ],
+    ["malloc libc.so.6", "_Znwm libstdc++.so.6", "pthread_create libpthread.so.0"],
     _unversioned,
 )
 
@@ -218,22 +189,6 @@ def newer_of_every_process(wheel: Wheel) -> None:
     wheel.library.import_("arc4random", kind=NOTYPE)
 
 
-@legal("glibc's oldest version")
-def oldest_version(wheel: Wheel) -> None:
-    wheel.library.import_("puts", version=(LIBC, OLDEST[wheel.arch]))
-
-
-@legal("versions of libstdc++ and libgcc that manylinux_2_28 has")
-def old_libstdcxx(wheel: Wheel) -> None:
-    _versioned(wheel, f"_ZSt17__throw_bad_allocv libstdc++.so.6 {'GLIBCXX_3.4'}")
-    _versioned(wheel, "_Unwind_Resume libgcc_s.so.1 GCC_3.0")
-
-
-@legal("exports that are called like Python's and torch's are its own to name")
-def exports_of_any_name(wheel: Wheel) -> None:
-    wheel.library.exports += [Symbol(name="PyEvil_Run"), Symbol(name="nowhere", bind=WEAK), Symbol(name="x")]
-
-
 @legal("what the wheel's own library has in the version that is asked for", base="bundled")
 def provided_in_that_version(wheel: Wheel) -> None:
     own = list(wheel.files.values())[-1]
@@ -241,37 +196,9 @@ def provided_in_that_version(wheel: Wheel) -> None:
     wheel.library.needs("help_me").version = (own.soname, "HELP_1")
 
 
-@legal("a weak export is an export", base="bundled")
-def provided_weakly(wheel: Wheel) -> None:
-    list(wheel.files.values())[-1].exports[0].bind = WEAK
-
-
 @legal("a protected export is an export", base="bundled")
 def provided_and_protected(wheel: Wheel) -> None:
     list(wheel.files.values())[-1].exports[0].visibility = PROTECTED
-
-
-@legal("the old hash of the wheel's own library", base="bundled")
-def provided_by_the_old_hash(wheel: Wheel) -> None:
-    own = list(wheel.files.values())[-1]
-    own.gnu_hash, own.sysv_hash = False, True
-
-
-@legal("a library offers what it needs itself")
-def provided_by_itself(wheel: Wheel) -> None:
-    wheel.library.exports.append(Symbol(name="mine"))
-    wheel.library.exports.append(Symbol(name="yours", kind=OBJECT))
-
-
-@legal("torch's stable ABI from the release on that has all of it", base="stable")
-def stable_as_it_is(wheel: Wheel) -> None:
-    wheel.requires("torch>=2.10")
-    _of_torch(wheel, TORCH_DIM)
-
-
-@legal("a weak symbol that torch has", base="cpu")
-def weak_of_torch(wheel: Wheel) -> None:
-    wheel.library.import_(TORCH_ADD.replace("add_Tensor", "add_Tensor"), bind=WEAK)
 
 
 # --- platform tags ------------------------------------------------------------------------------------------
@@ -287,21 +214,10 @@ lies(
     "platform",
     "the tag is older than the symbol: {}",
     [
-        *("manylinux_2_28 fcntl64 libc.so.6 GLIBC_2.29", "manylinux_2_28 strlcpy libc.so.6 GLIBC_2.38"),
-        *("manylinux_2_17 fcntl64 libc.so.6 GLIBC_2.28", "manylinux2014 fcntl64 libc.so.6 GLIBC_2.28"),
-        *(
-            "manylinux_2_28 _ZSt19__throw_regex_errorv libstdc++.so.6 GLIBCXX_3.4.30",
-            "manylinux_2_17 getrandom libc.so.6 GLIBC_2.25",
-        ),
-        *(
-            "manylinux_2_28 __cxa_call_terminate libstdc++.so.6 CXXABI_1.3.15",
-            "manylinux_2_28 __x libgcc_s.so.1 GCC_14.0.0",
-        ),
-        *(
-            "manylinux_2_28.manylinux_2_17 fcntl64 libc.so.6 GLIBC_2.28",
-            "manylinux2014.manylinux_2_28 fcntl64 libc.so.6 GLIBC_2.28",
-        ),
-        *("manylinux_2_27 pow libm.so.6 GLIBC_2.29", "manylinux_2_31 pthread_create libc.so.6 GLIBC_2.34"),
+        *("manylinux_2_28 fcntl64 libc.so.6 GLIBC_2.29", "manylinux2014 fcntl64 libc.so.6 GLIBC_2.28"),
+        "manylinux_2_28 _ZSt19__throw_regex_errorv libstdc++.so.6 GLIBCXX_3.4.30",
+        "manylinux_2_28 __x libgcc_s.so.1 GCC_14.0.0",
+        *("manylinux_2_28.manylinux_2_17 fcntl64 libc.so.6 GLIBC_2.28", "manylinux_2_27 pow libm.so.6 GLIBC_2.29"),
     ],
     _too_new,
 )
@@ -317,13 +233,6 @@ def bundled_library_is_too_new(wheel: Wheel) -> None:
     list(wheel.files.values())[-1].import_("strlcpy", version=(LIBC, "GLIBC_2.38"))
 
 
-@lie("platform", "a data file that is a library needs a newer glibc")
-def library_as_data_is_too_new(wheel: Wheel) -> None:
-    own = Library(arch=wheel.arch, needed=[LIBC], exports=[Symbol(name="x")])
-    own.import_("strlcpy", version=(LIBC, "GLIBC_2.38"))
-    wheel.files["forged/table.bin"] = own
-
-
 def _platform(wheel: Wheel, text: str) -> None:
     wheel.tag(platform=text.replace("ARCH", wheel.arch))
 
@@ -332,21 +241,9 @@ lies(
     "platform architecture tags purity",
     "a library for glibc as {!r}",
     [
-        *(
-            "musllinux_1_2_ARCH",
-            "macosx_11_0_arm64",
-            "win_amd64",
-            "manylinux_2_28_ppc64le",
-            "manylinux_2_28_x86_64.manylinux_2_28_aarch64",
-        ),
-        *(
-            "manylinux_2_28_ARCH.musllinux_1_2_ARCH",
-            "manylinux_2_28_ARCH.any",
-            "android_21_ARCH",
-            "linux_armv7l",
-            "manylinux_2_28_ARCHx",
-        ),
-        *("manylinux2015_ARCH", "manylinux_2_ARCH", "manylinux_2_28", "evil", "any"),
+        *("musllinux_1_2_ARCH", "macosx_11_0_arm64", "win_amd64", "manylinux_2_28_ppc64le", "linux_armv7l"),
+        *("manylinux_2_28_x86_64.manylinux_2_28_aarch64", "manylinux_2_28_ARCH.any", "manylinux2015_ARCH"),
+        *("manylinux_2_ARCH", "evil", "any"),
     ],
     _platform,
 )
@@ -357,19 +254,9 @@ def manylinux1_for_aarch64(wheel: Wheel) -> None:
     wheel.tag(platform="manylinux1_aarch64")
 
 
-@lie("platform tags", "glibc for aarch64 began with 2.17", arches=("aarch64",))
-def manylinux_2_5_for_aarch64(wheel: Wheel) -> None:
-    wheel.tag(platform="manylinux_2_5_aarch64")
-
-
 @lie("platform", "memcpy@GLIBC_2.14 as manylinux1", arches=("x86_64",))
 def manylinux1_for_a_later_symbol(wheel: Wheel) -> None:
     wheel.tag(platform="manylinux1_x86_64")
-
-
-@lie("platform", "memcpy@GLIBC_2.14 as manylinux_2_5, by the second of two tags", arches=("x86_64",))
-def second_platform_is_too_old(wheel: Wheel) -> None:
-    wheel.tag(platform="manylinux_2_28_x86_64.manylinux_2_5_x86_64")
 
 
 legals(
@@ -392,15 +279,8 @@ lies(
     "abi3",
     "{} is not in the stable ABI of Python 3.10",
     [
-        *(
-            "_PyObject_GetDictPtr",
-            "PyUnicode_AsUTF8",
-            "PyFrame_GetBack",
-            "PyType_GetName",
-            "PyObject_CallOneArg",
-            "PyList_GetItemRef",
-        ),
-        *("_PyThreadState_UncheckedGet", "PyType_FromMetaclass", "PyModule_Add", "PyMutex_Lock"),
+        *("_PyObject_GetDictPtr", "PyUnicode_AsUTF8", "PyType_GetName", "PyList_GetItemRef"),
+        *("_PyThreadState_UncheckedGet", "PyType_FromMetaclass", "PyMutex_Lock"),
     ],
     _absent,
     name="of Python",
@@ -432,11 +312,6 @@ def python_symbols_for_any_python(wheel: Wheel) -> None:
     wheel.tag("py3", "none")
 
 
-@lie("abi3 symbols", "no Python has it, in a wheel for one Python", base="python")
-def absent_from_python(wheel: Wheel) -> None:
-    _absent(wheel, "PyEvil_Run")
-
-
 @lie("abi3", "a bundled library has what is not in the stable ABI", base="bundled")
 def bundled_library_outside_abi3(wheel: Wheel) -> None:
     list(wheel.files.values())[-1].import_("_PyObject_GetDictPtr")
@@ -447,11 +322,6 @@ legals(
     ["PyModule_AddType", "_Py_Dealloc", "PyExc_ValueError", "_Py_NoneStruct", "PyType_GetModule"],
     _absent,
 )
-
-
-@legal("a symbol that any one CPython has, in a wheel for that one", base="python")
-def private_in_a_wheel_for_one(wheel: Wheel) -> None:
-    _absent(wheel, "_PyThreadState_UncheckedGet")
 
 
 @legal("a library without Python's symbols serves any Python")
