@@ -104,30 +104,6 @@ tried("remount", lambda: call("mount", None, b"/opt/torch", None, 0x1020, None))
 tried("mount over", lambda: call("mount", b"/work", b"/opt/torch", None, 0x1000, None))
 tried("the store", lambda: os.listdir(T["store"]))
 """,
-    "more privileges": """
-tried("mount", lambda: call("mount", b"none", b"/work", b"tmpfs", 0, None))
-tried("chroot", lambda: call("chroot", b"/work"))
-tried("a device", lambda: os.mknod("/work/disk", 0o60666, os.makedev(8, 0)) or True)
-tried("a user namespace", lambda: call("unshare", 0x10000000))
-tried("a mount namespace", lambda: call("unshare", 0x00020000))
-tried("a process in a namespace", lambda: subprocess.run(["unshare", "--user", "true"], check=True) and True)
-tried("the host's namespaces", lambda: call("setns", os.open("/proc/1/ns/net", os.O_RDONLY), 0) and False)
-tried("trace a process of the host", lambda: call("ptrace", 16, T["pid"], None, None))
-tried("a kernel module", lambda: call("syscall", 175, b"", 0, b""))
-tried("another host name", lambda: call("sethostname", b"escaped", 7))
-tried("the clock", lambda: call("settimeofday", struct.pack("qq", 0, 0), None))
-def setuid():
-    shutil.copy("/bin/sh", "/work/sh")
-    os.chmod("/work/sh", 0o4755)
-    caps = subprocess.run(["/work/sh", "-p", "-c", "grep CapEff /proc/self/status"], capture_output=True, text=True).stdout
-    return int(caps.split()[1], 16) or None
-tried("a setuid program", setuid)
-def host_process():
-    os.kill(T["pid"], 0)
-    return str(T["pid"]) in processes() and T["canary"] in read(f"/proc/{T['pid']}/cmdline").decode()
-tried("a process of the host", host_process)
-tried("everybody at once", lambda: T["canary"] in str([read(f"/proc/{n}/cmdline") for n in processes()]) or None)
-""",
 }
 
 BACKEND = """

@@ -235,6 +235,7 @@ attempt("mountinfo", lambda: [l for l in open("/proc/self/mountinfo") if world["
     harmless=True,
 )
 
+# Mounts, namespaces, devices, calls and terminals are in reach.py, for every engine.
 PRIVILEGES = {
     "be somebody else": """
 attempt("setuid 0 from another user", lambda: os.getuid() != 0 and (os.setuid(0) or True))
@@ -255,38 +256,6 @@ for program in ("su", "sudo", "mount", "newgrp", "pkexec"):
         attempt(program, lambda: subprocess.run(
             [path, *(["-c", "id -u"] if program == "su" else ["-n", "id", "-u"])], stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=3).stdout.strip() == "0" and os.getuid() != 0)
-""",
-    "mount": """
-os.makedirs("/work/m", exist_ok=True)
-for kind in (b"tmpfs", b"proc", b"sysfs", b"cgroup", b"cgroup2", b"devtmpfs", b"overlay"):
-    attempt("mount " + kind.decode(), call, "mount", b"x", b"/work/m", kind, 0, b"")
-attempt("bind", call, "mount", b"/", b"/work/m", None, 4096 | 16384, None)
-attempt("remount /", call, "mount", None, b"/", None, 32 | 4096, None)
-attempt("remount /proc", call, "mount", None, b"/proc", None, 32 | 4096, None)
-attempt("umount /proc", call, "umount2", b"/proc", 2)
-attempt("pivot_root", call, "syscall", {"x86_64": 155, "aarch64": 41}[os.uname().machine], b"/work", b"/work/m")
-attempt("chroot", lambda: os.chroot("/work") or True)
-""",
-    "namespaces of its own": """
-NEWUSER, NEWNS, NEWCGROUP, NEWNET, NEWPID = 0x10000000, 0x20000, 0x2000000, 0x40000000, 0x20000000
-for name, flag in (("cgroup", NEWCGROUP), ("mount", NEWNS), ("net", NEWNET), ("pid", NEWPID)):
-    attempt("unshare " + name, call, "unshare", flag)
-attempt("unshare user", call, "unshare", NEWUSER)
-os.makedirs("/work/cg", exist_ok=True)
-def controllers():
-    call("unshare", NEWNS | NEWCGROUP)
-    return True
-attempt("more", controllers)
-for kind, option in ((b"cgroup", b"memory"), (b"cgroup", b"freezer"), (b"cgroup2", b"")):
-    attempt(f"mount {kind} {option}", call, "mount", b"x", b"/work/cg", kind, 0, option)
-for path in glob.glob("/proc/1/ns/*"):
-    name = os.path.basename(path)
-    def enter():
-        if os.readlink(path) == os.readlink(f"/proc/self/ns/{name}"):
-            return False
-        call("setns", os.open(path, os.O_RDONLY), 0)
-        return True
-    attempt("setns " + name, enter)
 """,
     "its own limits": """
 for path in glob.glob("/sys/fs/cgroup/**/memory*limit*", recursive=True) + glob.glob(
@@ -329,17 +298,6 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 attempt("kill pid 1", lambda: os.kill(1, signal.SIGTERM) or False)
 attempt("kill all", lambda: os.kill(-1, signal.SIGKILL) or False)
 """,
-    "devices": """
-for kind, name, major, minor in ((stat.S_IFBLK, "disk", 8, 0), (stat.S_IFBLK, "vda", 254, 0),
-        (stat.S_IFCHR, "mem", 1, 1), (stat.S_IFCHR, "kmsg", 1, 11)):
-    def node():
-        os.mknod("/work/" + name, kind | 0o666, os.makedev(major, minor))
-        return os.open("/work/" + name, os.O_RDONLY)
-    attempt("mknod " + name, node)
-for path in ("/dev/mem", "/dev/kmem", "/dev/port", "/dev/kvm", "/dev/fuse", "/dev/sda", "/dev/vda", "/dev/loop0",
-        "/dev/kmsg", "/dev/net/tun", "/dev/nvidia0", "/proc/kcore", "/proc/kmsg", "/proc/kallsyms.x"):
-    attempt("open " + path, lambda: os.read(os.open(path, os.O_RDONLY | os.O_NONBLOCK), 1))
-""",
     "kernel settings": """
 PASSED = {"self", "thread-self", "pressure", *map(str, range(100_000))}
 for folder, folders, names in [*os.walk("/sys"), *os.walk("/proc")]:
@@ -353,35 +311,6 @@ for folder, folders, names in [*os.walk("/sys"), *os.walk("/proc")]:
         except OSError:
             pass
 attempt("core_pattern", lambda: os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
-""",
-    "kernel calls": """
-x86 = os.uname().machine == "x86_64"
-libc.syscall.restype = ctypes.c_long
-ROOT = os.open("/", os.O_RDONLY)
-HANDLE = ctypes.create_string_buffer(bytes([8, 0, 0, 0, 1, 0, 0, 0, 2]) + bytes(7))
-for name, number, args in (
-    ("reboot", 169 if x86 else 142, (0, 0, 0, 0)),
-    ("init_module", 175 if x86 else 105, (b"", 0, b"")),
-    ("bpf", 321 if x86 else 280, (5, ctypes.create_string_buffer(128), 128)),
-    ("kexec_load", 246 if x86 else 104, (0, 0, 0, 0)),
-    ("acct", 163 if x86 else 89, (b"/work/acct",)),
-    ("swapon", 167 if x86 else 224, (b"/work/swap", 0)),
-    ("open_by_handle_at", 304 if x86 else 265, (ROOT, HANDLE, 0)),
-    ("syslog", 103 if x86 else 116, (9, None, 0)),
-):
-    attempt(name, lambda: call("syscall", number, *args))
-attempt("clock", lambda: time.clock_settime(time.CLOCK_REALTIME, time.time()) or True)
-attempt("hostname", lambda: socket.sethostname("owned") or True)
-""",
-    "the terminal": """
-import fcntl, termios
-attempt("/dev/tty", lambda: os.open("/dev/tty", os.O_RDWR))
-for fd in (0, 1, 2):
-    attempt(f"TIOCSTI {fd}", lambda: fcntl.ioctl(fd, termios.TIOCSTI, b"x") or True)
-attempt("stdin", lambda: os.read(0, 1))
-attempt("open files", lambda: [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")
-    if int(n) > 2 and os.path.exists(f"/proc/self/fd/{n}")
-    and not os.readlink(f"/proc/self/fd/{n}").startswith("/proc/")])
 """,
 }
 

@@ -2,7 +2,7 @@
 
 from wheelsmith.base.sanitize import visible
 from wheelsmith.engine.cgroup import granted_cores, granted_memory
-from wheelsmith.engine.choose import ChosenEngine, choose, engine_for_own_programs, engines
+from wheelsmith.engine.choose import choose, engine_for_own_programs, engines
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.installed_python import this_machine, with_python_digest
@@ -15,13 +15,11 @@ from wheelsmith.engine.protocol import (
     Exit,
     Limits,
     Mount,
-    Probe,
     Readiness,
 )
-from wheelsmith.engine.sandbox_selftest import Promise, try_promises
+from wheelsmith.engine.sandbox_selftest import try_promises
 
 __all__ = [
-    "ChosenEngine",
     "Command",
     "ContainerEngine",
     "Docker",
@@ -31,8 +29,6 @@ __all__ = [
     "Limits",
     "Local",
     "Mount",
-    "Probe",
-    "Promise",
     "Readiness",
     "choose",
     "engine_for_own_programs",

@@ -301,23 +301,6 @@ def _oom_kills(folder: Path) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
-    """What builds may use together.
-
-    :param cores: at least 1.
-    :param memory: bytes that are free for them at this moment.
-    """
-
-    cores: int
-    memory: int
-
-
-def granted(proc: Path = _PROC) -> Granted:
-    """Return what this process may use: a pod or a CI job has often less than the machine that it runs on."""
-    return Granted(cores=granted_cores(proc), memory=granted_memory(proc))
-
-
 def granted_cores(proc: Path = _PROC) -> int:
     """Return the cores that this process may keep busy: those it may run on, and no more than its quota pays for."""
     cores = float(len(os.sched_getaffinity(0)))

@@ -3,9 +3,7 @@
 from wheelsmith.platforms.cuda import (
     DEVELOPMENT,
     DRIVER_LIBRARIES,
-    CudaPackages,
     CudaToolkit,
-    DriverFloor,
     cuda_folder,
     cuda_of,
     cuda_packages,
@@ -17,25 +15,21 @@ from wheelsmith.platforms.cuda import (
 from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries, header_library, python_headers
 from wheelsmith.platforms.host_compilers import CxxToolchain, HostCompilers, cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
-from wheelsmith.platforms.platform import DeviceCompile, Devices, Driver, Gpu, NotInImageError, Platform, Toolkit
+from wheelsmith.platforms.platform import DeviceCompile, Devices, Gpu, NotInImageError, Platform
 
 __all__ = [
     "CPU",
     "DEVELOPMENT",
     "DRIVER_LIBRARIES",
-    "CudaPackages",
     "CudaToolkit",
     "CxxToolchain",
     "DeviceCompile",
     "Devices",
-    "Driver",
-    "DriverFloor",
     "Gpu",
     "HeaderLibrary",
     "HostCompilers",
     "NotInImageError",
     "Platform",
-    "Toolkit",
     "compute_name",
     "compute_order",
     "cuda_folder",

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import BuildHost, PrefixId
@@ -31,7 +31,7 @@ class Driver(Record):
     gpus: tuple[Gpu, ...]
 
 
-class Devices(ABC):
+class Devices(Protocol):
     """The GPUs of one platform and their drivers.
 
     :cvar beside: when a wheel for one toolkit runs on a framework built with another, as people say it.
@@ -39,37 +39,30 @@ class Devices(ABC):
 
     beside: ClassVar[str]
 
-    @abstractmethod
     def driver(self) -> Driver | None:
         """Return what this machine has; None where it has none."""
 
-    @abstractmethod
     def best_code(self, codes: Sequence[str], gpu: str) -> str | None:
         """Return which of a wheel's code a GPU runs, as ``8.0`` or ``9.0+PTX``; None when none of it."""
 
-    @abstractmethod
     def is_foreign(self, code: str, gpu: str) -> bool:
         """Say whether a driver must compile this code for a GPU before it runs."""
 
-    @abstractmethod
     def why_refused(self, version: str, driver: str) -> str | None:
         """Say why a driver runs nothing that a toolkit made, in a sentence that begins with *it*; None where it does.
 
         :param driver: the newest toolkit that it supports.
         """
 
-    @abstractmethod
     def why_not_compiled(self, version: str, driver: str, gpus: Sequence[str]) -> str | None:
         """Say why a driver cannot compile what a toolkit left to it, as above.
 
         :param gpus: the capabilities that it would be for.
         """
 
-    @abstractmethod
     def runs_beside(self, made: str, built: str) -> bool:
         """Say whether what one toolkit made runs in a framework that was built with another."""
 
-    @abstractmethod
     def distance(self, version: str, asked: str) -> tuple[int, ...]:
         """Order toolkits by how much else must change where another one was asked for; the first number is 0 to 2."""
 
@@ -131,7 +124,7 @@ class DeviceCompile:
     output: str
 
 
-class Platform(ABC):
+class Platform(Protocol):
     """One compute platform; its module and its facts are all that is known of it by name.
 
     :cvar name: as kernel-builder's backends are called, and an axis of matrix.yaml.
@@ -153,64 +146,51 @@ class Platform(ABC):
     section_keys: ClassVar[tuple[str, str, str]]
     devices: ClassVar[Devices]
 
-    @abstractmethod
     def toolkits(self) -> Mapping[str, Toolkit]:
         """Return every known toolkit by its ``major.minor``, oldest first."""
 
-    @abstractmethod
     def version_of(self, compute: str) -> str | None:
         """Return the version of a compute platform of its own, ``13.0`` of ``cu130``; None of anything else."""
 
-    @abstractmethod
     def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
         """Name the toolkit that compiles on ``machine`` for ``arch``, by what it is made from."""
 
-    @abstractmethod
     def headers(self, toolkit: str) -> tuple[PrefixId, ...]:
         """Name the headers that a project is given beside those of a toolkit's own prefix."""
 
-    @abstractmethod
     def made_on(self, toolkit: str, machine: str) -> bool:
         """Say whether a toolkit for a machine can be assembled."""
 
-    @abstractmethod
     def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
         """Return the place of the toolkit in an image, and its name.
 
         :raises NotInImageError: the image has none, or another one.
         """
 
-    @abstractmethod
     def command(self, step: DeviceCompile) -> tuple[str, ...]:
         """Return the command that compiles one source."""
 
-    @abstractmethod
     def runtime(self, toolkit: str, home: str, *, brought: bool) -> tuple[str, ...]:
         """Return the words that link an extension with its runtime.
 
         :param brought: whoever loads the extension has loaded it.
         """
 
-    @abstractmethod
     def variables(self, home: str, capabilities: tuple[str, ...]) -> dict[str, str]:
         """Return what tells a project's build system of the toolkit, and which code to make."""
 
-    @abstractmethod
     def covers(self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str) -> tuple[str, ...]:
         """Return the capabilities that sources are compiled for, ascending.
 
         :param written_for: what they were written for; None takes what is requested as it is.
         """
 
-    @abstractmethod
     def without_capabilities(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return a command without what says for which capabilities it makes code."""
 
-    @abstractmethod
     def covers_code_of(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Say whether code for some capabilities is all that code for others is."""
 
-    @abstractmethod
     def check_capability(self, text: str) -> None:
         """Refuse what is no kind of GPU.
 

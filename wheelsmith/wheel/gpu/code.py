@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import BinaryIO
 
 from wheelsmith.base.errors import WheelError
@@ -93,16 +93,11 @@ class GpuCode:
 def joined(codes: Iterable[GpuCode]) -> GpuCode:
     """Return several pieces of code as one."""
     codes = list(codes)
+    sets = [field.name for field in fields(GpuCode) if field.default is _NOTHING]
     return GpuCode(
-        machine_code=_NOTHING.union(*(code.machine_code for code in codes)),
-        ptx=_NOTHING.union(*(code.ptx for code in codes)),
-        relocatable=_NOTHING.union(*(code.relocatable for code in codes)),
-        intermediate=_NOTHING.union(*(code.intermediate for code in codes)),
-        assemblers=_NOTHING.union(*(code.assemblers for code in codes)),
-        ptx_versions=_NOTHING.union(*(code.ptx_versions for code in codes)),
-        others=_NOTHING.union(*(code.others for code in codes)),
         runtime=any(code.runtime for code in codes),
         mistakes=tuple(mistake for code in codes for mistake in code.mistakes),
+        **{name: _NOTHING.union(*(getattr(code, name) for code in codes)) for name in sets},
     )
 
 
