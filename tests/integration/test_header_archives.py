@@ -17,7 +17,7 @@ from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.cli.doctor import _toolchains
 from wheelsmith.model import PinnedTree
 from wheelsmith.model.events import ignore
-from wheelsmith.toolchain import archives, http
+from wheelsmith.toolchain import downloads, http
 from wheelsmith.toolchain.downloads import fetch_tree, is_at_hand
 from wheelsmith.toolchain.pip import PipSettings
 from wheelsmith.toolchain.remote import sha256_bytes
@@ -154,7 +154,7 @@ def test_what_is_no_archive_is_said_to_be_none(fetch, tmp_path, compress):
 
 
 def test_what_is_skipped_is_bounded_too(fetch, tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "_MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(downloads, "_MOST_UNPACKED", 1 << 20)
     packed(tmp_path / "here/lib-1.0.0.tar.gz", [(f"{ROOT}film", bytes(2 << 20)), *headers()])
     with pytest.raises(ToolchainError, match="unpacks to more than 1 MiB"):
         fetch(tmp_path / "here")
@@ -181,7 +181,7 @@ def test_a_place_that_is_none_is_passed_over(fetch, tree, tmp_path, place):
 
 
 def test_a_large_archive_in_a_folder_is_not_opened(fetch, tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "_MOST_PACKED", 100)
+    monkeypatch.setattr(downloads, "_MOST_PACKED", 100)
     packed(tmp_path / "here/lib-1.0.0.tar.gz", headers())
     with pytest.raises(ToolchainError, match="larger than"):
         fetch(tmp_path / "here")

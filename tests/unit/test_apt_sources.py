@@ -3,7 +3,7 @@
 import pytest
 
 from wheelsmith.model import PinnedPackage
-from wheelsmith.toolchain import archives
+from wheelsmith.toolchain import downloads
 from wheelsmith.toolchain.downloads import debian_mirrors
 
 LIST = """\
@@ -65,12 +65,12 @@ def test_a_package_is_looked_for_there_after_what_the_user_names(monkeypatch):
         mirrors=("https://snapshot.example/pool/main/g/g_1.deb",),
     )
     monkeypatch.setenv("WHEELSMITH_ARCHIVES", "/mine")
-    monkeypatch.setattr(archives, "debian_mirrors", lambda: ("http://near.example/debian",))
-    assert list(archives._places(pin)) == [
+    monkeypatch.setattr(downloads, "debian_mirrors", lambda: ("http://near.example/debian",))
+    assert list(downloads._places(pin)) == [
         "/mine/g_1.deb",
         "http://near.example/debian/pool/main/g/g_1.deb",
         pin.url,
         *pin.mirrors,
     ]
     monkeypatch.setenv("WHEELSMITH_OFFLINE", "1")
-    assert list(archives._places(pin)) == ["/mine/g_1.deb"]
+    assert list(downloads._places(pin)) == ["/mine/g_1.deb"]
