@@ -136,8 +136,7 @@ def _first_resolved(choices: Sequence[tuple[str, ...]], python: str, arch: str) 
 def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...]:
     answer = pip_report(*requirements, python=python, arch=arch, seconds=_PATIENCE)
     if answer.returncode:
-        errors = [line.removeprefix("ERROR: ") for line in answer.stderr.splitlines() if line.startswith("ERROR")]
-        raise NoEnvironmentError(errors[0] if errors else "pip failed")
+        raise NoEnvironmentError(_errors(answer.stderr)[0])
     try:
         found = json.loads(answer.stdout)["install"]
         if named := [item["metadata"]["name"] for item in found if item.get("is_direct")]:
@@ -243,8 +242,13 @@ def _name_python(scripts: Iterable[Path], python: str) -> None:
 def _run(*argv: str, cancel: Event | None) -> None:
     answer = run_pip(*argv, seconds=_PATIENCE, cancel=cancel)
     if answer.returncode:
-        errors = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
-        raise ToolchainError(f"the build environment cannot be made: {errors[0] if errors else 'pip failed'}")
+        raise ToolchainError(f"the build environment cannot be made: {_errors(answer.stderr)[0]}")
+
+
+def _errors(said: str) -> list[str]:
+    """Return the errors among the lines that pip wrote, at least one."""
+    lines = (line.strip() for line in said.splitlines())
+    return [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")] or ["pip failed"]
 
 
 def _check_fetched(wheels: tuple[Path, ...]) -> None:
@@ -348,12 +352,11 @@ def _found(wheel: LockedWheel, item: dict[str, dict[str, str]]) -> FoundWheel:
 
 def _reason(said: str) -> str:
     """Return what pip says is wrong; of another content, which file has it."""
-    lines = [line.strip() for line in said.splitlines()]
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")]
-    changed = [line.partition(" from ")[0] for line in lines if "==" in line and " from " in line]
+    errors = _errors(said)
+    changed = [line.partition(" from ")[0].strip() for line in said.splitlines() if "==" in line and " from " in line]
     if any("DO NOT MATCH THE HASHES" in line for line in errors) and changed:
         return f"{changed[0]} is another file now: its sha256 differs"
-    return redact(errors[0] if errors else "pip failed")[:_LONGEST_REASON]
+    return redact(errors[0])[:_LONGEST_REASON]
 
 
 def lay_out_without_cuda(whole: Path, folder: Path) -> None:

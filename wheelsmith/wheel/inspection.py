@@ -15,7 +15,6 @@ from functools import cached_property, reduce
 from importlib.metadata import EntryPoint
 from operator import and_
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self, cast
 
 from packaging.specifiers import SpecifierSet
@@ -75,9 +74,7 @@ class Inspection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
