@@ -38,7 +38,7 @@ def test_the_drawings_of_the_rooms_are_right():
     text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     drawn = [drawn_floors(picture) for picture in re.findall(r"```mermaid\nflowchart TD\n(.*?)```", text, re.DOTALL)]
     assert drawn == [floors("wheelsmith")[1:], floors("wheelsmith.index")]  # __main__ is no room
-    tables = [re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) for table in text.split("| room |")[1:]]
+    tables = [re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) for table in text.split("| package |")[1:]]
     assert [sorted(rooms) for rooms in tables] == [sorted(room for floor in each for room in floor) for each in drawn]
 
 
