@@ -163,14 +163,6 @@ def test_names_of_what_is_internal_do_not_tell_who_compiled_it(engine, tmp_path)
     assert b"_internal_cu_" in data
 
 
-def test_a_readme_costs_nothing(compiled, tmp_path):
-    assert steps(compiled, "--out", "first")
-    (tmp_path / "k/README.md").write_text("# Adds\n")
-    found = steps(compiled, "--out", "again")
-    assert found
-    assert really_run(found) == []
-
-
 # --- nobody gets what is not theirs -------------------------------------------------------------------------
 
 

@@ -16,7 +16,6 @@ from wheelsmith.matrix.types import KernelRef
 from wheelsmith.source import fetch_source
 from wheelsmith.source.folder import Outputs
 from wheelsmith.source.tree import SourceTree
-from wheelsmith.store import Kind, take_inventory
 
 PURE = {"build.toml": NOARCH_TOML, "torch-ext/pure/__init__.py": "VALUE = 1\n", "README.md": "# pure\n"}
 
@@ -86,11 +85,6 @@ def test_a_folder_and_its_repository_are_one_source(repo, fetch, tmp_path, heard
     outputs = Outputs(out=tmp_path / "dist", cache=tmp_path / "cache")
     folder = fetch_source(KernelRef(path=str(clone)), base=tmp_path, outputs=outputs, listen=heard.append)
     assert fetch(repo.url).id.tree == folder.id.tree
-
-
-def test_what_a_project_calls_build_is_its_own(repo, fetch):
-    repo.commit({"pyproject.toml": "", "build/rules.cmake": "x"})
-    assert fetch(repo.url).paths == ("build/rules.cmake", "pyproject.toml")
 
 
 def test_nothing_of_the_repository_changes_what_is_read(repo, fetch, user, tmp_path):
@@ -196,12 +190,6 @@ def test_a_revision_that_is_not_there(name, repo, fetch):
     with pytest.raises(SourceError, match=f"has no revision '{name}'") as raised:
         fetch(repo.url, name)
     assert "all 40 digits of a commit" in raised.value.remedy
-
-
-def test_a_tag_of_no_commit(repo, fetch):
-    git(repo.path, "update-ref", "refs/tags/text", repo.blob("text"))
-    with pytest.raises(SourceError, match="text of local is no commit"):
-        fetch(repo.url, "text")
 
 
 # --- the network --------------------------------------------------------------------------------------------
@@ -330,17 +318,6 @@ def test_without_git(repo, fetch, monkeypatch, tmp_path):
     assert "install git" in raised.value.remedy
 
 
-def test_what_is_not_given_in_gits_own_way(fetch, tmp_path, server):
-    """git would take it apart for as long as there is something."""
-    repo = GitRepo.make(tmp_path / "served/org/dumb")
-    repo.commit(PURE)
-    git(repo.path, "update-server-info")
-    server.dumb = True
-    with pytest.raises(SourceError, match="dumb http") as raised:
-        fetch(server.url_of(repo))
-    assert "clone it" in raised.value.remedy
-
-
 def test_a_download_is_told_of(repo, fetch, server, heard):
     repo.commit(PURE | {"noise": random.Random(0).randbytes(3 << 20)})
     url = server.url_of(repo)
@@ -438,12 +415,6 @@ def test_a_damaged_repository_is_fetched_again(what, repo, fetch, tmp_path):
     assert fetch(repo.url).read_text("more") == "x"
 
 
-def test_a_damaged_tree_is_made_again(repo, fetch):
-    commit = repo.commit(PURE)
-    damage(fetch(repo.url, commit).files[0].real)
-    assert fetch(repo.url, commit).read_text("README.md") == "# pure\n"
-
-
 def test_what_killed_runs_left_does_not_disturb(repo, fetch, tmp_path):
     commit = repo.commit(PURE)
     fetch(repo.url)
@@ -491,15 +462,3 @@ def test_a_wheel_tells_where_its_source_is_from(repo, fetch, server, run, tmp_pa
         "commit": commit,
     }
     assert f"git:{server.url_of(repo)}" in (tmp_path / "dist/report.html").read_text()
-
-
-def test_a_prune_takes_sources(repo, fetch, run, tmp_path, monkeypatch):
-    repo.commit(PURE)
-    fetch(repo.url)
-    stock = take_inventory(tmp_path / "cache")
-    assert {item.kind for item in stock.items} == {Kind.SOURCES}
-    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
-    answer = run("cache", "prune", "--all")
-    assert answer.code == 0, answer.err
-    assert take_inventory(tmp_path / "cache").items == ()
-    assert text_of(fetch(repo.url)) == "VALUE = 1\n"

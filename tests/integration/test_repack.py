@@ -154,14 +154,6 @@ def test_a_file_that_was_changed_or_added_later(factory):
     assert refusal(factory) == "__init__.py is not the file that metadata.json names by its digest"
 
 
-@pytest.mark.parametrize("target", ["/etc/passwd", "../../../outside.py", "/dev/zero", "nowhere"])
-def test_a_link_that_leads_elsewhere(factory, target):
-    (factory.folder / "outside.py").write_text("secret = 1\n")
-    folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
-    (folder / "x.py").symlink_to(target)
-    assert "x.py is a link" in refusal(factory)
-
-
 @pytest.mark.parametrize("name", ["build/torch-cuda/x.py", "LICENSE"])
 def test_a_link_into_what_git_keeps(factory, name):
     """A clone's settings may hold the password that it was fetched with."""
@@ -174,38 +166,6 @@ def test_a_link_into_what_git_keeps(factory, name):
     assert not (factory.folder / "dist/wheels").exists()
 
 
-@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc"), os.mkfifo], ids=["folder", "pipe"])
-def test_what_is_no_file(factory, make):
-    folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
-    make(folder / "x.py")
-    assert "x.py is " in refusal(factory)
-
-
-def test_a_file_of_gigabytes_is_not_read(factory):
-    folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
-    with (folder / "big.bin").open("wb") as file:
-        file.truncate(3 << 30)
-    assert "larger than 512 MiB" in refusal(factory)
-
-
-@pytest.mark.parametrize("name", ["a\x1b[31mb.py", "a\nb.py", f"{'x' * 200}/{'y' * 200}/{'z' * 200}", "a\\b.py"])
-def test_a_name_that_deceives(factory, name):
-    folder = lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).touch()
-    assert "the kernel has a file" in refusal(factory)
-
-
-def test_a_module_whose_name_no_project_can_have(factory):
-    lay_out(factory.folder / "repo", CUDA, "thing_", pure())
-    answer = repack(factory)
-    assert answer.returncode == 2
-    assert "'thing-' is no project's name" in answer.stderr
-    assert "--distribution NAME" in answer.stderr
-    assert repack(factory, "--distribution", "thing").returncode == 0
-    assert "thing_/__init__.py" in members(factory)[1]
-
-
 def test_a_good_variant_beside_a_bad_one_has_its_wheel(factory):
     repo = factory.folder / "repo"
     lay_out(repo, CUDA, "pure_thing", pure())
@@ -214,13 +174,6 @@ def test_a_good_variant_beside_a_bad_one_has_its_wheel(factory):
     assert answer.returncode == 1
     assert told(factory)[CPU] == {"status": "refused", "reason": "build/torch-cpu is no folder"}
     assert told(factory)[CUDA]["status"] == "repacked"
-
-
-def test_what_runs_when_python_starts_lies_within_the_package(factory):
-    lay_out(factory.folder / "repo", CUDA, "pure_thing", {**pure(), "evil.pth": b"import os", "sitecustomize.py": b""})
-    assert repack(factory).returncode == 0
-    _, files = members(factory)
-    assert {path.split("/")[0] for path in files} == {"pure_thing", "pure_thing-1.dist-info"}
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="there is no g++")
@@ -247,14 +200,6 @@ def test_what_the_check_refuses_has_its_reason(factory):
     found = told(factory)
     assert "cannot be read as an ELF file" in found["torch213-cxx11-cpu-x86_64-linux"]["reason"]
     assert {each["status"] for each in found.values()} == {"failed"}
-
-
-def test_a_build_folder_that_is_a_link(factory):
-    (factory.folder / "repo").mkdir()
-    (factory.folder / "repo/build").symlink_to("/etc")
-    answer = repack(factory)
-    assert answer.returncode == 4
-    assert "is a link; wheelsmith follows none" in answer.stderr
 
 
 @pytest.mark.parametrize(

@@ -236,18 +236,6 @@ def test_a_folder_of_the_users_comes_first(shelf, plan, monkeypatch, tmp_path):
     assert shelf.asked == []
 
 
-def test_an_index_in_a_folder_may_lack_the_file(plan, monkeypatch, tmp_path):
-    (tmp_path / "simple/thing").mkdir(parents=True)
-    page = tmp_path / "simple/thing/index.html"
-    page.write_text('<a href="thing-1.0.tar.gz">thing-1.0.tar.gz</a>')
-    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "simple").as_uri())
-    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
-    with pytest.raises(SourceError, match=r"thing-1\.0\.tar\.gz is not where its index says"):
-        plan()
-    page.with_name("thing-1.0.tar.gz").write_bytes(sdist())
-    assert plan().version == "1.0"
-
-
 JSON = "application/vnd.pypi.simple.v1+json"
 
 
@@ -279,15 +267,6 @@ def test_only_one_release_can_be_named(plan, requirement):
     with pytest.raises(MatrixMistakesError) as caught:
         plan(requirement)
     assert "is not one release such as torch-scatter==2.1.2" in caught.value.mistakes[0].message
-
-
-def test_an_archive_of_the_users_own_is_planned(plan, tmp_path):
-    (tmp_path / "dist").mkdir()
-    (tmp_path / "dist/thing-1.0.tar.gz").write_bytes(sdist())
-    found = plan("dist/thing-1.0.tar.gz", MATRIX.replace("sdist", "path"))
-    assert (found.distribution, found.version) == ("thing", "1.0")
-    assert found.source.id.origin == "archive:thing-1.0.tar.gz"
-    assert found.kernel == f"thing @{hashlib.sha256(sdist()).hexdigest()[:7]}"
 
 
 def test_a_kernel_in_an_archive_is_the_build_that_it_is_in_its_folder(monkeypatch, capsys, tmp_path):

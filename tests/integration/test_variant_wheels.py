@@ -183,13 +183,6 @@ def test_the_root_of_a_platform_has_its_plain_wheels_for_uv_too(index, tmp_path)
     assert uv(index, tmp_path, "kernel", "torch==2.9.0", **machine)["kernel"] == "1+cu126.torch2.9"
 
 
-def test_uv_finds_variants_of_the_time_that_it_is_asked_for(index, tmp_path):
-    """It passes over files without a time, and over those that are younger."""
-    machine = {"driver": "13.0", "capability": "9.0"}
-    more = ("--exclude-newer-package", "kernel=2026-01-03T00:00:00Z")
-    assert uv(index, tmp_path, "kernel", "torch==2.9.0", **machine, more=more)["kernel"][1] == LABEL["cu130"]
-
-
 def test_uv_reads_a_host_that_has_html_alone(index, tmp_path):
     root, _ = index
     handler = partial(QuietFiles, directory=root / "index")
@@ -226,26 +219,6 @@ def test_uv_pins_a_version_by_the_hashes_of_all_its_variants(index, tmp_path):
     machine = {"driver": "12.8", "capability": "9.0"}
     found = uv(index, tmp_path, "-r", pinned, more=("--require-hashes",), **machine)
     assert found["kernel"] == ("1+torch2.9", LABEL["cu126"])
-
-
-def test_uv_locks_plain_wheels(index, tmp_path):
-    """A lock is for every machine, and uv does not put variants into one."""
-    folder, url = index
-    (tmp_path / "pyproject.toml").write_text(
-        '[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.11"\n'
-        'dependencies = ["kernel", "torch==2.9.0"]\n'
-        f'[tool.uv]\nfind-links = ["{folder / "torches"}"]\n[[tool.uv.index]]\nurl = "{url}/simple/"\ndefault = true\n'
-    )
-    answer = subprocess.run(
-        [Path(sys.executable).with_name("uv"), "lock", "--cache-dir", tmp_path / "cache", "--python", sys.executable],
-        env=environment("UV_", UV_PREVIEW_FEATURES="wheel-variants"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert answer.returncode == 0, answer.stderr
-    assert re.findall(r"kernel-1%2B(\S*?)-py3", (tmp_path / "uv.lock").read_text()) == ["cu130.torch2.9"]
 
 
 # --- pip ----------------------------------------------------------------------------------------------------

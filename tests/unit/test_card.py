@@ -82,9 +82,7 @@ def test_a_usual_card_is_what_jinja_makes_of_it(files, named):
     [
         "{% for a in functions %}",
         "{{ ''.__class__.__mro__ }}",
-        "{{ version // 0 }}",
         "{% include '/etc/passwd' %}",
-        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
         "{% for a in range(99999) %}{{ 'x' * 99999 }}{% endfor %}",
         "{{ 9 ** (9 ** 9) }}",
         "x" * 300_000,

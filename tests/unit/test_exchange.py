@@ -1,7 +1,6 @@
 """Calls as a build's folder holds them, which the build can fill with what it likes."""
 
 import json
-import shutil
 
 import pytest
 
@@ -37,16 +36,6 @@ def exchange(tmp_path):
 def ask(work, name, said):
     (work / "calls" / name).mkdir()
     (work / "calls" / name / "request").write_text(said if isinstance(said, str) else json.dumps(said))
-
-
-def test_calls_without_end_wait_for_those_before_them(exchange, tmp_path):
-    for number in range(300):
-        ask(tmp_path / "work", f"{number}", CALL)
-    taken = 0
-    for call in exchange.calls():
-        shutil.rmtree(tmp_path / "work" / "calls" / call.name)
-        taken += 1
-    assert taken == 256
 
 
 def test_one_that_is_answered_makes_room(exchange, tmp_path):

@@ -247,15 +247,6 @@ def _fields(record):
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
-def test_a_selection_changes_no_plan():
-    """A job that builds one cell gives the wheel that a run of the whole matrix gives."""
-    plans, _, _ = planned(f"{SIX}cuda-compatibility: oldest-minor\n")
-    for plan in plans:
-        alone = fold([plan])
-        assert alone[0].plan == plan
-        assert plan.wheel.toolkit == "13.0"
-
-
 # --- CPU cells ----------------------------------------------------------------------------------------------
 
 cudas = st.lists(st.sampled_from([c for c in cuda_toolkits() if c.startswith("13")]), unique=True)

@@ -8,14 +8,6 @@ from wheelsmith.pipeline.context import GuessFactors
 WHAT = "k cicc"
 
 
-def test_nothing_is_raised_before_a_guess_was_too_low():
-    factors = GuessFactors()
-    factors.succeeded(WHAT, 0.9)
-    assert factors.of(WHAT) == 1.0
-    factors.succeeded(WHAT, 0.1)
-    assert factors.of(WHAT) == 1.0
-
-
 def test_what_was_enough_is_tried_next_and_only_of_the_same():
     factors = GuessFactors()
     factors.fell_short(WHAT, 1.0, 2.0)
@@ -29,13 +21,6 @@ def test_what_was_enough_is_tried_next_and_only_of_the_same():
     factors.succeeded(WHAT, 2.5)
     assert factors.of(WHAT) == 3.0
     assert factors.of("k ptxas") == 1.0
-
-
-def test_a_small_one_says_nothing_of_the_large():
-    factors = GuessFactors()
-    factors.fell_short(WHAT, 1.0, 2.0)
-    factors.succeeded(WHAT, 0.3)
-    assert factors.of(WHAT) == 2.0
 
 
 @given(st.lists(st.floats(0.01, 30.0), max_size=40))

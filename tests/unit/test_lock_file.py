@@ -16,7 +16,6 @@ from wheelsmith.plan.lock import (
     LockedSource,
     Pin,
     differences,
-    lock_path,
     pins_of,
     read_lock,
     write_lock,
@@ -100,17 +99,6 @@ def test_every_difference_is_named():
     assert said(environments=(newer,)) == ("numpy of torch213-cpu is 2.0, and was 1.0",)
     asked = other(environment, request=other(request, python="3.13").to_json())
     assert said(environments=(asked,)) == ("the environment of torch213-cpu is not in it",)
-
-
-def test_what_was_not_locked_is_not_in_it():
-    source = LockedSource(kernel="hub:a/b", revision=None, commit="c" * 40, tree="0" * 64)
-    nothing = Lock(source=None, cells=(), pins=(), environments=())
-    assert differences(nothing, replace(nothing, source=source)) == ("hub:a/b is not in it",)
-
-
-def test_the_lock_of_a_matrix_is_beside_it(tmp_path):
-    assert lock_path(tmp_path / "matrix.yaml") == tmp_path / "wheelsmith.lock"
-    assert lock_path(tmp_path / "nightly.yaml") == tmp_path / "nightly.yaml.wheelsmith.lock"
 
 
 def test_pins_are_what_a_plan_is_made_from():

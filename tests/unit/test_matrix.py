@@ -229,12 +229,6 @@ def test_a_git_repository():
     assert {(kernel.git, kernel.revision) for kernel in read.values()} == {("https://h/x", "v1")}
 
 
-def test_files_that_are_meant():
-    matrix = parse_matrix("kernel: {path: k, declare: [k.pth, bin/*]}\naxes: {torch: [2.13], cuda: [cpu]}")
-    assert matrix.kernel.declare == ("k.pth", "bin/*")
-    assert parse_matrix(SMALL).kernel.declare == ()
-
-
 def test_select_with_braces_and_suggestions():
     answers = expand(parse_matrix(SMALL))
     kept = select(answers, only=["torch2{10,13}-*-cpu-*"], skip=["*aarch64*"])
@@ -264,12 +258,6 @@ def test_expansion_is_complete_and_repeatable(torch, cuda, arch):
     assert answers == expand(matrix)
     assert all(a.reason for a in answers if isinstance(a, Excluded))
     assert Matrix.from_json(matrix.to_json()) == matrix
-
-
-def test_a_narrower_selection_never_changes_an_answer():
-    matrix = parse_matrix(SMALL)
-    narrow = expand(replace(matrix, releases=("2.13",)))
-    assert set(narrow) <= set(expand(matrix))
 
 
 def test_a_rule_adds_to_what_a_build_system_is_given():

@@ -1,5 +1,4 @@
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,9 +91,7 @@ def test_a_capability_more_changes_nothing_for_the_others():
         '#$ g++ -c -x c++ "evil.cpp" -o "build/obj/add.cu.o"',
         '#$ g++ -E "a.cu" -o "/etc/passwd"',
         "#$ ptxas -arch=sm_80",
-        "#$ cudafe++ --c++17",
         "#$ 'unbalanced",
-        "#$ ",
     ],
 )
 def test_what_is_not_known_is_not_taken_apart(line):
@@ -150,19 +147,8 @@ def test_options_that_run_or_read_things_are_not(flag):
 @pytest.mark.parametrize(
     "words",
     [
-        *(
-            ("-Xcompiler", value)
-            for value in (
-                "-fPIC,-wrapper,sh",
-                "-fPIC,-fplugin=x",
-                "-B/x",
-                "-Wl,-x",
-                "-specs=x",
-                "a.cpp",
-                "-include,x.h",
-            )
-        ),
-        *(("-Xptxas", value) for value in ("--options-file=x", "-o", "@x")),
+        *(("-Xcompiler", value) for value in ("-fPIC,-wrapper,sh", "-B/x", "a.cpp", "-include,x.h")),
+        *(("-Xptxas", value) for value in ("--options-file=x", "@x")),
         ("-Xcudafe", "--pch"),
         ("--compiler-options=-fpic,-wrapper,sh",),
         ("-Xcompiler",),
@@ -174,7 +160,7 @@ def test_options_in_options_are_looked_at_too(words):
 
 
 @pytest.mark.parametrize("make", [gxx, nvcc])
-@pytest.mark.parametrize("option", ["-D", "-U", "-I", "-isystem", "-gencode", "-Xptxas", "-Xcudafe", "--diag_suppress"])
+@pytest.mark.parametrize("option", ["-D", "-I", "-Xptxas"])
 @pytest.mark.parametrize("value", ["@src/options", "X=1\n#$ sh evil.sh", None])
 def test_the_value_of_an_option_is_looked_at_too(make, option, value):
     """g++ puts a file's words in the place of @file wherever that stands; nvcc would print a new line as it is."""
@@ -209,12 +195,6 @@ def test_what_a_file_of_options_may_ask_for_is_not_kept(words):
     assert depends_on_machine(nvcc(*words))
 
 
-def test_options_in_options_may_be_tame():
-    check_splittable(
-        nvcc("-Xcompiler", "-fPIC,-fno-gnu-unique", "-Xptxas", "-v,-O3", "-Xcudafe", "--diag_suppress=20012")
-    )
-
-
 def test_in_a_sandbox_that_starts_slowly_phases_run_together():
     phases = device_phases(nvcc(), printed("two-capabilities"))
     texts, compile_ = jobs_of(phases, together=True)
@@ -234,14 +214,3 @@ def test_threads_are_of_whole_calls_alone():
         assert dry_run(step) == dry_run(nvcc())
     with pytest.raises(NotSplittableError):
         check_splittable(nvcc("--threads", "-ccbin"))
-
-
-def test_a_name_may_have_the_sign_that_options_have():
-    output = OBJECT.replace("add.cu", "x=add.cu")
-    text = printed("two-capabilities").replace("add.cu", "x=add.cu")
-    step = nvcc()
-    step = replace(step, output=output, argv=(*step.argv[:-3], "/work/src/x=add.cu", "-o", output))
-    phases = device_phases(step, text)
-    made = {name for phase in phases for name in phase.writes}
-    (fatbinary,) = (phase for phase in phases if phase.kind is PhaseKind.FATBINARY)
-    assert {word.rpartition("file=")[2] for word in fatbinary.argv if "file=" in word} <= made

@@ -85,7 +85,6 @@ def test_who_asks_git_for_the_version_is_told_it(requirement):
         "v2.8.3": "2.8.3",
         "release/1.0rc1": "1.0rc1",
         "main": "1.2.0",
-        "1" * 5000: "1.2.0",
     }.items():
         with pytest.raises(MatrixError, match="would ask git's tags") as raised:
             plan(spec=spec, source=replace(SOURCE, id=replace(SOURCE.id, revision=revision)))
@@ -99,7 +98,7 @@ def test_who_asks_git_for_the_version_is_told_it(requirement):
     assert name not in other.project.variables
 
 
-def test_a_projects_own_words():
+def test_what_a_project_says():
     assert parse_project(None).requires == ("setuptools>=40.8", "wheel")
     text = """
 [project]
@@ -119,7 +118,6 @@ requires = ["setuptools>=70", "torch>=2.4", "pybind11; python_version > '3.8'"]
     [
         ("x = ", "not TOML"),
         ("x = " + "[" * 5000, "nested too deeply"),
-        ("x = " + "1" * 5000, "not TOML: Exceeds"),
         ("#" * 2**21, "longer than 1024 KiB"),
         (f"[{'a.' * 400}a]\n" + "k = 1\n" * 60_000, "too many keys with up to 400 dots"),
         ("project = 1", "project is no table"),
@@ -127,12 +125,10 @@ requires = ["setuptools>=70", "torch>=2.4", "pybind11; python_version > '3.8'"]
         ("[build-system]\nrequires = ['--index-url=x']", "is not a requirement"),
         ("[build-system]\nrequires = ['x @ https://example.org/x.whl']", "names an address"),
         ("[project]\nversion = 'one'", "is not a version"),
-        (f"[project]\nversion = '{'1' * 5000}'", "is not a version"),
         (f"[project]\nversion = '{'1' * 65}'", "is not a version"),
         ("[project]\nname = '../x'", "is not a project's name"),
         (f"[build-system]\nrequires = ['x; {'(' * 900}']", "is not a requirement"),
         (f"[build-system]\nrequires = ['torch==1.{'1' * 5000}']", "is not a requirement"),
-        (f"[build-system]\nrequires = {['x'] * 900}", "more than 200 projects"),
     ],
 )
 def test_what_a_project_must_not_say(text, words):
@@ -241,13 +237,11 @@ def test_files_that_are_meant_are_in_the_plan():
     ("wheels", "cuda"),
     [
         (locked("2.11.0+cu130"), "13.0"),
-        (locked("2.11.0+cu130", "nvidia-cuda-runtime", "12.8.90"), "13.0"),
         (locked("2.11.0", "nvidia-cuda-runtime", "13.0.96"), "13.0"),
         (locked("2.8.0", "nvidia-cuda-runtime-cu12", "12.8.90"), "12.8"),
         (locked("2.11.0+cpu"), None),
         (locked("2.11.0"), None),
         (locked("2.11.0", "nvidia-cuda-runtime", "x"), None),
-        ((), None),
     ],
 )
 def test_which_cuda_torch_was_built_for(wheels, cuda):
@@ -293,7 +287,6 @@ def test_a_project_may_use_all_of_an_image():
             "built for CUDA 12.8, not for CUDA 13.0",
         ),
         ({"calls": ("tvm-ffi", "0.1")}, "built for torch, not for tvm-ffi: give matrix.yaml the axis torch"),
-        ({"resolved": locked("2.11.0+cu126")}, "built for CUDA 12.6, not for CUDA 13.0"),
     ],
 )
 def test_a_cell_that_cannot_be_built_has_a_reason(options, words):
@@ -360,7 +353,7 @@ def test_a_relabelled_wheel_keeps_which_patches_of_torch_it_takes(asked, pinned)
     assert made.metadata.get_all("Requires-Dist") == [pinned]
 
 
-@pytest.mark.parametrize("own", ["cu130", "cu13torch2.11cxx11abiTRUE", "torch2110cu130", "g1234abc", "cu130.torch2.11"])
+@pytest.mark.parametrize("own", ["cu130", "cu13torch2.11cxx11abiTRUE", "g1234abc"])
 def test_a_projects_own_local_version_gives_way_to_the_cells(own):
     assert relabel(contents(version=f"1.0+{own}"), plan()[0].wheel).metadata["Version"] == "1.0+cu130.torch2.11"
 
@@ -371,19 +364,15 @@ def test_a_projects_own_local_version_gives_way_to_the_cells(own):
         ({"name": "torch"}, "calls the project 'torch'"),
         ({"version": "1.1"}, "says version '1.1', the matrix '1.0'"),
         ({"version": "1.0+cu118"}, "says version"),
-        ({"version": "1.0+cpu.torch2.11"}, "says version"),
         ({"version": "1.0+cu130.torch2.12"}, "says version"),
-        ({"version": "1.0+cu13torch2.9"}, "says version"),
         ({"tag": "cp311-cp311-linux_x86_64"}, "is for|a wheel for cp311"),
         ({"tag": "cp313-abi3-linux_x86_64"}, "a wheel for cp313"),
         ({"tag": "cp312-cp312-manylinux_2_17_x86_64"}, "platform manylinux_2_17_x86_64"),
         ({"tag": "py3-none-any"}, "platform any"),
         ({"more": "Requires-Dist: torch<2.11\n"}, "which torch 2.11 is not"),
-        ({"more": "Requires-Dist: torch ==\n"}, "METADATA that cannot be read"),
         ({"more": "Requires-Dist: nümpy\n"}, "METADATA that cannot be read"),
         ({"more": "Requires-Dist: numpy; os_name == 'é'\n"}, "is not ASCII"),
         ({"more": "no header\n"}, "is no header"),
-        ({"version": "9" * 150}, "says version"),
     ],
 )
 def test_a_wheel_that_was_not_planned_is_refused(options, words):
@@ -427,7 +416,7 @@ def test_a_build_backend_is_told_the_cells_facts():
     assert BuildPlan.from_json(made.to_json()) == made
 
 
-@pytest.mark.parametrize("end", ["\n\nName: other\n", "\r\n\r\ntext", ""])
+@pytest.mark.parametrize("end", ["\n\nName: other\n", "\r\n\r\ntext"])
 def test_an_sdist_says_its_name_and_version(end):
     text = f"Metadata-Version: 2.1\nName: My.Project\nVersion: 1.2.3+cu118{end}"
     spec = with_pkg_info(parse_project(None), text)
@@ -440,9 +429,7 @@ def test_an_sdist_says_its_name_and_version(end):
     ("text", "words"),
     [
         ("Name: a b\nVersion: 1\n", "not a project's name"),
-        (f"Name: {'a' * 101}\nVersion: 1\n", "not a project's name"),
         ("Name: a\nVersion: one\n", "not a version"),
-        (f"Name: a\nVersion: {'1.' * 500}1\n", "not a version"),
     ],
 )
 def test_what_is_no_name_or_version_is_refused(text, words):

@@ -32,16 +32,10 @@ def test_what_stands_there_plainly():
     [
         "setup(name=NAME, version=get_version())",
         "V = '1'\nif x:\n    V = '2'\nsetup(version=V)",
-        "V = '1'\nV += '.post1'\nsetup(version=V)",
-        "for V in ('1', '2'):\n    pass\nsetup(version=V)",
-        "def f():\n    V = '1'\nsetup(version=V)",
         "setup(version='1')\nsetup(version='2')",
         "setup(version='1'",
-        "setup(version=1.0)",
         "\0",
-        "(" * 300 + ")" * 300,
         "setup(name=" + "-" * 5000 + "1)",
-        "setup(version=" + "[" * 150 + "]" * 150 + ")",
     ],
 )
 def test_what_is_computed_is_not_known(code):

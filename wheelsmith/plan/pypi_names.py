@@ -51,22 +51,17 @@ def why_not_own(name: str, *, distribution: str | None, module: str) -> str | No
     taken, owners = distribution is None and _is_a_projects(project), _owners(module)
     if not taken and (not owners or (distribution and project in owners)):
         return None
-    return "; ".join([*_why_project(project, taken=taken), *_why_module(module, owners)])
+    reasons = []
+    if taken:
+        reasons.append(f"{project} is another project on PyPI, and installers take the higher version of the two")
+    if owners:
+        reasons.append(f"import {module} is {' and '.join(owners)}'s, whose files the wheel would replace")
+    return "; ".join(reasons)
 
 
 def own_name(repo: str) -> str:
     """Return a project's name that is no other's: with the organization in front."""
     return str(canonicalize_name(repo.replace("/", "-")))
-
-
-def _why_project(project: str, *, taken: bool) -> list[str]:
-    said = f"{project} is another project on PyPI, and installers that see both take the higher version of the two"
-    return [said] if taken else []
-
-
-def _why_module(module: str, owners: tuple[str, ...]) -> list[str]:
-    said = f"import {module} is {' and '.join(owners)}'s, whose files the wheel would replace"
-    return [said] if owners else []
 
 
 def _is_a_projects(name: str) -> bool:

@@ -27,8 +27,6 @@ _LONGEST_HEADERS = 1 << 14
 # Characters of a requirement: no number in it has more digits than Python reads.
 _LONGEST = 1000
 _LONGEST_NAME = 100  # as in matrix.yaml: files are called after it
-_SHOWN = 100  # characters of one
-_MOST = 200  # requirements of a build system; each is a word of a command line
 # They ask git for the version, of which a build has nothing, unless SETUPTOOLS_SCM_PRETEND_VERSION says it.
 _ASK_GIT = {"setuptools-scm", "hatch-vcs", "flit-scm"}
 # What PEP 518 has builders take where a project names nothing.
@@ -61,12 +59,12 @@ def read_project(paths: Collection[str], read: Callable[[str], bytes]) -> Projec
     :param read: path → content.
     :raises SourceError: a file is not as it should be.
     """
-    spec = parse_project(_text_of(read("pyproject.toml"), "pyproject.toml") if "pyproject.toml" in paths else None)
+    try:
+        spec = parse_project(read("pyproject.toml").decode() if "pyproject.toml" in paths else None)
+    except UnicodeDecodeError:
+        raise SourceError("pyproject.toml is not UTF-8 text") from None
     if _PKG_INFO in paths:
-        # Where it is asked for nothing but torch, it may be written as it likes.
-        said = spec.name is not None and spec.version is not None
-        content = read(_PKG_INFO)
-        spec = with_pkg_info(spec, content.decode(errors="replace") if said else _text_of(content, _PKG_INFO))
+        spec = with_pkg_info(spec, read(_PKG_INFO).decode(errors="replace"))
     for file, read_words in _SETUP.items():
         if file in paths:
             spec = with_setup_metadata(spec, read_words(read(file)))
@@ -85,8 +83,6 @@ def parse_project(text: str | None) -> ProjectSpec:
     requires = system.get("requires", list(_DEFAULT_REQUIRES))
     if not isinstance(requires, list):
         raise SourceError("build-system.requires is no list", where=Place(file="pyproject.toml"))
-    if len(requires) > _MOST:
-        raise SourceError(f"build-system.requires names more than {_MOST} projects", where=Place(file="pyproject.toml"))
     needs = [_requirement(item) for item in requires]
     spec = ProjectSpec(name=_name(project), version=_version(project), requires=_without_torch(needs))
     return _with_torch(spec, (*needs, *_dependencies(project.get("dependencies"))))
@@ -114,20 +110,13 @@ def with_setup_metadata(spec: ProjectSpec, words: SetupMetadata) -> ProjectSpec:
 
     What cannot be read there is left for the build to say.
     """
-    needs = _dependencies(words.setup_requires[:_MOST])
+    needs = _dependencies(words.setup_requires)
     named = spec
     for key in ("name", "version"):
         with suppress(SourceError):
             named = _named(named, {key: getattr(words, key)}, "setup.py")
     named = replace(named, requires=tuple(dict.fromkeys((*spec.requires, *_without_torch(needs)))))
-    return _with_torch(named, (*needs, *_dependencies(words.install_requires[:_MOST])))
-
-
-def _text_of(content: bytes, file: str) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise SourceError(f"{file} is not UTF-8 text") from None
+    return _with_torch(named, (*needs, *_dependencies(words.install_requires)))
 
 
 def _named(spec: ProjectSpec, table: dict[str, Any], file: str) -> ProjectSpec:
@@ -180,7 +169,7 @@ def _version(project: dict[str, Any], file: str = "pyproject.toml") -> str | Non
         return str(Version(text if len(text) <= LONGEST_VERSION else "")) if text else None
     except ValueError:
         longest = f"of at most {LONGEST_VERSION} characters"
-        raise SourceError(f"{_cut(text)} is not a version {longest}", where=Place(file=file)) from None
+        raise SourceError(f"{text!r:.100} is not a version {longest}", where=Place(file=file)) from None
 
 
 def _name(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
@@ -189,7 +178,7 @@ def _name(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
         if text is not None:
             canonicalize_name(text if len(text) <= _LONGEST_NAME else "", validate=True)
     except InvalidName:
-        raise SourceError(f"{_cut(text)} is not a project's name", where=Place(file=file)) from None
+        raise SourceError(f"{text!r:.100} is not a project's name", where=Place(file=file)) from None
     return text
 
 
@@ -197,7 +186,7 @@ def _requirement(item: object) -> Requirement:
     try:
         need = _parse(item)
     except InvalidRequirement:
-        raise SourceError(f"{_cut(item)} is not a requirement", where=Place(file="pyproject.toml")) from None
+        raise SourceError(f"{item!r:.100} is not a requirement", where=Place(file="pyproject.toml")) from None
     if need.url:
         # Whoever writes the project would choose what this machine fetches, and from where.
         raise SourceError(
@@ -223,8 +212,3 @@ def _parse(item: object) -> Requirement:
         return Requirement(text)
     except RecursionError:
         raise InvalidRequirement("nested too deeply") from None
-
-
-def _cut(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
