@@ -299,14 +299,6 @@ CHANGES = {
         {"tiny.cpp": ASKS + USES, "a/none.h": "", "b/none.h": ""},
         {"a/late.h": TWO},
     ),
-    "a header of a header": (
-        {"tiny.cpp": '#include "x.h"\n' + USES, "a/x.h": '#include "y.h"\n', "b/y.h": ONE},
-        {"b/y.h": TWO},
-    ),
-    "a text that is included by a macro": (
-        {"tiny.cpp": '#define WHICH "x.h"\n#include WHICH\n' + USES, "a/x.h": ONE, "b/none.h": ""},
-        {"a/x.h": TWO},
-    ),
     "a header that became the system's": (
         {
             "tiny.cpp": '#include "x.h"\n' + USES,

@@ -173,7 +173,7 @@ def test_a_commit_is_fetched_from_a_server_that_gives_what_it_has_a_name_for(rep
         fetch(repo.url, "0" * 39 + "1")
 
 
-@pytest.mark.parametrize("name", ["v1.2", "refs/tags/v1.2", "HEAD", "refs/heads/main", "tags/v1.2", "a/b", "a"])
+@pytest.mark.parametrize("name", ["v1.2", "refs/tags/v1.2", "HEAD", "a/b", "a"])
 def test_names_of_a_commit(name, repo, fetch):
     if name in {"a", "a/b"}:  # one cannot be beside the other, but after it
         repo.commit(PURE, branch="a/b")
@@ -184,7 +184,7 @@ def test_names_of_a_commit(name, repo, fetch):
     assert fetch(repo.url, name).id.commit == commit
 
 
-@pytest.mark.parametrize("name", ["nope", "abc1234", "0" * 40, "refs/heads"])
+@pytest.mark.parametrize("name", ["nope", "0" * 40])
 def test_a_revision_that_is_not_there(name, repo, fetch):
     repo.commit(PURE)
     with pytest.raises(SourceError, match=f"has no revision '{name}'") as raised:

@@ -149,14 +149,12 @@ class GitServer:
     :param requests: every path that was asked for.
     :param password: that is asked for, where there is one.
     :param silent: a path that begins so is never answered.
-    :param dumb: files are all that it gives.
     """
 
     root: Path
     url: str = ""
     password: str | None = None
     silent: str | None = None
-    dumb: bool = False
     requests: list[str] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -188,8 +186,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             return
         path, _, query = self.path.partition("?")
-        if server.dumb:
-            query = ""
         environment = _SETTINGS | {
             "GIT_PROJECT_ROOT": str(server.root),
             "GIT_HTTP_EXPORT_ALL": "1",

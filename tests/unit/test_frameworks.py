@@ -29,16 +29,6 @@ cells = st.builds(
 )
 
 
-def test_a_cell_has_the_hubs_name():
-    assert CELL.id == "tvm-ffi01-cu130-x86_64-linux"
-
-
-def test_json_names_the_release_by_its_framework():
-    data = CELL.to_json()
-    assert (data["framework"], data["tvm-ffi"]) == ("tvm-ffi", "0.1")
-    assert Cell(release="2.11", toolkit=None, arch="x86_64").to_json().keys() & {"framework", "release"} == set()
-
-
 @given(cells)
 def test_what_is_written_is_read(cell):
     assert Cell.from_json(cell.to_json()) == cell
@@ -53,9 +43,7 @@ def test_what_is_written_is_read(cell):
     "data",
     [
         {"framework": "tvm-ffi", "torch": "2.11"},
-        {"framework": 1},
         {"framework": "cuda", "tvm-ffi": "0.1"},
-        {},
         [],
         None,
     ],
@@ -77,9 +65,7 @@ def test_the_version_says_which():
     ("text", "wrong"),
     [
         ("cpu.tvmffi0.1.torch2.11", "the version says torch and tvm-ffi"),
-        ("cpu.torch2.11.tvmffi0.1", "the version says torch and tvm-ffi"),
         ("cpu.torchstable.tvmffi0.1", "the version says torch and tvm-ffi"),
-        ("cpu.tvmffi0.1.torchstable", "the version says torch and tvm-ffi"),
         ("cpu.tvmffi0.1.tvmffi0.2", "the version says tvm-ffi 0.1 and 0.2"),
     ],
 )

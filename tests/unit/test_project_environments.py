@@ -17,7 +17,7 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.engine import Command, Limits, Local, Mount
 from wheelsmith.matrix.types import KernelRef
-from wheelsmith.model import ImageId, LockedWheel, Notice, Preparing, Project
+from wheelsmith.model import ImageId, LockedWheel, Notice, Project
 from wheelsmith.pipeline.command import build_command, environment_mounts
 from wheelsmith.pipeline.repair_job import RepairJob
 from wheelsmith.pipeline.smoke import _unpack, smoke_test
@@ -211,20 +211,6 @@ def test_every_folder_of_a_variable_is_found_on_the_machine_itself(tmp_path):
     lines = []
     Local().run(command, lines.append, threading.Event())
     assert lines == ["found"]
-
-
-def test_what_takes_a_while_is_told_and_what_is_known_is_not(tmp_path, monkeypatch):
-    """The first plan of a new environment takes a minute; the second asks nobody."""
-    heard = []
-    toolchains = Toolchains(tmp_path, heard.append)
-    wheel = LockedWheel(name="torch", version="2.13.0", sha256="0" * 64)
-    monkeypatch.setattr("wheelsmith.toolchain.environment._resolve", lambda *_: (wheel,))
-    wanted = ("torch==2.13.0", "ninja", "numpy\x1b[2J", "psutil", "einops")
-    assert toolchains.lock(wanted, "3.12", "x86_64") == (wheel,)
-    what = "choosing wheels for Python 3.12: torch==2.13.0, ninja, numpy\\x1b[2J, psutil and 1 more"
-    assert heard == [Preparing(what=what), Preparing(what=what, done=True)]
-    assert Toolchains(tmp_path, heard.append).lock(wanted, "3.12", "x86_64") == (wheel,)
-    assert len(heard) == 2
 
 
 def test_an_end_is_told_of_what_fails(tmp_path, monkeypatch):

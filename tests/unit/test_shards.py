@@ -63,10 +63,6 @@ def test_what_nothing_is_known_of_costs_as_what_is_like_it():
     assert expected(three, {names[0]: 7.0, names[1]: 9.0}) == {names[0]: 7.0, names[1]: 9.0, names[2]: 8.0}
 
 
-def test_no_build_is_no_shards_cell():
-    assert split((), {}, 2) == fewest((), {}, longest=1, most=2) * 2
-
-
 @pytest.mark.parametrize(
     ("form", "shown"),
     [

@@ -154,16 +154,6 @@ def test_an_environment_without_cuda_is_made_from_one_with_it(whole, tmp_path):
     assert not os.access(tmp_path / "made/torch/lib", os.W_OK) or os.geteuid() == 0
 
 
-def test_where_files_have_no_second_names_they_are_copied(whole, tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr(os, "link", refuse)
-    (tmp_path / "made").mkdir()
-    lay_out_without_cuda(whole, tmp_path / "made")
-    assert (tmp_path / "made/nvidia/cu13/lib/libcudart.so.13").read_text() == "runtime"
-
-
 @pytest.mark.parametrize("text", [None, "__version__ = '9.9'\n", "import cuda\n"])
 def test_a_torch_that_is_another_is_refused(text, whole, tmp_path):
     other = tmp_path / "other"
