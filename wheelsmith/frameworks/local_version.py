@@ -88,7 +88,9 @@ def read_local_version(local: str | None) -> LocalVersion:
     # ``cu12.cu126`` says one thing twice.
     exact = [one for one in named if not any(other != one and other.startswith(one) for other in named)]
     wrong += [f"the version says {' and '.join(exact)}"] if len(exact) > 1 else []
-    releases = {TORCH: torch, **_others(text)}
+    # Of other frameworks, no spelling but ours is read.
+    releases: dict[str, tuple[str, ...]] = {TORCH: torch}
+    releases |= {name: tuple(dict.fromkeys(each.findall(text))) for name, each in _shapes().items()}
     wrong += [f"the version says {name} {' and '.join(found)}" for name, found in releases.items() if len(found) > 1]
     wrong += [f"the version says {STABLE} and torch {torch[0]}"] if stable and torch else []
     calls = [name for name, found in releases.items() if found or (name == TORCH and stable)]
@@ -143,11 +145,6 @@ def _spelled(read: LocalVersion) -> str | None:
         return None
     release = framework(read.framework).local_part(read.release) if read.release else STABLE if read.stable else None
     return f"{read.compute}.{release}" if release else read.compute
-
-
-def _others(text: str) -> dict[str, tuple[str, ...]]:
-    """Return the releases that are named of each framework but torch: in no spelling but ours."""
-    return {name: tuple(dict.fromkeys(shape.findall(text))) for name, shape in _shapes().items()}
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -49,10 +50,6 @@ def _release(text: str, shape: re.Pattern[str]) -> str:
     return text
 
 
-def _minor(text: str) -> str:
-    return _release(text, _MINOR)
-
-
 def toolkit_of(platform: Platform) -> Callable[[str], str]:
     """Return what reads a value of a platform's axis: a toolkit's version, or ``cpu``."""
     return lambda text: text if text == CPU else _release(text, platform.shape)
@@ -61,10 +58,6 @@ def toolkit_of(platform: Platform) -> Callable[[str], str]:
 def computes_of(platform: Platform) -> Callable[[list[str]], list[str]]:
     """Return what turns a platform's axis into the names of compute platforms."""
     return lambda texts: [text if text == CPU else platform.compute(text) for text in texts]
-
-
-def _python(text: str) -> str:
-    return _release(text, _PYTHON)
 
 
 def _capability(text: str) -> str:
@@ -241,8 +234,8 @@ def true_or_listed(schema: dict[str, Any]) -> None:
 # Editors read an unquoted 2.10 as a number; wheelsmith reads it as the text it is.
 TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 
-ReleaseMinor = Annotated[str, AfterValidator(_minor), Field(json_schema_extra=TEXT_OR_NUMBER)]
-PythonMinor = Annotated[str, AfterValidator(_python), Field(json_schema_extra=TEXT_OR_NUMBER)]
+ReleaseMinor = Annotated[str, AfterValidator(partial(_release, shape=_MINOR)), Field(json_schema_extra=TEXT_OR_NUMBER)]
+PythonMinor = Annotated[str, AfterValidator(partial(_release, shape=_PYTHON)), Field(json_schema_extra=TEXT_OR_NUMBER)]
 Capability = Annotated[str, AfterValidator(_capability), Field(json_schema_extra=TEXT_OR_NUMBER)]
 Pattern = Annotated[str, AfterValidator(_pattern), Field(json_schema_extra=TEXT_OR_NUMBER)]
 Patterns = Annotated[

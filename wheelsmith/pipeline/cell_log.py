@@ -85,17 +85,14 @@ class CellLog:
     def _write(self, name: str, lines: Iterable[str]) -> None:
         with self._lock:
             if not self._begun:
-                self._begin()
+                # In the place of whatever has its name: the folder may have come with the kernel.
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with WorkFolder(self._path.parent) as folder:
+                    folder.create(self._path.name).close()
+                self._begun = True
             with self._path.open("a", encoding="utf-8") as log:
                 log.write(f"── {name}\n")
                 log.writelines(lines)
-
-    def _begin(self) -> None:
-        """Put an empty log in the place of whatever has its name: the folder may have come with the kernel."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with WorkFolder(self._path.parent) as folder:
-            folder.create(self._path.name).close()
-        self._begun = True
 
     def _turn(self, stage: str) -> None:
         now = time.monotonic()

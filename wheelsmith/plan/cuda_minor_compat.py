@@ -68,13 +68,13 @@ def plan_by_oldest_minor(
         reason = _other_settings(cell, other)
         if reason is None:
             made = plan(other)
-            if isinstance(made, BuildPlan) and (reason := _lack(wished, made)) is None:
-                return replace(made, cell=cell), None
             if isinstance(made, Excluded):
                 reason = f"CUDA {other.toolkit} has no wheel: {made.reason}"
+            elif (reason := _lack(wished, made)) is None:
+                return replace(made, cell=cell), None
         reasons.append(reason)
     if isinstance(own, Excluded):
-        return replace(own, reason="; ".join([own.reason, *map(str, reasons[:1])])), None
+        return replace(own, reason="; ".join([own.reason, *reasons[:1]])), None
     return own, reasons[0] if reasons else None
 
 

@@ -46,7 +46,8 @@ def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:
         with scratch_folder(cache) as scratch:
             settings = pip_settings()
             if pin:
-                path = _fetch_again(pin, settings, scratch, listen)
+                with settings.client() as client:
+                    path = fetch_whole(pin, locate(pin, settings), scratch, client, listen)
             else:
                 pin, path = _fetch(_choose(name, Version(version), settings), requirement, settings, scratch, listen)
             found = unpack_cached(path, pin.filename, archive_id(origin, pin.sha256), cache)
@@ -74,11 +75,6 @@ def _read_pin(kept: Path) -> PinnedFile | None:
         return PinnedFile.from_json(read_json(kept.read_bytes()))
     except (OSError, ValueError):
         return None
-
-
-def _fetch_again(pin: PinnedFile, settings: PipSettings, scratch: Path, listen: Listener) -> Path:
-    with settings.client() as client:
-        return fetch_whole(pin, locate(pin, settings), scratch, client, listen)
 
 
 def _fetch(

@@ -189,6 +189,7 @@ def compiled_recipe(
     stubs = stub_steps(target)
     calls = target.framework
     module_file = f"build/{target.namespace}{calls.suffix}"
+    suffixes = {".py", ".pyi", *("." + extension.lstrip(".") for extension in spec.pyext)}
     objects = tuple(step.output for step in compiled)
     link = link_step(objects, tuple(step.output for step in stubs), module_file, target)
     extension = f"{spec.module}/{target.namespace}{calls.suffix}"
@@ -201,7 +202,7 @@ def compiled_recipe(
             **({f"{OWN_HEADERS}/torch/all.h": LIGHT_ALL} if target.light_headers else {}),
             **({f"{OWN_HEADERS}/pyconfig.h": PYCONFIG.format(calls.limited_api)} if target.python else {}),
         },
-        contents={**_python_files(spec, source, _suffixes(spec)), extension: module_file},
+        contents={**_python_files(spec, source, suffixes), extension: module_file},
         namespace=target.namespace,
         extension=extension,
     )
@@ -223,11 +224,12 @@ def noarch_recipe(spec: KernelSpec, source: KernelSource) -> Recipe:
     )
 
 
-def _suffixes(spec: KernelSpec) -> frozenset[str]:
-    return frozenset({".py", ".pyi", *("." + extension.lstrip(".") for extension in spec.pyext)})
+def is_bytecode(path: str) -> bool:
+    """Return True for what Python compiles by itself."""
+    return path.endswith(".pyc") or "__pycache__" in PurePosixPath(path).parts
 
 
-def _python_files(spec: KernelSpec, source: KernelSource, suffixes: frozenset[str] | None) -> dict[str, str]:
+def _python_files(spec: KernelSpec, source: KernelSource, suffixes: set[str] | None) -> dict[str, str]:
     """Return the files of the kernel's Python package: path in the wheel → path in the work folder.
 
     :param suffixes: those that are shipped; None ships every file but bytecode.
@@ -236,7 +238,8 @@ def _python_files(spec: KernelSpec, source: KernelSource, suffixes: frozenset[st
     found = {
         f"{spec.module}/{path.removeprefix(root)}": f"src/{path}"
         for path in source.paths
-        if path.startswith(root) and _shipped(PurePosixPath(path), suffixes)
+        if path.startswith(root)
+        and (not is_bytecode(path) if suffixes is None else PurePosixPath(path).suffix in suffixes)
     }
     if f"{spec.module}/__init__.py" not in found:
         raise BuildTomlError(
@@ -245,12 +248,6 @@ def _python_files(spec: KernelSpec, source: KernelSource, suffixes: frozenset[st
             remedy=f"put the Python package of a kernel called {spec.name} there",
         )
     return {**found, f"{spec.module}/_ops.py": f"src/{root}_ops.py"}
-
-
-def _shipped(path: PurePosixPath, suffixes: frozenset[str] | None) -> bool:
-    if suffixes is None:
-        return path.suffix != ".pyc" and "__pycache__" not in path.parts
-    return path.suffix in suffixes
 
 
 def _check_sources(groups: tuple[SourceGroup, ...], source: KernelSource) -> None:

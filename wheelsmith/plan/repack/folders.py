@@ -6,15 +6,15 @@ import base64
 import binascii
 import keyword
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
 from wheelsmith.base.errors import Place, SourceError
 from wheelsmith.base.json_dataclass import Record, in_one_line, read_json
 from wheelsmith.base.sanitize import visible
-from wheelsmith.plan.recipe.recipe import KernelSource
+from wheelsmith.plan.recipe.recipe import KernelSource, is_bytecode
 from wheelsmith.plan.repack.variants import HubVariant
 
 METADATA = "metadata.json"
@@ -192,7 +192,7 @@ def built_package(
     :param read: returns the content of a small file.
     :raises SourceError: there is none, or something beside it.
     """
-    shipped = [path for path in paths if path not in _BESIDE and not _is_bytecode(path)]
+    shipped = [path for path in paths if path not in _BESIDE and not is_bytecode(path)]
     if _INIT in shipped:
         return _flat(shipped, name, fallback, read)
     tops = {path.partition("/")[0] for path in shipped}
@@ -210,21 +210,13 @@ def built_package(
 
 def _flat(shipped: list[str], name: str | None, fallback: str, read: Callable[[str], bytes]) -> BuiltPackage:
     inner = [path for path in shipped if path.endswith(f"/{_INIT}") and path.count("/") == 1]
-    leads_back = {path for path in inner if _is_alone(path, shipped) and _LEADS_BACK in read(path)}
+    folders = Counter(path.partition("/")[0] for path in shipped)
+    leads_back = {path for path in inner if folders[path.partition("/")[0]] == 1 and _LEADS_BACK in read(path)}
     named = [path.partition("/")[0] for path in sorted(leads_back)]
     extensions = (found["name"] for path in shipped if (found := _EXTENSION.fullmatch(path)))
     module = _as_module(name or next(iter((*named, *extensions)), fallback))
     left_out = {path for path in leads_back if path == f"{module}/{_INIT}"}
     return BuiltPackage(module=_checked(module), files={path: path for path in shipped if path not in left_out})
-
-
-def _is_alone(path: str, shipped: list[str]) -> bool:
-    folder = path.rpartition("/")[0]
-    return sum(other.startswith(f"{folder}/") for other in shipped) == 1
-
-
-def _is_bytecode(path: str) -> bool:
-    return path.endswith(".pyc") or "__pycache__" in PurePosixPath(path).parts
 
 
 def _as_module(name: str) -> str:
