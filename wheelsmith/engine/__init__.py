@@ -18,26 +18,3 @@ from wheelsmith.engine.protocol import (
     Readiness,
 )
 from wheelsmith.engine.sandbox_selftest import try_promises
-
-__all__ = [
-    "Command",
-    "ContainerEngine",
-    "Docker",
-    "Ending",
-    "Engine",
-    "Exit",
-    "Limits",
-    "Local",
-    "Mount",
-    "Readiness",
-    "choose",
-    "engine_for_own_programs",
-    "engines",
-    "granted_cores",
-    "granted_memory",
-    "last_words",
-    "this_machine",
-    "try_promises",
-    "visible",
-    "with_python_digest",
-]

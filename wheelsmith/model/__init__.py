@@ -1,6 +1,6 @@
 """The types that everything is made of: plain, frozen, and readable as JSON in both directions."""
 
-from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
+from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.model.cell import CUDA, HOST, PINNED, TORCH, Cell, CellSettings, Excluded, ReleaseRecord
 from wheelsmith.model.events import (
     CellFinished,
@@ -24,7 +24,6 @@ from wheelsmith.model.events import (
 from wheelsmith.model.pinned import PinnedFile, PinnedPackage, PinnedTree, PrefixId
 from wheelsmith.model.plan import (
     RECORDED_PLAN,
-    SCHEMA_VERSION,
     BuildPlan,
     Folded,
     LockedWheel,
@@ -38,71 +37,9 @@ from wheelsmith.model.plan import (
 from wheelsmith.model.result import BuildResult, Failure, RebuildAnswer, Status, Timing, Verdict, WheelRecord
 from wheelsmith.model.wheel_name import (
     LONGEST_VERSION,
-    MOST_TAGS,
     VARIANT_LABEL,
     WheelName,
     read_wheel_name,
     same_version,
     wheel_stem,
 )
-
-__all__ = [
-    "CUDA",
-    "HOST",
-    "LONGEST_VERSION",
-    "MOST_TAGS",
-    "PINNED",
-    "RECORDED_PLAN",
-    "SCHEMA_VERSION",
-    "TORCH",
-    "VARIANT_LABEL",
-    "BuildHost",
-    "BuildPlan",
-    "BuildResult",
-    "Cell",
-    "CellFinished",
-    "CellLine",
-    "CellProgress",
-    "CellSettings",
-    "CellStage",
-    "CellStarted",
-    "CudaHome",
-    "Event",
-    "Excluded",
-    "Expectation",
-    "Failure",
-    "Folded",
-    "ImageId",
-    "Listener",
-    "Load",
-    "LockedWheel",
-    "Notice",
-    "PinnedFile",
-    "PinnedPackage",
-    "PinnedTree",
-    "PrefixId",
-    "Preparing",
-    "Project",
-    "RebuildAnswer",
-    "Recipe",
-    "ReleaseRecord",
-    "RunFinished",
-    "RunStarted",
-    "SourceId",
-    "Status",
-    "Step",
-    "StepFinished",
-    "StepKind",
-    "Timing",
-    "Toolset",
-    "Transfer",
-    "Verdict",
-    "WheelName",
-    "WheelRecord",
-    "WheelSpec",
-    "ignore",
-    "log_notices",
-    "read_wheel_name",
-    "same_version",
-    "wheel_stem",
-]

@@ -2,6 +2,4 @@
 
 from wheelsmith.pipeline.cell import CellBuild
 from wheelsmith.pipeline.command import build_command, lay_out
-from wheelsmith.pipeline.context import BuildContext, ToolchainPrefetcher, log_name
-
-__all__ = ["BuildContext", "CellBuild", "ToolchainPrefetcher", "build_command", "lay_out", "log_name"]
+from wheelsmith.pipeline.context import BuildContext, ToolchainPrefetcher

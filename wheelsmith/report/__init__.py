@@ -3,13 +3,3 @@
 from wheelsmith.report.reporters import reporter
 from wheelsmith.report.style import make_console
 from wheelsmith.report.tables import plan_table, pruning_table, reasons, stock_table, totals
-
-__all__ = [
-    "make_console",
-    "plan_table",
-    "pruning_table",
-    "reasons",
-    "reporter",
-    "stock_table",
-    "totals",
-]

@@ -5,26 +5,3 @@ from wheelsmith.store.inventory import CacheInventory, Kind, prefix_kind, take_i
 from wheelsmith.store.objects import Action, DamagedBlobError, Objects, Output, changed_objects
 from wheelsmith.store.pruning import Bounds, Pruning, in_use, is_in_use, plan_prune, prune
 from wheelsmith.store.wheels import Store, StoredWheel, changed_wheels
-
-__all__ = [
-    "Action",
-    "Bounds",
-    "CacheInventory",
-    "Cost",
-    "Costs",
-    "DamagedBlobError",
-    "Kind",
-    "Objects",
-    "Output",
-    "Pruning",
-    "Store",
-    "StoredWheel",
-    "changed_objects",
-    "changed_wheels",
-    "in_use",
-    "is_in_use",
-    "plan_prune",
-    "prefix_kind",
-    "prune",
-    "take_inventory",
-]

@@ -6,15 +6,3 @@ What repairs, checks and makes wheels is imported from its own module: most runs
 from wheelsmith.wheel.facts import wheel_file
 from wheelsmith.wheel.report import CHECKING, LEFT, PACKED, CheckReport, Finding, RepairRequest, RepairResponse
 from wheelsmith.wheel.variant_format import read_variant
-
-__all__ = [
-    "CHECKING",
-    "LEFT",
-    "PACKED",
-    "CheckReport",
-    "Finding",
-    "RepairRequest",
-    "RepairResponse",
-    "read_variant",
-    "wheel_file",
-]

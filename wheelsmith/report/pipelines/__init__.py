@@ -4,12 +4,3 @@ from wheelsmith.report.pipelines.buildkite import buildkite_pipeline, buildkite_
 from wheelsmith.report.pipelines.github import github_workflow
 from wheelsmith.report.pipelines.gitlab import gitlab_pipeline
 from wheelsmith.report.pipelines.pipeline import WRITTEN, Pipeline
-
-__all__ = [
-    "WRITTEN",
-    "Pipeline",
-    "buildkite_pipeline",
-    "buildkite_shards",
-    "github_workflow",
-    "gitlab_pipeline",
-]

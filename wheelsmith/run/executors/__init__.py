@@ -1,5 +1,3 @@
 """Executors make the builds of a run, behind one protocol."""
 
 from wheelsmith.run.executors.protocol import EXECUTORS, BuildRequest, Executor, open_executor
-
-__all__ = ["EXECUTORS", "BuildRequest", "Executor", "open_executor"]

@@ -3,5 +3,3 @@
 from wheelsmith.run.schedule.build_costs import BuildCosts, TorchHeaderCosts
 from wheelsmith.run.schedule.pool import run_builds
 from wheelsmith.run.schedule.task_queue import Capacity, TaskQueue
-
-__all__ = ["BuildCosts", "Capacity", "TaskQueue", "TorchHeaderCosts", "run_builds"]

@@ -1,5 +1,3 @@
 """Sources in git repositories, fetched and checked out by git itself, without hooks, filters and attributes."""
 
 from wheelsmith.source.git.source import read_git
-
-__all__ = ["read_git"]

@@ -4,5 +4,3 @@ from __future__ import annotations
 
 from wheelsmith.wheel.gpu.code import GpuCode, joined
 from wheelsmith.wheel.gpu.scan import read_gpu_code
-
-__all__ = ["GpuCode", "joined", "read_gpu_code"]

@@ -36,5 +36,3 @@ RULES: tuple[Rule, ...] = (
     metadata.PLAN,
     compute_platform.GPU_CODE,
 )
-
-__all__ = ["RULES", "Rule"]

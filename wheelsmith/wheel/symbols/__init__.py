@@ -2,15 +2,3 @@
 
 from wheelsmith.wheel.symbols.libraries import LibraryExports, cuda_exports, platform_exports, python_exports
 from wheelsmith.wheel.symbols.torch import SymbolTable, TorchLibrary, fingerprint, read_table, symbol_table
-
-__all__ = [
-    "LibraryExports",
-    "SymbolTable",
-    "TorchLibrary",
-    "cuda_exports",
-    "fingerprint",
-    "platform_exports",
-    "python_exports",
-    "read_table",
-    "symbol_table",
-]
