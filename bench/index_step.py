@@ -16,7 +16,7 @@ def main() -> None:
     """Do it."""
     verb, index = sys.argv[1], Index(Folder(Path(sys.argv[2])))
     if verb == "add":
-        from wheelsmith.index.publish.external_wheels import foreign_wheels
+        from wheelsmith.index.publish.input_folders import foreign_wheels
     start = time.monotonic()
     if verb == "add":
         index.add(foreign_wheels([Path(sys.argv[3])]), upload_time=datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))

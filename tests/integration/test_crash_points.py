@@ -14,9 +14,8 @@ from wheels import make_wheel, offer
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.entry import ProjectStatus
 from wheelsmith.index.entries.state import set_status, unyank, yank
-from wheelsmith.index.publish.page_writer import GRACE
 from wheelsmith.index.publish.verify import verify
-from wheelsmith.index.publish.writer import Index
+from wheelsmith.index.publish.writer import GRACE, Index
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"

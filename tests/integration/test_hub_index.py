@@ -23,10 +23,8 @@ from wheelsmith.index.publish.kernels_layout import add_release, hub_builds
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import hub as hub_module
-from wheelsmith.index.storage import hub_client
 from wheelsmith.index.storage.folder import Folder
-from wheelsmith.index.storage.hub import HubRepo, open_repo
-from wheelsmith.index.storage.hub_client import parse_target
+from wheelsmith.index.storage.hub import HubRepo, open_repo, parse_target
 from wheelsmith.index.storage.protocol import ConflictError, Staged
 from wheelsmith.model import Cell
 
@@ -173,7 +171,7 @@ def test_an_old_answer_does_not_undo_what_this_process_did(hub, tmp_path):
 
 
 def test_a_hub_that_never_answers_is_asked_again(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr(hub_client, "_SILENCE", 1.0)
+    monkeypatch.setattr(hub_module, "_SILENCE", 1.0)
     monkeypatch.setattr(huggingface_hub.get_session(), "timeout", None)
     hub.silent = True
     Index(open_repo(INDEX)).add(wheels(tmp_path), upload_time=NOW)
@@ -335,7 +333,7 @@ def test_a_repo_that_is_full(how, text, hub, token, tmp_path):
 
 
 def test_a_hub_that_is_not_there_or_switched_off(token, tmp_path, monkeypatch):
-    monkeypatch.setattr(hub_client, "_ATTEMPTS", 2)
+    monkeypatch.setattr(hub_module, "_REQUEST_ATTEMPTS", 2)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -26,7 +26,7 @@ from wrong_server import serving
 from wheelsmith.base.errors import SigningKeyError
 from wheelsmith.index.entries.state import remove
 from wheelsmith.index.publish import writer
-from wheelsmith.index.publish.external_wheels import foreign_wheels
+from wheelsmith.index.publish.input_folders import foreign_wheels
 from wheelsmith.index.publish.verify import verify as verify_index
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder

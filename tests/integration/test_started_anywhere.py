@@ -11,8 +11,7 @@ from wheels import make_wheel
 from wheelsmith.base.errors import WheelError
 from wheelsmith.engine import engines
 from wheelsmith.engine.sandbox_selftest import try_promises
-from wheelsmith.index.pick.machine import look
-from wheelsmith.index.pick.run_install import perform
+from wheelsmith.index.pick.machine import look, perform
 from wheelsmith.index.resolve.install_commands import Template
 from wheelsmith.wheel import repair
 from wheelsmith.wheel.archive import open_wheel

@@ -10,7 +10,7 @@ from torches import PYPI, TORCHES, right_wheel
 from wheels import make_wheel
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.index.publish.external_wheels import foreign_wheels
+from wheelsmith.index.publish.input_folders import foreign_wheels
 
 pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]
 AGES = ("pip 23.2", "newest pip")

@@ -29,8 +29,7 @@ from wheels import make_wheel, offer
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.index.entries.render import variants_files
-from wheelsmith.index.publish.external_wheels import foreign_wheels
-from wheelsmith.index.publish.input_folders import release_of
+from wheelsmith.index.publish.input_folders import foreign_wheels, release_of
 from wheelsmith.index.publish.release import UploadReader, variant_wheels
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index

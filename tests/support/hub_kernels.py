@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.index.publish.external_wheels import foreign_wheels
+from wheelsmith.index.publish.input_folders import foreign_wheels
 from wheelsmith.index.publish.release import WheelUpload
 from wheelsmith.model import Cell
 

@@ -9,7 +9,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.index.publish.external_wheels import read_external
+from wheelsmith.index.publish.input_folders import read_external
 from wheelsmith.index.publish.release import WheelUpload, upload_of
 from wheelsmith.model import Cell
 from wheelsmith.model.run_record import RunRecord

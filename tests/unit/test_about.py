@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from states import of_torch, project
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.entries.about import About, about_of
 from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, load_catalogue
-from wheelsmith.index.entries.listing import listing_of
-from wheelsmith.index.entries.metadata import requires_beside_torch, requires_torch
+from wheelsmith.index.entries.metadata import About, about_of, requires_beside_torch, requires_torch
 from wheelsmith.index.entries.state import add_entries, yank
-from wheelsmith.index.entries.stored_states import dump_state, load_state
+from wheelsmith.index.entries.stored_states import dump_state, listing_of, load_state
 from wheelsmith.index.site.human import human_pages, human_root
 
 

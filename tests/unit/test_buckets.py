@@ -3,10 +3,9 @@
 import pytest
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.storage.bucket_errors import explain, explain_settings, is_final
-from wheelsmith.index.storage.headers import headers_of
+from wheelsmith.index.storage.bucket import explain, explain_settings, is_final, settings
 from wheelsmith.index.storage.location import Address, open_storage, parse_address
-from wheelsmith.index.storage.obstore_client import settings
+from wheelsmith.index.storage.protocol import headers_of
 
 FOREVER = "max-age=365000000, immutable"
 FILE = f"files/ab/{'ab' * 32}/k-1+cu130-py3-none-any.whl"

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from states import cell, of_torch, project, unserved
 
-from wheelsmith.index.entries.catalogue import catalogue_of
-from wheelsmith.index.entries.changes import version_changes
+from wheelsmith.index.entries.catalogue import catalogue_of, version_changes
 from wheelsmith.index.entries.entry import NoWheel
 from wheelsmith.report.markdown import changes_text
 

@@ -9,8 +9,7 @@ from states import cell
 from wheels import make_wheel, offer
 
 from wheelsmith.index.entries.catalogue import dump_catalogue, load_catalogue
-from wheelsmith.index.entries.listing import dump_listing, load_listing
-from wheelsmith.index.entries.stored_states import dump_state, load_state
+from wheelsmith.index.entries.stored_states import dump_listing, dump_state, load_listing, load_state
 from wheelsmith.index.publish.input_folders import release_from
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index

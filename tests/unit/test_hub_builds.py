@@ -9,7 +9,7 @@ from hub_kernels import contents
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.publish.kernels_layout import NoHubBuildError, build_layout, is_superseded
-from wheelsmith.index.storage.hub_client import kernel_branch, parse_target
+from wheelsmith.index.storage.hub import kernel_branch, parse_target
 from wheelsmith.model import Cell
 
 CPU = Cell(release="2.11", toolkit=None, arch="x86_64")

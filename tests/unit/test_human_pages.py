@@ -13,8 +13,8 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.sanitize import visible
 from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, load_catalogue
 from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
-from wheelsmith.index.entries.listing import listing_of
-from wheelsmith.index.publish.page_writer import project_pages, root_pages
+from wheelsmith.index.entries.stored_states import listing_of
+from wheelsmith.index.publish.writer import project_pages, root_pages
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import clean_base
 from wheelsmith.index.resolve.target import Choice, Target

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState
-from wheelsmith.index.entries.listing import listing_of
 from wheelsmith.index.entries.render import simple_pages, simple_roots
+from wheelsmith.index.entries.stored_states import listing_of
 from wheelsmith.index.storage.serve import negotiate
 from wheelsmith.model import Cell, CellSettings
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import wheelsmith.index.doctor as room
-from wheelsmith.index.doctor.checks import check_page, check_transport
 from wheelsmith.index.doctor.finding import Diagnosis, Severity, finding, host_of, merge_findings
 from wheelsmith.index.doctor.http_exchange import Exchange
-from wheelsmith.index.doctor.pages import read_projects, read_wheels
+from wheelsmith.index.doctor.pages import check_page, check_transport, read_projects, read_wheels
 
 HERE = Path(room.__file__).parent
 URL = "https://wheels.example.org/whl/cpu/kernel/"

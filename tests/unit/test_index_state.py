@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, ProjectState, ProjectStatus
-from wheelsmith.index.entries.listing import listing_of
 from wheelsmith.index.entries.render import simple_pages
 from wheelsmith.index.entries.state import add_entries, project_of, set_status, unyank, yank
-from wheelsmith.index.entries.stored_states import dump_state, load_state
+from wheelsmith.index.entries.stored_states import dump_state, listing_of, load_state
 from wheelsmith.model import Cell
 
 EMPTY = ProjectState(project="k")

@@ -12,7 +12,7 @@ from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, loa
 from wheelsmith.index.entries.entry import NoWheel, PlannedVersion, WheelOutcome, WheelTest
 from wheelsmith.index.entries.state import add_entries, completeness, outdated, record_test, remove, retain, yank
 from wheelsmith.index.entries.stored_states import dump_state, load_state
-from wheelsmith.index.publish.page_writer import project_pages
+from wheelsmith.index.publish.writer import project_pages
 from wheelsmith.wheel.variant_format import variant_for
 
 CPU, CUDA, ARM = cell("2.11", None), cell("2.11", "13.0"), cell("2.11", "13.0", "aarch64")

@@ -5,8 +5,7 @@ from states import cell, entry, of_torch, project, provenance
 
 from wheelsmith.index.entries.catalogue import catalogue_of
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.site.picker import picker_of
-from wheelsmith.index.site.wheel_groups import span, versions_of
+from wheelsmith.index.site.picker import picker_of, span, versions_of
 
 
 def versions(*entries):

@@ -20,13 +20,12 @@ from wheelsmith.cli.options import DURATION
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.index.entries.entry import ProjectState, ProjectStatus, WheelOutcome, WheelTest
 from wheelsmith.index.entries.state import outdated, record_test, remove, retain, set_status, unyank, yank
-from wheelsmith.index.publish.external_wheels import foreign_wheels
-from wheelsmith.index.publish.page_writer import GRACE
+from wheelsmith.index.publish.input_folders import foreign_wheels
 from wheelsmith.index.publish.publishing import publish
 from wheelsmith.index.publish.record_tests import LONGEST, load_tests, record_tests
 from wheelsmith.index.publish.release import IndexRelease
 from wheelsmith.index.publish.verify import IndexProblem, advise, repair, verify
-from wheelsmith.index.publish.writer import Index
+from wheelsmith.index.publish.writer import GRACE, Index
 from wheelsmith.index.storage.location import open_storage
 
 _OUTCOMES = [each.value for each in WheelOutcome if each is not WheelOutcome.UNTESTED]

@@ -78,8 +78,7 @@ def command(
     With --key, --identity or --policy, it must be signed by who is believed; the command then names it by its hash.
     """
     from wheelsmith.index.pick.decide import Overrides, decide
-    from wheelsmith.index.pick.machine import look
-    from wheelsmith.index.pick.run_install import for_python, perform
+    from wheelsmith.index.pick.machine import for_python, look, perform
     from wheelsmith.index.pick.source import find_catalogue, verified
     from wheelsmith.index.resolve.choose import Chooser
     from wheelsmith.index.resolve.install_commands import Installer, clean_base

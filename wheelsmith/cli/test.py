@@ -65,8 +65,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     from wheelsmith.cli.run_with_reports import cancelled_by_signals
     from wheelsmith.index.entries.entry import WheelOutcome
     from wheelsmith.index.pick.decide import Overrides
-    from wheelsmith.index.pick.machine import look
-    from wheelsmith.index.pick.run_install import for_python
+    from wheelsmith.index.pick.machine import for_python, look
     from wheelsmith.index.publish.record_tests import dump_tests
     from wheelsmith.index.resolve.install_commands import Installer, clean_base
     from wheelsmith.run import install_check

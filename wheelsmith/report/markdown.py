@@ -9,7 +9,7 @@ from itertools import chain
 
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_size
-from wheelsmith.index.entries.changes import CellChange, VersionChanges
+from wheelsmith.index.entries.catalogue import CellChange, VersionChanges
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.model import BuildResult, Status
 from wheelsmith.model.run_record import CellRecord, RunRecord

@@ -15,8 +15,7 @@ from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.redact import redact
 from wheelsmith.index.doctor.crawl import CrawlScope, examine
 from wheelsmith.index.doctor.finding import Severity
-from wheelsmith.index.entries.catalogue import Catalogue, catalogue_of
-from wheelsmith.index.entries.changes import VersionChanges, version_changes
+from wheelsmith.index.entries.catalogue import Catalogue, VersionChanges, catalogue_of, version_changes
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState
 from wheelsmith.index.entries.state import check_project, completeness, of_version
 from wheelsmith.index.entries.stored_states import load_project

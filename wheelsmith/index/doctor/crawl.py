@@ -10,17 +10,21 @@ from urllib.parse import urlsplit
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.doctor.checks import (
+from wheelsmith.index.doctor.finding import Diagnosis, IndexFinding, Severity, finding, host_of, merge_findings
+from wheelsmith.index.doctor.http_exchange import MAX_PAGE, PIP_ACCEPT, Exchange, IndexClient, OutOfTimeError
+from wheelsmith.index.doctor.pages import (
+    PLATFORM,
+    PageFile,
+    UnreadablePageError,
     check_absent,
     check_page,
     check_part,
     check_side_car,
     check_transport,
     check_wheel,
+    read_projects,
+    read_wheels,
 )
-from wheelsmith.index.doctor.finding import Diagnosis, IndexFinding, Severity, finding, host_of, merge_findings
-from wheelsmith.index.doctor.http_exchange import MAX_PAGE, PIP_ACCEPT, Exchange, IndexClient, OutOfTimeError
-from wheelsmith.index.doctor.pages import PLATFORM, PageFile, UnreadablePageError, read_projects, read_wheels
 
 _ABSENT = "wheelsmith-doctor-requests-an-absent-project"
 _MAX_METADATA, _MAX_WHEEL = 2 * 2**20, 64 * 2**20  # bytes

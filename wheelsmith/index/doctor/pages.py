@@ -1,10 +1,12 @@
-"""Read the pages of an index."""
+"""Read and check what a server answers when installers ask for pages and wheels."""
 
 from __future__ import annotations
 
+import hashlib
+import ipaddress
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -13,6 +15,7 @@ from mousebender import simple
 from packaging.utils import canonicalize_name, is_normalized_name
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from wheelsmith.index.doctor.finding import IndexFinding, Severity, finding
 from wheelsmith.index.doctor.http_exchange import JSON, Exchange
 from wheelsmith.model import WheelName, read_wheel_name
 from wheelsmith.toolchain.package_index import html_base
@@ -121,3 +124,123 @@ def _absolute(base: str, link: str) -> str:
     url = urljoin(base, link)
     urlsplit(url).port  # noqa: B018  # raises ValueError
     return url
+
+
+_NOT_FOUND, _PARTIAL = 404, 206
+_REFUSED = (401, 403)
+
+
+def check_page(
+    pip: Exchange, html: Exchange, inside: Exchange | None, what: str, severity: Severity
+) -> Iterator[IndexFinding]:
+    """Check the responses for a page, but not its content.
+
+    :param pip: the response to pip's Accept header; ``html``: to Accept: text/html.
+    :param inside: the response for ``index.html``, if the page itself is missing.
+    :param what: the page in words.
+    :param severity: of a page that cannot be read; installers do not read the list of projects.
+    """
+    if not pip.ok:
+        rule = "refused" if pip.status in _REFUSED else "page-missing"
+        rule = "no-answer" if pip.failure else "folder-index" if inside and inside.ok else rule
+        yield finding(rule, pip, severity=severity, what=what, answer=pip.answer)
+        return
+    # uv compares the text before the semicolon as it is, pip ignores case.
+    media = pip.headers.get("content-type", "").split(";")[0]
+    if media not in ACCEPTED:
+        yield finding("content-type", pip, severity=severity, media=media or "no content type")
+    else:
+        yield from _check_negotiation(pip, html)
+    if urlsplit(pip.url).scheme == "https" and urlsplit(pip.final).scheme == "http":
+        yield finding("downgrade", pip)
+    if not urlsplit(pip.final).path.endswith("/"):
+        yield finding("slash-dropped", pip)
+    yield from _check_caching(pip)
+
+
+def check_transport(url: str, exchange: Exchange) -> Iterator[IndexFinding]:
+    """Check that pip trusts the connection."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not _is_local(parts.hostname or ""):
+        yield finding("no-tls", exchange)
+
+
+def check_absent(exchange: Exchange) -> Iterator[IndexFinding]:
+    """Check the response for a project that the index does not have."""
+    if exchange.status != _NOT_FOUND:
+        yield finding("absent-project", exchange, answer=exchange.answer)
+
+
+def check_wheel(whole: Exchange, raw: Exchange | None, file: PageFile) -> Iterator[IndexFinding]:
+    """Check the download of a wheel.
+
+    :param whole: all of it, at the URL with ``%2B`` that pip makes of the link.
+    :param raw: the first bytes at the URL as the page writes it, if that has a ``+``.
+    """
+    if raw is not None and raw.ok and not whole.ok:
+        yield finding("plus-quoted", whole)
+    elif raw is not None:
+        yield finding("plus-raw", raw, severity=Severity.ADVICE if raw.ok else None)
+    encoding = whole.headers.get("content-encoding", "identity")
+    if not whole.ok:
+        if raw is None or not raw.ok:
+            yield finding("wheel-missing", whole, answer=whole.answer)
+    elif encoding != "identity":
+        yield finding("wheel-encoding", whole, encoding=encoding)
+    elif not whole.truncated and not _matches(file.hashes, whole.body):
+        yield finding("wheel-hash", whole)
+
+
+def check_part(whole: Exchange, part: Exchange) -> Iterator[IndexFinding]:
+    """Check that a server sends a range of a wheel."""
+    if part.status != _PARTIAL or not whole.body.startswith(part.body):
+        yield finding("ranges", part)
+
+
+def check_side_car(side_car: Exchange, file: PageFile) -> Iterator[IndexFinding]:
+    """Check the metadata file beside a wheel, if the page announces one."""
+    if not file.core_metadata:
+        return
+    if not side_car.ok:
+        yield finding("side-car-missing", side_car, answer=side_car.answer)
+    elif isinstance(file.core_metadata, dict) and not _matches(file.core_metadata, side_car.body):
+        yield finding("side-car-hash", side_car)
+
+
+def _check_negotiation(pip: Exchange, html: Exchange) -> Iterator[IndexFinding]:
+    if html.ok and html.media != pip.media:
+        for exchange in (pip, html):
+            vary = {name.strip().lower() for name in exchange.headers.get("vary", "").split(",")}
+            if not vary & {"accept", "*"}:
+                yield finding("vary", exchange)
+                return
+    elif pip.media != JSON:
+        yield finding("no-json", pip)
+
+
+def _check_caching(page: Exchange) -> Iterator[IndexFinding]:
+    parts = (part.strip().partition("=") for part in page.headers.get("cache-control", "").lower().split(","))
+    given = {name: value.strip('" ') for name, _, value in parts}
+    seconds = given.get("max-age", "")
+    if "etag" not in page.headers:
+        yield finding("no-validator", page)
+    if given.keys() & {"no-cache", "no-store"} or seconds == "0":
+        return
+    if seconds:
+        yield finding("stale-pages", page, seconds=f"{seconds} s")
+    elif "expires" in page.headers:
+        yield finding("stale-pages", page, seconds="as long as Expires says")
+    elif "last-modified" in page.headers:
+        yield finding("stale-pages", page, seconds="600 s (uv's guess without Cache-Control)")
+
+
+def _matches(hashes: Mapping[str, str], data: bytes) -> bool:
+    known = hashes.keys() & {"sha256", "sha384", "sha512", "md5"}
+    return all(hashlib.new(name, data, usedforsecurity=False).hexdigest() == hashes[name].lower() for name in known)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

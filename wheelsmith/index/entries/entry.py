@@ -21,7 +21,7 @@ from packaging.version import Version
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.redact import redact
 from wheelsmith.frameworks import frameworks
-from wheelsmith.index.entries.about import About, check_line, check_link
+from wheelsmith.index.entries.metadata import About, check_line, check_link
 from wheelsmith.index.entries.side_files import BUNDLE, CORE_METADATA, SIGNATURES, Announced, file_key, side_files
 from wheelsmith.model import Cell, SourceId, WheelName, WheelRecord, read_wheel_name
 from wheelsmith.platforms import parse_capability, platforms

@@ -16,9 +16,9 @@ from packaging.version import Version
 
 from wheelsmith.base.json_dataclass import by_lines
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry, ProjectState, ProjectStatus
-from wheelsmith.index.entries.listing import Listing
 from wheelsmith.index.entries.side_files import Announced, file_key
 from wheelsmith.index.entries.state import variants_by_version
+from wheelsmith.index.entries.stored_states import Listing
 from wheelsmith.wheel.variant_format import dump_variants
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from wheelsmith.index.entries.metadata import headers_of
 from wheelsmith.index.entries.state import Transition
 from wheelsmith.index.publish.release import IndexRelease, WheelUpload
 from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage.hub_client import kernel_branch
+from wheelsmith.index.storage.hub import kernel_branch
 from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.plan.recipe.project_hints import dependencies
 from wheelsmith.plan.recipe.static_setup_metadata import may_import

@@ -15,9 +15,8 @@ from wheelsmith import __version__
 from wheelsmith.base.errors import PackageIndexError, Place, WheelError
 from wheelsmith.base.json_dataclass import canonical_digest, in_one_line
 from wheelsmith.frameworks import read_local_version
-from wheelsmith.index.entries.about import about_of
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, PlannedVersion, Provenance
-from wheelsmith.index.entries.metadata import headers_of, requires_beside_torch, requires_torch
+from wheelsmith.index.entries.metadata import about_of, headers_of, requires_beside_torch, requires_torch
 from wheelsmith.index.entries.side_files import CORE_METADATA
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, read_wheel_name, same_version
 from wheelsmith.store import Store, StoredWheel
@@ -169,7 +168,7 @@ class UploadReader(WheelReader):
 
         :raises WheelError: as ``upload``; or what it requires cannot be read, or contradicts its version.
         """
-        return upload_of(wheel, self._read("wheelsmith.index.publish.external_wheels:read_external", wheel))
+        return upload_of(wheel, self._read("wheelsmith.index.publish.input_folders:read_external", wheel))
 
     def upload_of_bytes(self, filename: str, data: bytes) -> WheelUpload:
         """Return a wheel of which only the bytes are there, as ``upload`` does."""

@@ -13,13 +13,22 @@ from wheelsmith.base.errors import PackageIndexError, UnreadableError, Wheelsmit
 from wheelsmith.base.files import sha256_file
 from wheelsmith.frameworks import STABLE, outranked
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry, ProjectState
-from wheelsmith.index.entries.listing import Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.entries.render import variants_files
 from wheelsmith.index.entries.side_files import CORE_METADATA
-from wheelsmith.index.entries.stored_states import LISTING, RUNS, STATE, project_in, sift_states, state_key
-from wheelsmith.index.publish.page_writer import TEMPORARY, project_pages, root_pages
+from wheelsmith.index.entries.stored_states import (
+    LISTING,
+    RUNS,
+    STATE,
+    Listing,
+    dump_listing,
+    listing_of,
+    load_listing,
+    project_in,
+    sift_states,
+    state_key,
+)
 from wheelsmith.index.publish.release import UploadReader
-from wheelsmith.index.publish.writer import Index
+from wheelsmith.index.publish.writer import TEMPORARY, Index, project_pages, root_pages
 from wheelsmith.index.storage.protocol import Storage
 
 _ROOT = re.compile(rf"{EVERYTHING}|projects|cpu|cu\d+")

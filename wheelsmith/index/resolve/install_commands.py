@@ -21,9 +21,8 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import framework, frameworks, torch_releases
-from wheelsmith.index.resolve.tag_match import accepts
-from wheelsmith.index.resolve.target import Choice, KnownWheel, Target
-from wheelsmith.index.resolve.torch_build_match import torch_build
+from wheelsmith.index.resolve.incompatibility import torch_build
+from wheelsmith.index.resolve.target import Choice, KnownWheel, Target, accepts
 from wheelsmith.model import TORCH
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"

@@ -12,8 +12,8 @@ from enum import StrEnum
 from wheelsmith.base.units import numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel
+from wheelsmith.index.resolve.incompatibility import torch_build
 from wheelsmith.index.resolve.target import KnownWheel, Target
-from wheelsmith.index.resolve.torch_build_match import torch_build
 from wheelsmith.model import Cell
 from wheelsmith.platforms import compute_name, compute_order
 

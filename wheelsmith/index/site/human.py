@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 from wheelsmith.base.units import counted, numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.entries.entry import EVERYTHING, CellWithoutWheel, NoWheel, ProjectState
-from wheelsmith.index.entries.listing import Listing
+from wheelsmith.index.entries.stored_states import Listing
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, slots_of, template_for
 from wheelsmith.index.resolve.target import Choice, KnownWheel, Target
 from wheelsmith.index.site.grid import catalogue_cells, grids, used_statuses, yanks
-from wheelsmith.index.site.picker import Picker, picker_data, picker_of
-from wheelsmith.index.site.wheel_groups import BASE, VersionOfWheels, span, versions_of
+from wheelsmith.index.site.picker import BASE, Picker, VersionOfWheels, picker_data, picker_of, span, versions_of
 from wheelsmith.platforms import compute_name, compute_order
 
 if TYPE_CHECKING:

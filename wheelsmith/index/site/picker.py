@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 from typing import Any
 
-from wheelsmith.base.units import show_size
+from wheelsmith.base.units import numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue
-from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.install_commands import Installer, Presence, slots_of, template_for
-from wheelsmith.index.resolve.nearest import Axes
+from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry
+from wheelsmith.index.resolve.choose import Axes, Chooser
+from wheelsmith.index.resolve.install_commands import Installer, Presence, pin, slots_of, template_for
 from wheelsmith.index.resolve.target import Choice, Refusal, Target
 from wheelsmith.index.site.grid import target_query
+from wheelsmith.model import TORCH, Cell
+from wheelsmith.platforms import compute_name, compute_order
 
 # What a page opens with, where it has a wheel: neither the newest nor the oldest.
 USUAL = {"arch": "x86_64", "python": "3.12"}
@@ -77,7 +79,7 @@ def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
         "wheels": shown,
         "answers": answers,
         "lookup": lookup,
-        "first": _query(picker.targets[picker.first]),
+        "first": target_query(picker.targets[picker.first]),
         "templates": _templates(axes.framework),
     }
 
@@ -125,12 +127,10 @@ def _refusal(refusal: Refusal, place: Mapping[Target, int]) -> dict[str, Any]:
     return {
         "reason": refusal.reason,
         "tail": refusal.tail,
-        "nearest": [[near.change, _query(near.target), near.fits] for near in refusal.nearest if near.target in place],
+        "nearest": [
+            [near.change, target_query(near.target), near.fits] for near in refusal.nearest if near.target in place
+        ],
     }
-
-
-def _query(target: Target) -> str:
-    return target_query(target)
 
 
 def _templates(framework: str) -> dict[str, Any]:
@@ -145,3 +145,169 @@ def _templates(framework: str) -> dict[str, Any]:
         }
         for installer in Installer
     }
+
+
+# A page does not know where it will be served. Its script does; without one, people set a variable.
+BASE = "$INDEX/"
+_EVERY, _UNKNOWN = "CPU and every CUDA", "Compute platform not named"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A wheel as its page shows it.
+
+    :param place: its number in the catalogue.
+    :param title: what it is for within its group: ``torch 2.11``.
+    :param needs: what METADATA asks for, in words.
+    :param machine: the architectures, and the Python where it is for one.
+    :param pin: the command that names it alone.
+    :param target: what the picker is asked that answers with it; None where it answers with others.
+    """
+
+    wheel: IndexEntry
+    place: int
+    title: str
+    needs: str
+    machine: str
+    pin: str
+    target: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WheelGroup:
+    """The wheels of one compute platform, the newest torch first."""
+
+    heading: str
+    wheels: tuple[Shown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionOfWheels:
+    """The wheels of one public version; the newest compute platform comes first."""
+
+    public: str
+    groups: tuple[WheelGroup, ...]
+
+    @property
+    def count(self) -> int:
+        """Return how many wheels it has."""
+        return sum(len(group.wheels) for group in self.groups)
+
+    @property
+    def published(self) -> str:
+        """Return the day on which the last of them came: ``2026-11-21``."""
+        return max(shown.wheel.upload_time for group in self.groups for shown in group.wheels)[:10]
+
+
+def versions_of(chooser: Chooser, picker: Picker | None) -> tuple[VersionOfWheels, ...]:
+    """Return the wheels of each version, the newest first.
+
+    :param picker: which of them it answers with decides which are linked to it.
+    """
+    chosen = _chosen(picker) if picker else {}
+    shown = [_shown(chooser, place, wheel, chosen) for place, wheel in enumerate(chooser.catalogue.wheels)]
+    by_version = groupby(shown, lambda item: str(item.wheel.public))
+    return tuple(VersionOfWheels(public=public, groups=_groups(wheels)) for public, wheels in by_version)
+
+
+def _groups(wheels: Iterable[Shown]) -> tuple[WheelGroup, ...]:
+    ordered = sorted(wheels, key=lambda item: _order(item.wheel), reverse=True)
+    by_compute = groupby(ordered, lambda item: _compute(item.wheel))
+    return tuple(WheelGroup(heading=_heading(compute), wheels=tuple(group)) for compute, group in by_compute)
+
+
+def _chosen(picker: Picker) -> dict[str, str]:
+    """Return for each wheel that the picker answers with what it is asked then: by preference what it was made for."""
+    found: dict[str, Target] = {}
+    for target, answer in zip(picker.targets, picker.answers, strict=True):
+        if isinstance(answer, Choice):
+            known = found.get(answer.wheel.filename)
+            if known is None or _likelihood(target, answer.wheel) > _likelihood(known, answer.wheel):
+                found[answer.wheel.filename] = target
+    wheels = {answer.wheel.filename: answer.wheel for answer in picker.answers if isinstance(answer, Choice)}
+    return {name: _query(target, wheels[name]) for name, target in found.items()}
+
+
+def _query(target: Target, wheel: IndexEntry) -> str:
+    """Ask for no other Python than is chosen where the wheel takes the usual one, and so most others."""
+    usual = target.python == USUAL["python"] and not any(cell.python for cell in wheel.cells)
+    query = target_query(target)
+    return query.rpartition("&python=")[0] if usual else query
+
+
+def _likelihood(target: Target, wheel: IndexEntry) -> tuple[object, ...]:
+    made_for = wheel.provenance.cell if wheel.provenance else None
+    own = any(
+        (cell.release, cell.compute, cell.arch) == (target.release, target.compute, target.arch) and cell.id == made_for
+        for cell in wheel.cells
+    )
+    return own, target.python == USUAL["python"], numbers(target.release), compute_order(target.compute)
+
+
+def _order(wheel: IndexEntry) -> tuple[object, ...]:
+    compute = _compute(wheel)
+    known = (compute is not None, compute_order(compute) if compute else compute_order("cpu"), compute or "")
+    return (*known, max((numbers(cell.release) for cell in wheel.cells), default=()), wheel.filename)
+
+
+def _compute(wheel: IndexEntry) -> str | None:
+    """Return the compute platform that a wheel is made for; empty where it is made for all, None where nobody knows."""
+    if not wheel.cells:
+        return None
+    made_for = wheel.provenance.cell if wheel.provenance else None
+    own = [cell.compute for cell in wheel.cells if cell.id == made_for]
+    computes = {cell.compute for cell in wheel.cells}
+    if "cpu" in computes and len(computes) > 1:
+        return ""
+    return own[0] if own else min(computes, key=compute_order)
+
+
+def _heading(compute: str | None) -> str:
+    return _UNKNOWN if compute is None else compute_name(compute) if compute else _EVERY
+
+
+def _shown(chooser: Chooser, place: int, wheel: IndexEntry, chosen: Mapping[str, str]) -> Shown:
+    framework = wheel.cells[0].framework if wheel.cells else TORCH
+    releases = sorted({cell.release for cell in wheel.cells}, key=numbers)
+    requirement = pin(chooser.catalogue.project, str(wheel.version), equals=chooser.named_by_equals(wheel.version))
+    return Shown(
+        wheel=wheel,
+        place=place,
+        needs=_needs(wheel, framework),
+        title=f"{framework} {span(releases)}" if releases else "torch not named",
+        machine=_machine(wheel.cells),
+        # In the root that has them all; torch stays as it is, because that root has none.
+        pin=f'pip install {requirement} --index-url "{BASE}{EVERYTHING}/"',
+        target=chosen.get(wheel.filename),
+    )
+
+
+def _needs(wheel: IndexEntry, framework: str) -> str:
+    torch = [f"torch {wheel.requires_torch or 'of any version'}"] if wheel.requires_torch or framework == TORCH else []
+    python = [f"Python {wheel.requires_python}"] if wheel.requires_python else []
+    return ", ".join([*torch, *python, *wheel.requires])
+
+
+def _machine(cells: Iterable[Cell]) -> str:
+    archs = sorted({cell.arch for cell in cells}, reverse=True)
+    pythons = sorted({cell.python for cell in cells if cell.python}, key=numbers)
+    return ", ".join([*archs, *(f"Python {python}" for python in pythons)])
+
+
+def span(names: Sequence[str]) -> str:
+    """Return releases in short: ``2.9``, ``2.9, 2.11``, or ``2.9 – 2.11`` where none between is missing.
+
+    :param names: ascending.
+    """  # noqa: RUF002  # a range
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ", ".join(f"{run[0]} – {run[-1]}" if len(run) > 1 else run[0] for run in runs)  # noqa: RUF001  # a range
+
+
+def _follows(before: str, name: str) -> bool:
+    *major, minor = numbers(before)
+    return numbers(name) == (*major, minor + 1)

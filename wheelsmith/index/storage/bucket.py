@@ -2,29 +2,306 @@
 
 Nothing keeps other writers out of a bucket. What keeps an index whole is that a write can be made to depend on the
 version that was read, and the order in which ``writer`` writes.
+
+obstore's messages contain whole requests and responses, which may contain a signature or a token. Only a status, a code
+made of letters, and which of a few known failures it was are taken from them.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
+import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.storage.bucket_errors import explain, is_final, lacks_bucket
 from wheelsmith.index.storage.compare_and_swap import backoff
-from wheelsmith.index.storage.headers import headers_of
 from wheelsmith.index.storage.location import Address, parse_address
-from wheelsmith.index.storage.obstore_client import connect, endpoint_of
-from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, pieces_of
+from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, headers_of, pieces_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
     from obstore.store import AzureStore, GCSStore, S3Store
+
+PREFIXES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}  # of environment variables
+_STATUS = re.compile(r"status code: (\d{3})\b")
+_CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
+_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
+_BAD_CREDENTIALS = {
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "ExpiredToken",
+    "InvalidToken",
+    "AuthenticationFailed",
+}
+_MAY_PASS = {404, 408, 409, 429}
+# Where machines in a cloud get credentials; requested only if there are none elsewhere.
+_ASKED_THE_MACHINE = re.compile(
+    r"169\.254\.169\.254|169\.254\.170\.2|fd00:ec2::254|token request"
+    r"|/latest/api/token|/computeMetadata/|/metadata/identity|credential provider"
+)
+_MAKE = {
+    "s3": "aws s3 mb s3://{bucket}",
+    "gs": "gcloud storage buckets create gs://{bucket}",
+    "az": "az storage container create --name '{bucket}'",
+}
+_SIGN_IN = {
+    "s3": "export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; or pip install boto3, which reads profiles and SSO",
+    "gs": "gcloud auth application-default login; for workload identity federation: pip install google-auth requests",
+    "az": "export AZURE_STORAGE_ACCOUNT_KEY; or pip install azure-identity and az login",
+}
+_RIGHTS = {
+    "s3": "allow s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject in it",
+    "gs": "grant roles/storage.objectAdmin on the bucket",
+    "az": "assign Storage Blob Data Contributor on the container",
+}
+
+
+def lacks_bucket(error: Exception) -> bool:
+    """Return True if the bucket itself is missing; missing files differ from it only by their code."""
+    return _code(error) in _NO_BUCKET
+
+
+def is_final(error: Exception) -> bool:
+    """Return True if the same request would be refused again."""
+    status = _status(error)
+    return lacks_bucket(error) or (status is not None and status // 100 == 4 and status not in _MAY_PASS)  # noqa: PLR2004  # HTTP's own
+
+
+def explain_settings(error: Exception, address: Address, variables: Iterable[str]) -> PackageIndexError:
+    """Return why a store cannot be opened at all.
+
+    :param variables: names of the variables that are set; their values may be secret.
+    """
+    if "Account must be specified" in str(error):
+        return PackageIndexError(
+            f"{address}: no storage account is named", remedy="export AZURE_STORAGE_ACCOUNT_NAME=…"
+        )
+    said = ", ".join(sorted(variables)) or "no variable is set"
+    return PackageIndexError(
+        f"{address}: what the environment says of it cannot be used", remedy=f"see what is wrong or missing: {said}"
+    )
+
+
+def explain(error: Exception, address: Address) -> PackageIndexError:
+    """Return the meaning of a failed request.
+
+    :param error: an obstore exception, or one that obstore lets through.
+    """
+    text, kind, status, code = str(error), type(error).__name__, _status(error), _code(error)
+    told, scheme = " ".join(str(part) for part in (status, code) if part), address.scheme
+    for applies, message, remedy in (
+        (
+            "BadScheme" in text,
+            "the endpoint is plain http",
+            f"use https; or, where you trust the network, export {PREFIXES[scheme]}ALLOW_HTTP=true",
+        ),
+        (
+            "incorrectly configured region" in text or status in {301, 307},
+            "the bucket is in another region",
+            "export AWS_REGION=…",
+        ),
+        (_ASKED_THE_MACHINE.search(text), "no valid credentials were found", _SIGN_IN[scheme]),
+        (lacks_bucket(error), "there is no such bucket", _MAKE[scheme].format(bucket=address.bucket)),
+        (
+            kind == "UnauthenticatedError" or code in _BAD_CREDENTIALS,
+            f"the credentials are not accepted ({told or 'expired?'})",
+            _SIGN_IN[scheme],
+        ),
+        (kind == "PermissionDeniedError", f"the credentials do not suffice ({told})", _RIGHTS[scheme]),
+        (
+            kind == "NotImplementedError" or status == HTTPStatus.NOT_IMPLEMENTED,
+            "the host has no conditional writes",
+            "use one that has, or a newer version of it",
+        ),
+        (status, f"the host answers {told}", "try again later"),
+    ):
+        if applies:
+            return PackageIndexError(f"{address}: {message}", remedy=remedy)
+    remedy = "check the network and the endpoint, then try again"
+    return PackageIndexError(f"{address}: the host does not answer", remedy=remedy)
+
+
+def _status(error: Exception) -> int | None:
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else None
+
+
+def _code(error: Exception) -> str | None:
+    found = _CODE.search(str(error))
+    return found[1] if found else None
+
+
+# Variables that name an endpoint.
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+# With one of these obstore needs nobody's help to find credentials.
+_GIVEN = {
+    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"),
+    "gs": (
+        "GOOGLE_SERVICE_ACCOUNT",
+        "GOOGLE_SERVICE_ACCOUNT_PATH",
+        "GOOGLE_SERVICE_ACCOUNT_KEY",
+        "GOOGLE_BEARER_TOKEN",
+        "GOOGLE_SKIP_SIGNATURE",
+    ),
+    "az": (
+        "AZURE_STORAGE_ACCOUNT_KEY",
+        "AZURE_STORAGE_ACCESS_KEY",
+        "AZURE_STORAGE_MASTER_KEY",
+        "AZURE_STORAGE_KEY",
+        "AZURE_STORAGE_SAS_KEY",
+        "AZURE_STORAGE_SAS_TOKEN",
+        "AZURE_STORAGE_TOKEN",
+        "AZURE_STORAGE_USE_EMULATOR",
+        "AZURE_SKIP_SIGNATURE",
+    ),
+}
+# What Azure's own tools call two of obstore's settings.
+_AZURE_NAMES = {"AZURE_STORAGE_ACCOUNT": "account_name", "AZURE_STORAGE_KEY": "account_key"}
+_GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+# A request that is not answered; a part of a wheel must be sent in this time too.
+_TIMEOUT = "120 seconds"
+_RETRIES: Any = {
+    "max_retries": 8,
+    "retry_timeout": timedelta(minutes=2),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+}
+
+
+def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Store | GCSStore | AzureStore:
+    """Return the obstore store of a bucket; nothing is asked of the network yet.
+
+    :raises PackageIndexError: obstore is not installed, or a setting is missing.
+    """
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import AzureStore, GCSStore, S3Store
+    except ImportError:
+        raise PackageIndexError(
+            f"{address} needs obstore, which is not installed", remedy="pip install 'wheelsmith[buckets]'"
+        ) from None
+    kinds: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+    try:
+        store: S3Store | GCSStore | AzureStore = kinds[address.scheme](
+            address.bucket,
+            prefix=address.prefix or None,
+            config=settings(address.scheme, environ),
+            retry_config=_RETRIES,
+            credential_provider=_credentials(address, environ),
+        )
+    except (BaseError, ValueError) as error:
+        names = (name for name in environ if name.startswith(PREFIXES[address.scheme]))
+        raise explain_settings(error, address, names) from None
+    return store
+
+
+def settings(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what is set beyond that which obstore reads from the environment itself."""
+    config = {}
+    if f"{PREFIXES[scheme]}TIMEOUT" not in environ:
+        config["timeout"] = _TIMEOUT
+    if f"{PREFIXES[scheme]}ALLOW_HTTP" not in environ and _is_loopback(endpoint_of(scheme, environ) or ""):
+        config["allow_http"] = "true"
+    if scheme == "s3":
+        # One file at a time is deleted, and not every host knows the request for many.
+        config["disable_bulk_delete"] = "true"
+    if scheme == "az":
+        config |= {ours: environ[theirs] for theirs, ours in _AZURE_NAMES.items() if theirs in environ}
+    return config
+
+
+def endpoint_of(scheme: str, environ: Mapping[str, str]) -> str | None:
+    """Return the endpoint that the environment names in place of the cloud's own.
+
+    :raises PackageIndexError: it is none.
+    """
+    name = next((name for name in _ENDPOINTS[scheme] if environ.get(name)), None)
+    if name is None:
+        return None
+    try:
+        parts = urlsplit(environ[name])
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        usable = False
+    if not usable:
+        raise PackageIndexError(
+            f"{name} is no endpoint", remedy=f"export {name}=https://host, without user or password"
+        )
+    return environ[name]
+
+
+def _is_loopback(endpoint: str) -> bool:
+    host = urlsplit(endpoint).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _credentials(address: Address, environ: Mapping[str, str]) -> Any:
+    """Return what finds credentials where obstore does not look; None leaves it to obstore."""
+    if any(environ.get(name) for name in _GIVEN[address.scheme]):
+        return None
+    try:
+        return {"s3": _from_boto3, "gs": _from_google, "az": _from_azure}[address.scheme]()
+    except ImportError:
+        if address.scheme == "s3" and environ.get("AWS_PROFILE"):
+            raise PackageIndexError(
+                f"{address}: AWS_PROFILE is set, and reading profiles takes boto3", remedy="pip install boto3"
+            ) from None
+        return None
+
+
+def _from_boto3() -> Any:
+    """Find credentials as the aws command does: profiles, SSO, roles to assume, and what obstore knows itself."""
+    from botocore.exceptions import BotoCoreError
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    try:
+        return Boto3CredentialProvider()
+    except ValueError:
+        return None  # it found none
+    except BotoCoreError as error:
+        # Its messages name a profile or a file, never what is in it.
+        raise PackageIndexError(f"no credentials for S3: {error}", remedy="aws configure list") from None
+
+
+def _from_google() -> Any:
+    """Find application default credentials, workload identity federation among them."""
+    import google.auth
+    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+    from obstore.auth.google import GoogleCredentialProvider
+
+    try:
+        credentials, _ = google.auth.default(scopes=[_GOOGLE_SCOPE])
+    except DefaultCredentialsError:
+        return None  # it found none
+    except GoogleAuthError as error:
+        raise PackageIndexError(
+            f"no credentials for Google Cloud Storage: {type(error).__name__}",
+            remedy="gcloud auth application-default print-access-token",
+        ) from None
+    return GoogleCredentialProvider(credentials)
+
+
+def _from_azure() -> Any:
+    """Find what ``az login``, a managed identity or the environment gives."""
+    from obstore.auth.azure import AzureCredentialProvider
+
+    return AzureCredentialProvider()
+
 
 # On top of what obstore tries again itself, for what only we know to be safe to try again.
 _TRIES = 3

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-from wheelsmith.index.storage.headers import HTML, SIMPLE_JSON, ResponseHeaders, headers_of
+from wheelsmith.index.storage.protocol import HTML, SIMPLE_JSON, ResponseHeaders, headers_of
 
 _V1_HTML = "application/vnd.pypi.simple.v1+html"
 _LATEST = {
