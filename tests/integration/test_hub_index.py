@@ -1,12 +1,8 @@
 """An index in a repo of a Hub on this machine, written by the real huggingface_hub."""
 
 import json
-import os
 import random
-import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -347,64 +343,3 @@ def test_a_hub_that_is_broken(hub, token, tmp_path, monkeypatch):
     monkeypatch.setattr(random, "uniform", lambda *_: 0.0)
     hub.weather = Weather(failed=1.0)
     assert "cannot be reached: the Hub answered 50" in refusal(tmp_path)
-
-
-def test_a_client_that_is_too_old(monkeypatch):
-    with monkeypatch.context() as older:
-        older.setattr(huggingface_hub, "__version__", "2.2.0")
-        open_repo("hf://org/index")
-        with pytest.raises(PackageIndexError, match="cannot write to kernel repos"):
-            open_repo("hf://kernels/org/index")
-    monkeypatch.setitem(sys.modules, "huggingface_hub", type(sys)("huggingface_hub"))
-    with pytest.raises(PackageIndexError, match="too old") as caught:
-        open_repo("hf://org/index")
-    assert "pip install" in caught.value.remedy
-
-
-# --- many at once -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.release("another storage: the folder's storm is quick")
-@pytest.mark.parametrize(("number_of_writers", "turns"), [(5, 3), (12, 8)])
-def test_many_writers_of_whom_some_are_killed_lose_nothing(number_of_writers, turns, hub, tmp_path):
-    """Conflicting parents, refusals, errors, lost answers, old answers, and kill -9 at any moment."""
-    hub.weather = Weather(
-        seed=3, refused=0.05, busy=0.05, failed=0.05, silently_done=0.05, cut=0.1, lagging=0.1, unread=0.02
-    )
-    # The Hub is the user's by the environment, as it will be.
-    env = {**os.environ, **hub.environment(tmp_path / "hf"), "PYTHONPATH": os.pathsep.join(sys.path)}
-    script = Path(__file__).parent.parent / "support" / "hub_writer.py"
-
-    def start(number):
-        # A victim has more to do than it will live to see.
-        count = turns if number not in doomed else 1000
-        command = [sys.executable, script, KERNEL, tmp_path, str(number), str(count), "2"]
-        with (tmp_path / f"{number}.err").open("wb") as log:
-            return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
-
-    chance = random.Random(3)
-    doomed = chance.sample(range(number_of_writers), max(1, number_of_writers // 4))
-    writers = [start(number) for number in range(number_of_writers)]
-    first = []
-    for victim in (writers[number] for number in doomed):
-        first.append(victim.stdout.readline())
-        time.sleep(chance.uniform(0, 0.3))
-        victim.send_signal(signal.SIGKILL)
-    outputs = [writer.communicate(timeout=1800)[0] for writer in writers]
-    codes = [writer.returncode for writer in writers]
-    assert set(codes) == {0, -signal.SIGKILL}, [path.read_text()[-2000:] for path in tmp_path.glob("*.err")]
-    reported = {line for output in (*first, *outputs) for line in output.splitlines()}
-    # Of a victim no more than the first line is sure to be read: what Python had read ahead is not given again.
-    assert len(reported) >= turns * (number_of_writers - len(doomed)) + len(first)
-    print(hub.weather.happened, len(hub.requests), "requests", len(reported), "wheels")
-    hub.weather = Weather()
-    storage = open_repo(KERNEL)
-    known = {entry.filename for state in Index(storage).states().values() for entry in state.entries}
-    assert reported <= known
-    assert verify(storage) == Index(storage).repair() == ()
-    # Nothing of a killed writer is left lying, and each wheel was committed once.
-    repo = hub.repos["org/relu"]
-    assert Index(storage).collect(older_than=float("inf")) == ()
-    assert len(repo.history("v1")) == len(known) + 1
-    for commit in repo.history("v1")[:-1][:: max(1, len(known) // 5)]:
-        assert verify(at(KERNEL, commit)) == ()

@@ -61,7 +61,6 @@ def command(  # noqa: PLR0913  # one parameter an option
     flaky, which passed after it had failed. Where pip cannot install the wheel, nothing is said of it.
     """
     from wheelsmith.base.files import atomic_write
-    from wheelsmith.base.sanitize import visible
     from wheelsmith.cli.run_with_reports import cancelled_by_signals
     from wheelsmith.index.entries.entry import WheelOutcome
     from wheelsmith.index.pick.decide import Overrides
@@ -92,12 +91,12 @@ def command(  # noqa: PLR0913  # one parameter an option
             cancel=cancel,
         )
         outcome = tester.test(wheel, install)
-        where = where or install_check.where_of(machine)
-        said = install_check.recorded(decision.target, wheel, outcome, where, details)
+        tested_on = where or install_check.where_of(machine)
+        said = install_check.recorded(decision.target, wheel, outcome, tested_on, details)
     if output:
         atomic_write(output, dump_tests([said]))
     click.echo(outcome)
-    _say(visible(f"{said.wheel}: {outcome} on {said.where}"))
+    say(iter([f"{said.wheel}: {outcome} on {said.where}"]))
     ctx.exit(ExitCode.CELLS_FAILED if outcome is WheelOutcome.FAILED else ExitCode.OK)
 
 

@@ -124,12 +124,11 @@ def _choice(choice: Choice, target: Target, wheels: Mapping[str, int]) -> dict[s
 
 
 def _refusal(refusal: Refusal, place: Mapping[Target, int]) -> dict[str, Any]:
+    nearest = [near for near in refusal.nearest if near.target in place]
     return {
         "reason": refusal.reason,
         "tail": refusal.tail,
-        "nearest": [
-            [near.change, target_query(near.target), near.fits] for near in refusal.nearest if near.target in place
-        ],
+        "nearest": [[near.change, target_query(near.target), near.fits] for near in nearest],
     }
 
 
