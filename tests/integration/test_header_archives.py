@@ -126,14 +126,12 @@ def test_a_place_that_has_it_not_or_another_is_passed_over(fetch, tmp_path, serv
     [
         (headers(FILES | {"lib/lib.h": b"#define LIB 2\n"}), "other files"),
         (headers(FILES | {"lib/new.h": b""}), "other files"),
-        (headers()[:1], "other files"),
-        (headers(root="lib-1.0.1/include/"), "other files"),
         ([*headers()[:1], (f"{ROOT}include/lib/deep/more.h", (tarfile.SYMTYPE, "/etc/passwd"))], "other files"),
         ([*headers()[:1], (f"{ROOT}include/lib/deep/more.h", (tarfile.LNKTYPE, f"{ROOT}include/lib/lib.h"))], "other"),
         ([*headers()[:1], (f"{ROOT}include/../../../escaped", FILES["lib/deep/more.h"])], "other files"),
         ([(f"{ROOT}include/lib/lib.h", bytes(1 << 20))], "other files"),
     ],
-    ids=["changed", "more", "less", "elsewhere", "a link", "a second name", "outside", "large"],
+    ids=["changed", "more", "a link", "a second name", "outside", "large"],
 )
 def test_nothing_else_is_taken(fetch, tmp_path, members, why):
     packed(tmp_path / "here/lib-1.0.0.tar.gz", members)
@@ -144,9 +142,7 @@ def test_nothing_else_is_taken(fetch, tmp_path, members, why):
     assert not (tmp_path.parent / "escaped").exists()
 
 
-@pytest.mark.parametrize(
-    "compress", [lambda data: b"", lambda data: data, lambda data: gzip.compress(data)[:-20], lambda data: b"<html>"]
-)
+@pytest.mark.parametrize("compress", [lambda data: data, lambda data: gzip.compress(data)[:-20]])
 def test_what_is_no_archive_is_said_to_be_none(fetch, tmp_path, compress):
     packed(tmp_path / "here/lib-1.0.0.tar.gz", headers(), compress=compress)
     with pytest.raises(ToolchainError, match=r"cannot be unpacked|other files"):
@@ -171,20 +167,13 @@ def test_doctor_names_what_is_at_hand(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "place",
-    ["~nobody-of-this-name/x", "http://[x", "/" + "x" * 5000, "http://a\x01b", "http://a..b"],
-    ids=["a home of nobody", "no address", "long", "unprintable", "no host"],
+    ["~nobody-of-this-name/x", "http://[x", "/" + "x" * 5000],
+    ids=["a home of nobody", "no address", "long"],
 )
 def test_a_place_that_is_none_is_passed_over(fetch, tree, tmp_path, place):
     packed(tmp_path / "here/lib-1.0.0.tar.gz", headers())
     assert fetch(place, tmp_path / "here") == FILES
     assert is_at_hand(tree)
-
-
-def test_a_large_archive_in_a_folder_is_not_opened(fetch, tmp_path, monkeypatch):
-    monkeypatch.setattr(downloads, "_MOST_PACKED", 100)
-    packed(tmp_path / "here/lib-1.0.0.tar.gz", headers())
-    with pytest.raises(ToolchainError, match="larger than"):
-        fetch(tmp_path / "here")
 
 
 def test_a_mirrors_password_is_not_told(fetch, served):
@@ -215,12 +204,6 @@ def answering():
 
         yield serve
         server.shutdown(socket.SHUT_RDWR)
-
-
-def test_what_a_server_says_is_packed_is_not_unpacked(fetch, tmp_path, answering):
-    body = packed(tmp_path / "here/lib-1.0.0.tar.gz", headers()).read_bytes()
-    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: {len(body)}\r\n\r\n"
-    assert fetch(answering(lambda: [head.encode(), body])) == FILES
 
 
 def test_a_server_that_never_begins_is_left(fetch, answering, monkeypatch):

@@ -21,15 +21,12 @@ from mousebender import simple
 from packaging.version import Version
 from pypi_simple import PyPISimple
 from variantlib.constants import VALIDATION_WHEEL_NAME_REGEX
-from variantlib.models.variant import VariantProperty
-from variantlib.resolver.lib import sort_and_filter_supported_variants
 from variantlib.variant_dist_info import VariantDistInfo
-from variantlib.variants_json import VariantsJson
 from wheels import make_wheel, offer
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.index.entries.render import variants_files
-from wheelsmith.index.publish.input_folders import foreign_wheels, release_of
+from wheelsmith.index.publish.input_folders import foreign_wheels
 from wheelsmith.index.publish.release import UploadReader, variant_wheels
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
@@ -265,36 +262,10 @@ def test_pip_passes_over_variants(root, wanted, version, pip, index):
 # --- variantlib ---------------------------------------------------------------------------------------------
 
 
-def offered(driver, capability):
-    """What nvidia-variant-provider, which is on no package index, says that a machine offers; by its source."""
-    if driver is None:
-        return []
-    major, minor = map(int, driver.split("."))
-    lower = [f"{a}.{b}" for a in range(major, 10, -1) for b in range(minor if a == major else 20, -1, -1)]
-    gpu, newest = map(int, capability.split("."))
-    sm = [*(f"{gpu}{number}_real" for number in range(newest, -1, -1)), f"{gpu}0_virtual"]
-    features = (("cuda_version_lower_bound", lower), ("sm_arch", sm))
-    return [VariantProperty("nvidia", name, value) for name, values in features for value in values]
-
-
 def published(root):
     """Every project with variants: its files of variants, by version."""
     states = Index(Folder(root / "index")).states()
     return {name: found for name, state in states.items() if (found := variants_files(state))}
-
-
-@pytest.mark.release("needs variantlib; uv judges the same files in the quick tier")
-@pytest.mark.parametrize(("driver", "capability", "compute"), MACHINES)
-def test_variantlib_chooses_as_uv_does(driver, capability, compute, index):
-    root, _ = index
-    for file in (*published(root)["kernel"], *published(root)["stable"]):
-        read = VariantsJson(json.loads(file.data))
-        variants = list(read.variants.values())
-        ordered = sort_and_filter_supported_variants(
-            variants, offered(driver, capability), read.namespace_priorities, filter_values=True
-        )
-        assert ordered[0].label == LABEL[compute]
-        assert ordered[-1].label == "null"
 
 
 @pytest.mark.release("needs variantlib; uv judges the same files in the quick tier")
@@ -379,14 +350,6 @@ def test_the_store_keeps_variant_wheels(tmp_path):
     assert (again, again.wheel.stat().st_mtime_ns) == (first, kept)
     assert first.entry.variant_of == offers[0].entry.filename
     assert (first.entry.gpu_archs, first.entry.cells) == (CODE["cu126"], offers[0].entry.cells)
-
-
-def test_variants_go_from_one_index_to_another(index, tmp_path):
-    root, _ = index
-    release = release_of(root / "index")
-    Index(Folder(tmp_path)).add(release.offers, upload_time=NOW)
-    assert Index(Folder(tmp_path)).states() == Index(Folder(root / "index")).states()
-    assert verify(Folder(tmp_path)) == ()
 
 
 def test_a_variant_wheel_that_somebody_else_made_is_taken_when_it_keeps_the_format(tmp_path):

@@ -181,18 +181,6 @@ def test_what_is_not_folded_and_why(kernel, rules, newer, why):
     assert folded(fold(plans)) == {}
 
 
-def test_a_default_list_that_the_older_toolkit_cannot_make():
-    """CUDA 12.8 makes code for Blackwell unasked, which 12.4 does not know; 12.9 asks for nothing more than 12.8."""
-    text = (
-        "axes: {torch: [2.9], cuda: [12.6, 12.8, 12.9]}\ncuda-compatibility: oldest-minor\nengine: {image: cuda-12.8}\n"
-    )
-    plans, excluded, not_folded = planned(text)
-    assert [item.cell.toolkit for item in excluded] == ["12.6"]
-    why = not_folded["torch29-cxx11-cu128-x86_64-linux"]
-    assert why.startswith("CUDA 12.6 has no wheel: image cuda-12.8 has CUDA 12.8")
-    assert [plan.wheel.version for plan in plans] == ["1+cu128.torch2.9", "1+cu128.torch2.9"]
-
-
 def test_an_older_minor_answers_for_one_that_cannot_be_had():
     text = "axes: {torch: [2.9], cuda: [12.4, 12.6, 12.8]}\ncuda-compatibility: oldest-minor\n"
     plans, excluded, _ = planned(text)
