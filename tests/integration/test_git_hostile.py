@@ -8,10 +8,10 @@ from git_repos import EXECUTABLE, FILE, FOLDER, LINK, MODULE, GitRepo, modules, 
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.matrix.types import KernelRef
-from wheelsmith.source import fetch_source
+from wheelsmith.source import fetch_source, git_repository
+from wheelsmith.source import git as source
 from wheelsmith.source import tree as source_tree
 from wheelsmith.source.folder import Outputs
-from wheelsmith.source.git import program, repository, source
 from wheelsmith.source.tree import SourceTree
 
 START = {"setup.py": "raise SystemExit('never run to plan')\n"}
@@ -151,7 +151,7 @@ def test_ten_folders_in_each_of_ten_folders(repo, refused):
 
 
 def test_more_than_any_repository_has_is_not_written(repo, refused, monkeypatch):
-    monkeypatch.setattr(repository, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(git_repository, "_MOST_BYTES", 1000)
     repo.commit({**START, **{f"f{n}": "x" * 100 for n in range(10)}})
     assert "is no kernel's source: more than" in str(refused(repo.url))
 
@@ -175,7 +175,7 @@ def test_what_a_server_tells_of_its_progress_is_not_believed(said, repo, tmp_pat
 
 
 def test_a_pack_is_not_taken_without_end(repo, refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(program, "MOST_WRITTEN", 1 << 20)
+    monkeypatch.setattr(git_repository, "MOST_WRITTEN", 1 << 20)
     item = repo.blob(random.Random(0).randbytes(3 << 20))
     repo.commit_tree(repo.tree((FILE, "big", item), (FILE, "setup.py", repo.blob(""))))
     assert "is larger than 1 MiB" in str(refused(repo.url))
@@ -184,7 +184,7 @@ def test_a_pack_is_not_taken_without_end(repo, refused, tmp_path, monkeypatch):
 
 def test_a_few_bytes_that_become_very_many(repo, refused, monkeypatch, tmp_path):
     """A delta copies the same piece again and again; git holds all of it in memory."""
-    monkeypatch.setattr(program, "MEMORY", 64 << 20)
+    monkeypatch.setattr(git_repository, "MEMORY", 64 << 20)
     big = repo.pack_of_copies(piece=b"\0" * (1 << 20), times=160)
     repo.commit_tree(repo.tree((FILE, "big", big), (FILE, "setup.py", repo.blob("x"))))
     with serve_git(tmp_path / "served") as server:
@@ -192,7 +192,7 @@ def test_a_few_bytes_that_become_very_many(repo, refused, monkeypatch, tmp_path)
 
 
 def test_a_server_that_says_nothing(repo, refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(program, "SECONDS", 1.0)
+    monkeypatch.setattr(git_repository, "SECONDS", 1.0)
     repo.commit(START)
     with serve_git(tmp_path / "served") as server:
         server.silent = "/org/evil/git-upload-pack"

@@ -7,7 +7,7 @@ from plans import plan
 from wheels import make_wheel
 
 from wheelsmith.model import BuildResult, Failure, Status
-from wheelsmith.plan.fold import fold
+from wheelsmith.plan.planned_run import fold
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.store import Store
 from wheelsmith.wheel import wheel_file

@@ -20,8 +20,8 @@ from wheelsmith.matrix.types import CudaCompatibility
 from wheelsmith.model import BuildPlan, Cell, Excluded, SourceId
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
-from wheelsmith.plan.fold import fold, folded
 from wheelsmith.plan.kernel import plan_kernel
+from wheelsmith.plan.planned_run import fold, folded
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.platforms import cuda_toolkits

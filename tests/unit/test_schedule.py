@@ -10,7 +10,7 @@ from plans import plan
 from bench.simulation import simulate
 from wheelsmith.model import BuildResult, Failure, Status, WheelRecord
 from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
-from wheelsmith.plan.fold import fold
+from wheelsmith.plan.planned_run import fold
 from wheelsmith.run.schedule import Capacity, TaskQueue, run_builds
 
 WHEEL = WheelRecord(filename="w", sha256="s", size=1, metadata_sha256="m", requires_python=None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plans import plan
 
 from wheelsmith.cli.plan import build_options
-from wheelsmith.plan.fold import fold
+from wheelsmith.plan.planned_run import fold
 from wheelsmith.plan.shards import expected, fewest, split
 from wheelsmith.report.shards import show_shards
 

@@ -13,7 +13,7 @@ from zips import Entry, write_zip
 
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import SourceError
-from wheelsmith.source import unpack as unpacking
+from wheelsmith.source import archive as unpacking
 from wheelsmith.source.archive import read_archive
 from wheelsmith.source.cached import changed_sources, find_cached
 

@@ -25,7 +25,7 @@ from wheelsmith.cli.options import (
     shard_plan_path,
 )
 from wheelsmith.model import Listener, Notice
-from wheelsmith.plan.fold import Build
+from wheelsmith.plan.planned_run import Build
 from wheelsmith.plan.shards import Shard, fewest, shard_word, split
 from wheelsmith.run.build import stored_wheels
 from wheelsmith.run.prepare import Prepared, Request, prepare

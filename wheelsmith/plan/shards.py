@@ -8,8 +8,7 @@ from math import ceil
 
 from wheelsmith.base.json_dataclass import Record, canonical_digest
 from wheelsmith.model import BuildPlan
-from wheelsmith.plan.fold import Build
-from wheelsmith.plan.planned_run import PlannedRun
+from wheelsmith.plan.planned_run import Build, PlannedRun
 
 # Seconds of one core that a build takes of which nothing is known, for each of its steps, and for all that is no step.
 _STEP, _REST = 60.0, 30.0

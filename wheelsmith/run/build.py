@@ -33,8 +33,7 @@ from wheelsmith.model import (
     log_notices,
 )
 from wheelsmith.model.run_record import RunRecord
-from wheelsmith.plan.fold import Build
-from wheelsmith.plan.planned_run import PlannedRun
+from wheelsmith.plan.planned_run import Build, PlannedRun
 from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.run.executors import BuildRequest, Executor, open_executor
 from wheelsmith.run.prepare import Prepared, Request

@@ -23,8 +23,8 @@ from wheelsmith.platforms import CPU, platforms
 from wheelsmith.run.lock import LockedInputs
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix
 from wheelsmith.run.project_source import read_metadata
+from wheelsmith.source.archive import ARCHIVES
 from wheelsmith.source.tree import SourceTree
-from wheelsmith.source.unpack import ARCHIVES
 from wheelsmith.toolchain import Toolchains
 
 _RELEASES = 2  # of a framework, the newest

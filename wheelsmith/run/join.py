@@ -27,7 +27,7 @@ from wheelsmith.model import (
 )
 from wheelsmith.model.build_host import AUTO
 from wheelsmith.model.run_record import RESULTS, RunRecord
-from wheelsmith.plan.fold import Build
+from wheelsmith.plan.planned_run import Build
 from wheelsmith.plan.shards import ShardedPlan, shard_word
 from wheelsmith.run.build import ActiveRun, announced, make_output_folder, scratch
 from wheelsmith.run.executors import BuildRequest, open_executor

@@ -34,8 +34,7 @@ from wheelsmith.plan.repack.folders import (
 from wheelsmith.plan.repack.plans import FolderPlans, VariantAnswer, WheelNames, plan_folders
 from wheelsmith.plan.repack.variants import HubVariant, NoWheelError, cells_of, read_variant_name
 from wheelsmith.run.prepare import Prepared, Request
-from wheelsmith.source.builds import BuildTrees, read_build_folder
-from wheelsmith.source.hub_builds import read_hub_builds
+from wheelsmith.source.builds import BuildTrees, read_build_folder, read_hub_builds
 from wheelsmith.source.tree import SourceTree
 
 _HUB = "hub:"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from wheelsmith.model import BuildPlan, BuildResult, Failure, Status
-from wheelsmith.plan.fold import Build
+from wheelsmith.plan.planned_run import Build
 from wheelsmith.store import Store
 
 

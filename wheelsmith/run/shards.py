@@ -18,8 +18,7 @@ from wheelsmith.base.sanitize import visible
 from wheelsmith.index.entries.state import check_project
 from wheelsmith.model import Listener
 from wheelsmith.model.run_record import ShardName
-from wheelsmith.plan.fold import Build
-from wheelsmith.plan.planned_run import PlannedRun
+from wheelsmith.plan.planned_run import Build, PlannedRun
 from wheelsmith.plan.shards import Shard, ShardedPlan
 from wheelsmith.run.prepare import Prepared, Request, prepare
 from wheelsmith.run.schedule import BuildCosts

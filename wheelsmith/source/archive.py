@@ -1,15 +1,27 @@
-"""A project in an archive: unpacked into the cache once, then a tree as any other."""
+"""A project in an archive: unpacked once by the worker into the cache, then a tree as any other."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import gzip
+import stat
+import tarfile
+import zlib
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from wheelsmith.base.errors import Place, SourceError
+from wheelsmith.base.errors import Place, SourceError, WheelError
 from wheelsmith.base.files import sha256_file
+from wheelsmith.base.zip_archive import Archive
 from wheelsmith.model import SourceId
 from wheelsmith.source.cached import make_cached
-from wheelsmith.source.tree import SourceTree, walk
-from wheelsmith.source.unpack import ARCHIVES, unpack
+from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, SourceTree, check_path, walk
+from wheelsmith.worker import Worker, WorkerLimits
+
+_TAR, _ZIP = (".tar.gz", ".tgz"), (".zip",)
+ARCHIVES = (*_TAR, *_ZIP)
+_UNPACKED = "unpacked"
+_FAILURES = (tarfile.TarError, zlib.error, EOFError, OSError)
+_CHUNK = 1 << 20  # bytes
 
 
 def read_archive(path: Path, cache: Path) -> SourceTree:
@@ -47,3 +59,91 @@ def unpack_cached(archive: Path, name: str, origin: SourceId, cache: Path) -> So
         )
     except SourceError as error:
         raise SourceError(error.message, where=error.where or Place(file=name), remedy=error.remedy) from None
+
+
+def unpack(archive: Path, name: str, folder: Path) -> Path:
+    """Unpack an archive in a worker, and return the folder that holds the project.
+
+    :param name: of the archive; its ending is its format.
+    :param folder: is made.
+    :raises SourceError: it cannot be unpacked.
+    :raises WorkerError: it needs more than a worker may take.
+    """
+    with Worker(WorkerLimits(file_size=MOST_BYTES), beside=folder.parent) as worker:
+        request = {"archive": str(archive.absolute()), "name": name}
+        worker.call("wheelsmith.source.archive:unpack_here", request, subject=name)
+        (worker.folder / _UNPACKED).rename(folder)
+    found = list(folder.iterdir())
+    if not found:
+        raise SourceError("it holds no files")
+    # An sdist has one folder that holds everything.
+    return found[0] if len(found) == 1 and found[0].is_dir() and not found[0].is_symlink() else folder
+
+
+def unpack_here(request: dict[str, Any]) -> dict[str, Any]:
+    """Unpack an archive into the working folder; links in it are links there, too."""
+    archive, folder = Path(request["archive"]), Path(_UNPACKED).absolute()
+    folder.mkdir()
+    try:
+        if request["name"].endswith(_ZIP):
+            _unpack_zip(archive, folder)
+        else:
+            _unpack_tar(archive, folder)
+    except WheelError as error:
+        raise SourceError(error.message) from error
+    except _FAILURES as error:
+        raise SourceError(f"it cannot be unpacked: {error}") from error
+    return {}
+
+
+def _unpack_zip(archive: Path, folder: Path) -> None:
+    with Archive(archive) as opened:
+        _check_size(len(opened.members), sum(member.size for member in opened.members.values()))
+        for name, member in opened.files.items():
+            _check_name(name)
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as file:
+                file.writelines(opened.chunks(name))
+            path.chmod(0o755 if member.mode & stat.S_IXUSR else 0o644)
+
+
+def _unpack_tar(archive: Path, folder: Path) -> None:
+    count = size = 0
+    links: dict[Path, str] = {}
+    with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as opened:
+        for info in opened:
+            count, size = count + 1, size + info.size
+            _check_size(count, size)
+            info.name = str(PurePosixPath(info.name))
+            if info.name == "." and info.isdir():
+                continue
+            _check_name(info.name)
+            if info.issym():
+                links[folder / info.name] = info.linkname
+            elif info.islnk():
+                # The path of another member, as a link beside it.
+                links[folder / info.name] = "../" * info.name.count("/") + info.linkname
+            elif info.isreg() or info.isdir():
+                opened.extract(info, folder, filter="data")
+            else:
+                raise SourceError(f"{info.name!r} is neither a file, a folder nor a link")
+        while stream.read(_CHUNK):  # the checksum is behind what tarfile reads
+            pass
+    # Links last: no file is written through one.
+    for path, target in links.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent.resolve() != path.parent:
+            raise SourceError(f"{path.relative_to(folder)} is in a folder that is a link")
+        path.symlink_to(target)
+
+
+def _check_name(name: str) -> None:
+    # Nothing is left of the top folder's name where it holds everything.
+    for part in name.split("/", 1):
+        check_path(part or name)
+
+
+def _check_size(count: int, size: int) -> None:
+    if count > MOST_FILES or size > MOST_BYTES:
+        raise SourceError(f"it holds more than {MOST_FILES} files and folders, or {MOST_BYTES >> 20} MiB")

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.sanitize import visible
 from wheelsmith.plan.recipe.recipe import is_licence
-from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
+from wheelsmith.source.hub import check_files, explained, find_commit, list_files, repo_folder
+from wheelsmith.source.tree import FoundFile, SourceTree, follow, make_tree, walk
 
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import HfApi, RepoFile
+
+_MOST_FETCHED = 32 << 30  # bytes
+_PLAIN = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
 BUILD = "build"
 _MOST_VARIANTS = 1000
 _README = "README.md"
@@ -106,3 +114,119 @@ def _along(root: Path) -> Iterator[FoundFile]:
 
     for file in walk(root, is_along):
         yield FoundFile(path=file.path, real=file.real)
+
+
+# --- of a Hub repo: listed first, then those that are wanted are fetched, each within bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Repo:
+    """A repo at a commit: its files by the build folder that they are in; those beside them that come along."""
+
+    api: HfApi
+    name: str
+    kind: str
+    revision: str
+    commit: str
+    builds: dict[str, list[RepoFile]]
+    along: list[RepoFile]
+
+    def fetch(self, chosen: Iterable[str]) -> dict[str, SourceTree | SourceError]:
+        """Fetch the build folders that can be used, all at once."""
+        found: dict[str, SourceTree | SourceError] = {}
+        wanted = []
+        for name in chosen:
+            if why := _why_not(name, [*self.builds[name], *self.along]):
+                found[name] = why
+            else:
+                wanted.append(name)
+        if sum(file.size for name in wanted for file in self.builds[name]) > _MOST_FETCHED:
+            raise SourceError(
+                f"the builds of {self.name} are larger than {_MOST_FETCHED >> 30} GiB together",
+                remedy="choose some: --only GLOB",
+            )
+        if wanted:
+            root = explained(self.name, self.revision, lambda: self._download(wanted))
+            found |= {name: tree_or_error(partial(self._tree, root, name)) for name in wanted}
+        return found
+
+    def _download(self, names: list[str]) -> Path:
+        patterns = [f"{BUILD}/{name}/*" for name in names] + [glob_of(file.path) for file in self.along]
+        return Path(
+            self.api.snapshot_download(self.name, revision=self.commit, repo_type=self.kind, allow_patterns=patterns)
+        )
+
+    def _tree(self, root: Path, name: str) -> SourceTree:
+        listed = [*self.builds[name], *self.along]
+        found = make_tree(
+            (FoundFile(path=file.path, real=follow(file.path, root / file.path, repo_folder(root))) for file in listed),
+            origin=f"hub:{self.name}",
+            revision=self.revision,
+            commit=self.commit,
+        )
+        known = {file.path: file for file in listed}
+        for file in found.files:
+            lfs = known[file.path].lfs  # the Hub knows the sha256 of large files alone
+            if file.size != known[file.path].size or (lfs and lfs.sha256 != file.sha256):
+                raise SourceError(
+                    f"{visible(file.path)} is not the file that the Hub lists",
+                    remedy="remove the repo from the Hub cache (hf cache delete), and run the same command again",
+                )
+        return found
+
+
+def glob_of(path: str) -> str:
+    """Return the glob that matches one path alone."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
+
+
+def read_hub_builds(repo: str, revision: str) -> BuildTrees:
+    """Return the build folders that a repo has at the commit that ``revision`` names now; none is fetched yet.
+
+    :raises SourceError: the repo cannot be had, or has none of them.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    disable_progress_bars()
+    if HF_HUB_OFFLINE:
+        raise SourceError(
+            "which builds a repo has only the Hub knows, and it is switched off (HF_HUB_OFFLINE)",
+            remedy=f"hf download {repo} --revision {revision} --local-dir DIR while online, then: "
+            "wheelsmith repack DIR",
+        )
+    found = explained(repo, revision, lambda: _listed(HfApi(library_name="wheelsmith"), repo, revision))
+    return BuildTrees(
+        origin=f"hub:{repo}",
+        revision=revision,
+        commit=found.commit,
+        names=tuple(sorted(found.builds)),
+        sizes={name: sum(file.size for file in files) for name, files in found.builds.items()},
+        fetch=found.fetch,
+    )
+
+
+def _listed(api: HfApi, repo: str, revision: str) -> _Repo:
+    kind, commit = find_commit(api, repo, revision)
+    builds: dict[str, list[RepoFile]] = {}
+    along = []
+    for file in list_files(api, repo, commit, kind):
+        top, _, rest = file.path.partition("/")
+        if top == BUILD and "/" in rest:
+            builds.setdefault(rest.partition("/")[0], []).append(file)
+        elif comes_along(file.path):
+            along.append(file)
+    check_count(len(builds), repo)
+    return _Repo(api=api, name=repo, kind=kind, revision=revision, commit=commit, builds=builds, along=along)
+
+
+def _why_not(name: str, files: list[RepoFile]) -> SourceError | None:
+    """Refuse a hostile folder before any of it is fetched."""
+    if not _PLAIN.fullmatch(name):
+        return SourceError(f"{visible(name[:80])!r} is no name of a variant")
+    try:
+        check_files(f"{BUILD}/{name}", files)
+    except SourceError as error:
+        return error
+    return None

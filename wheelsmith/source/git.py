@@ -20,8 +20,7 @@ from wheelsmith.model import Listener, SourceId
 from wheelsmith.plan.lock import is_of_a_lock
 from wheelsmith.plan.recipe.project import PROJECT_FILES
 from wheelsmith.source.cached import find_cached, make_cached
-from wheelsmith.source.git.program import GitError
-from wheelsmith.source.git.repository import Repository
+from wheelsmith.source.git_repository import GitError, Repository
 from wheelsmith.source.tree import FoundFile, SourceTree, check_path, walk
 
 # A project or kernel has one of these at its top.
