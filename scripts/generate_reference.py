@@ -159,7 +159,7 @@ def checks_page(rules: Sequence[Rule]) -> str:
 def threat_model() -> str:
     """Return the table of SECURITY.md."""
     text = (REFERENCE.parent.parent / "SECURITY.md").read_text(encoding="utf-8")
-    table = re.search(r"^\| who or what .*?(?=\n\n)", text, re.DOTALL | re.MULTILINE)
+    table = re.search(r"^\| source of the risk .*?(?=\n\n)", text, re.DOTALL | re.MULTILINE)
     if table is None:
         raise ValueError("SECURITY.md has no table of the threat model")
     return table[0]

@@ -11,8 +11,8 @@ from wheelsmith.engine.sandbox_selftest import BOUNDED, DIES
 SECURITY = (Path(__file__).parent.parent.parent / "SECURITY.md").read_text()
 
 OF_WHEELSMITH = {
-    "what it left is read within the same limits",
-    "nothing of the host is touched along a path that it wrote",
+    "has its output read within the same limits",
+    "cannot redirect wheelsmith to other files by a link",
 }
 
 
@@ -56,7 +56,7 @@ HELD = '{"network": [], "files": [], "environment": [], "calls": [], "host": []}
 
 def test_every_promise_is_one_of_those_that_security_md_gives(monkeypatch):
     said = said_of(Machine(HELD), monkeypatch)
-    engines = SECURITY.partition("## What contains a build")[2]
+    engines = SECURITY.partition("## Containment of builds")[2]
     rows = {line.split("|")[1].strip() for line in engines.splitlines() if line.startswith("| ")}
     assert set(said) == rows - {"", "---", *OF_WHEELSMITH}
 

@@ -110,7 +110,7 @@ def _promises_of(engine: Engine) -> Iterator[Symptom]:
 
 def _untried(engine: Engine, reason: str, remedy: str | None) -> Symptom:
     return Symptom(
-        what=f"{engine.name}: what SECURITY.md promises",
+        what=f"{engine.name}: containment of builds",
         ok=False,
         found=f"not tried: {reason}",
         needed=False,

@@ -32,14 +32,14 @@ _LIMITS = Limits(memory=256 * _MIB, seconds=30.0, pids=64, output=_MIB, disk=16 
 _HELD = "tried, and refused"
 # What SECURITY.md calls what the trial's parts try.
 _TRIED_INSIDE = {
-    "network": "no network, loopback and other address families included",
-    "files": "no files of the host but those declared, read-only",
-    "environment": "no tokens, no environment of yours",
-    "calls": "one filter of system calls, with the reason beside each",
-    "host": "nothing about the host is told",
+    "network": "has no network, loopback or other sockets",
+    "files": "sees only declared host files, read-only",
+    "environment": "sees no tokens and no variables of yours",
+    "calls": "has a filter of system calls",
+    "host": "learns nothing about the host",
 }
-BOUNDED = "memory, processes, time, output and disk are bounded"
-DIES = "it dies with wheelsmith, however that ends"
+BOUNDED = "has limits on memory, processes, time, output and disk"
+DIES = "ends when wheelsmith ends"
 
 _PROCESSES = """
 import os, time
