@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from wheelsmith.report.pipelines import Pipeline
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_GITHUB, _GITLAB, _BUILDKITE = ".github/workflows/wheels.yml", ".gitlab-ci.yml", ".buildkite/wheels.yml"
-
 
 _TESTING = (
     click.option("--channel", metavar="NAME", help="Publish to this channel of INDEX."),
@@ -94,75 +93,66 @@ def command() -> None:
 
 
 @command.command("github")
-@_pipeline_options(_GITHUB)
-def github(ctx: click.Context, *, output: Path, check: bool, **words: Any) -> None:
+@_pipeline_options(".github/workflows/wheels.yml")
+def github(ctx: click.Context, **given: Any) -> None:
     """Write a workflow for GitHub Actions, and show what changed of the one that is there."""
-    from wheelsmith.report.pipelines import Pipeline, github_workflow
+    from wheelsmith.report.pipelines import github_workflow
 
-    _show(ctx, github_workflow(Pipeline(**words)), output, check=check)
+    _write(ctx, github_workflow, **given)
 
 
 @command.command("gitlab")
-@_pipeline_options(_GITLAB, shards="4")
-def gitlab(ctx: click.Context, *, output: Path, check: bool, **words: Any) -> None:
+@_pipeline_options(".gitlab-ci.yml", shards="4")
+def gitlab(ctx: click.Context, **given: Any) -> None:
     """Write a pipeline for GitLab, and show what changed of the one that is there.
 
     It has to say how many jobs build: --shards auto is refused.
     """
-    from wheelsmith.report.pipelines import Pipeline, gitlab_pipeline
+    from wheelsmith.report.pipelines import gitlab_pipeline
 
-    _show(ctx, gitlab_pipeline(Pipeline(**words)), output, check=check)
+    _write(ctx, gitlab_pipeline, **given)
 
 
 @command.command("buildkite")
-@_pipeline_options(_BUILDKITE)
+@_pipeline_options(".buildkite/wheels.yml")
 @click.option(
     "--steps",
     type=click.Path(path_type=Path),
     metavar="PLAN",
     help="Print the steps of what plan --shards split; the written pipeline does.",
 )
-def buildkite(ctx: click.Context, *, output: Path, check: bool, steps: Path | None, **words: Any) -> None:
+def buildkite(ctx: click.Context, *, output: Path, steps: Path | None, **given: Any) -> None:
     """Write a pipeline for Buildkite, and show what changed of the one that is there."""
-    from wheelsmith.report.pipelines import Pipeline, buildkite_pipeline
-
-    pipeline = Pipeline(**words)
-    text = _steps(pipeline, steps) if steps else buildkite_pipeline(pipeline)
-    _show(ctx, text, Path("-") if steps else output, check=check)
-
-
-def _steps(pipeline: Pipeline, path: Path) -> str:
-    from wheelsmith.report.pipelines import buildkite_shards
+    from wheelsmith.report.pipelines import buildkite_pipeline, buildkite_shards
     from wheelsmith.run.shards import read_shards
 
-    return buildkite_shards(pipeline, read_shards(path).shards)
-
-
-def _show(ctx: click.Context, text: str, output: Path, *, check: bool) -> None:
-    if output == Path("-"):
-        click.echo(text, nl=False)
+    if steps:
+        _write(ctx, partial(buildkite_shards, shards=read_shards(steps).shards), output=Path("-"), **given)
     else:
-        ctx.exit(_write(output, text, check=check))
+        _write(ctx, buildkite_pipeline, output=output, **given)
 
 
-def _write(path: Path, text: str, *, check: bool) -> ExitCode:
+def _write(ctx: click.Context, render: Callable[[Pipeline], str], *, output: Path, check: bool, **words: Any) -> None:
     """Show what changes, and let it be so unless it is only looked at."""
     from wheelsmith.base.errors import OutputError
     from wheelsmith.base.files import atomic_write
-    from wheelsmith.report.pipelines import WRITTEN
+    from wheelsmith.report.pipelines import WRITTEN, Pipeline
 
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = render(Pipeline(**words))
+    if output == Path("-"):
+        click.echo(text, nl=False)
+        return
+    before = output.read_text(encoding="utf-8") if output.exists() else ""
     if before and not before.startswith(WRITTEN):
-        raise OutputError(f"{path} is not one that wheelsmith wrote", remedy="name another: --output FILE")
-    named = difflib.unified_diff(before.splitlines(), text.splitlines(), str(path), str(path), lineterm="")
+        raise OutputError(f"{output} is not one that wheelsmith wrote", remedy="name another: --output FILE")
+    named = difflib.unified_diff(before.splitlines(), text.splitlines(), str(output), str(output), lineterm="")
     for line in named if before else ():
         click.echo(line)
     if before == text:
-        click.echo(f"{path} is as it should be", err=True)
-        return ExitCode.OK
-    if check:
-        click.echo(f"{path} would be {'another' if before else 'new'}", err=True)
-        return ExitCode.CELLS_FAILED
-    atomic_write(path, text.encode())
-    click.echo(f"wrote {path}", err=True)
-    return ExitCode.OK
+        click.echo(f"{output} is as it should be", err=True)
+    elif check:
+        click.echo(f"{output} would be {'another' if before else 'new'}", err=True)
+        ctx.exit(ExitCode.CELLS_FAILED)
+    else:
+        atomic_write(output, text.encode())
+        click.echo(f"wrote {output}", err=True)

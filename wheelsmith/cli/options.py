@@ -54,24 +54,18 @@ SIZE = _Quantity("size", parse_size)
 DURATION = _Quantity("duration", parse_seconds)
 
 
-def matrix_option(command: _F) -> _F:
-    """Add ``--matrix``."""
-    return click.option(
-        "--matrix",
-        type=click.Path(path_type=Path),
-        default=Path("matrix.yaml"),
-        show_default=True,
-        help="The matrix file.",
-    )(command)
+matrix_option = click.option(
+    "--matrix",
+    type=click.Path(path_type=Path),
+    default=Path("matrix.yaml"),
+    show_default=True,
+    help="The matrix file.",
+)
 
 
-def engine_option(command: _F) -> _F:
-    """Add ``--engine``."""
-    return click.option(
-        "--engine",
-        type=click.Choice([AUTO, *ENGINES]),
-        help="Where builds run; default: the matrix's choice.",
-    )(command)
+engine_option = click.option(
+    "--engine", type=click.Choice([AUTO, *ENGINES]), help="Where builds run; default: the matrix's choice."
+)
 
 
 def selection_options(command: _F) -> _F:
@@ -87,25 +81,19 @@ def selection_options(command: _F) -> _F:
     return command
 
 
-def locked_option(command: _F) -> _F:
-    """Add ``--locked``."""
-    return click.option(
-        "--locked", is_flag=True, help="Refuse what is not as wheelsmith.lock has it, or is not to be had any more."
-    )(command)
+locked_option = click.option(
+    "--locked", is_flag=True, help="Refuse what is not as wheelsmith.lock has it, or is not to be had any more."
+)
 
 
-def offline_option(command: _F) -> _F:
-    """Add ``--offline``."""
-    return click.option(
-        "--offline",
-        is_flag=True,
-        help="Ask nobody for anything: take what is not in the cache from the folder that wheelsmith vendor wrote.",
-    )(command)
+offline_option = click.option(
+    "--offline",
+    is_flag=True,
+    help="Ask nobody for anything: take what is not in the cache from the folder that wheelsmith vendor wrote.",
+)
 
 
-def cell_argument(command: _F) -> _F:
-    """Add the name of one cell."""
-    return click.argument("cell", shell_complete=_cells)(command)
+cell_argument = click.argument("cell", shell_complete=_cells)
 
 
 def json_option(text: str) -> Callable[[_F], _F]:
@@ -130,27 +118,21 @@ def make_request(matrix: Path, engine: str | None, **asked: Any) -> Request:
     return Request(matrix=matrix, cache=default_cache(), cache_limit=cache_limit(), engine=engine, **asked)
 
 
-def jobs_option(command: _F) -> _F:
-    """Add ``--jobs``."""
-    return click.option(
-        "-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted."
-    )(command)
+jobs_option = click.option(
+    "-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted."
+)
 
 
-def memory_option(command: _F) -> _F:
-    """Add ``--memory``."""
-    return click.option(
-        "--memory", type=SIZE, help="Memory for the whole run, such as 8GiB; default: four fifths of the free."
-    )(command)
+memory_option = click.option(
+    "--memory", type=SIZE, help="Memory for the whole run, such as 8GiB; default: four fifths of the free."
+)
 
 
-def shard_plan_option(command: _F) -> _F:
-    """Add ``--shard-plan``."""
-    return click.option(
-        "--shard-plan",
-        type=click.Path(path_type=Path),
-        help="The file that all jobs share; default: wheelsmith.shards.json beside the matrix.",
-    )(command)
+shard_plan_option = click.option(
+    "--shard-plan",
+    type=click.Path(path_type=Path),
+    help="The file that all jobs share; default: wheelsmith.shards.json beside the matrix.",
+)
 
 
 def shard_plan_path(given: Path | None, matrix: Path) -> Path:

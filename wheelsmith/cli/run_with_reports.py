@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
 
 import click
 
@@ -27,18 +26,13 @@ from wheelsmith.report.timeline import Stopwatch
 from wheelsmith.run.build import build, make_output_folder
 from wheelsmith.run.prepare import Prepared
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def progress_option(command: _F) -> _F:
-    """Add ``--progress``."""
-    return click.option(
-        "--progress",
-        type=click.Choice(["auto", "live", "plain", "json", "quiet"]),
-        default="auto",
-        show_default=True,
-        help="json writes events to stdout; the others write to stderr.",
-    )(command)
+progress_option = click.option(
+    "--progress",
+    type=click.Choice(["auto", "live", "plain", "json", "quiet"]),
+    default="auto",
+    show_default=True,
+    help="json writes events to stdout; the others write to stderr.",
+)
 
 
 def run_prepared(

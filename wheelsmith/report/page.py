@@ -17,7 +17,7 @@ from wheelsmith.index.site.human import assets, environment
 from wheelsmith.model import RebuildAnswer, RunFinished, Status
 from wheelsmith.model.run_record import CellRecord, RunRecord
 from wheelsmith.report.style import duration, wall_time
-from wheelsmith.report.timeline import Timeline, draw
+from wheelsmith.report.timeline import Timeline, rows
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -49,7 +49,7 @@ def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline:
             grids=shown,
             legend=used_statuses(shown),
             failed=[result for result in record.results if result.status is Status.FAILED],
-            figure=draw(timeline),
+            timeline=timeline,
             version=__version__,
             **assets(),
         )
@@ -96,6 +96,7 @@ def _report_environment() -> Environment:
         "built_in": lambda result: wall_time(result.built_in),
         "duration": duration,
         "kind": _css_class,
+        "rows": rows,
     }
     return made
 

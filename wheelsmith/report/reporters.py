@@ -27,10 +27,8 @@ from wheelsmith.report.summary import show_failure, show_start, show_summary
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wheelsmith.report.live import LiveReporter
 
-
-def reporter(mode: str, out: Path) -> LiveReporter | LineReporter:
+def reporter(mode: str, out: Path) -> LineReporter:
     """Return the reporter for a mode; ``auto`` is live at a terminal and plain elsewhere."""
     if mode == "json":
         return JsonReporter()
@@ -109,7 +107,7 @@ class PlainReporter(LineReporter):
             case Preparing() if not event.done:
                 self._say(f"  {event.what}")
             case Notice():
-                self._say(f"{event.level}: {event.text}")
+                self._say(f"{event.level}: {event.text}", "yellow" if event.level == "warning" else None)
             case RunFinished():
                 show_summary(event, self._out, self._console)
             case _:

@@ -4,55 +4,33 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from wheelsmith.plan.shards import Shard, shard_word
 
 
-def _words(shards: Sequence[Shard]) -> list[str]:
-    """Return ``2/3`` for each shard that has anything to build."""
-    return [shard_word(number, shards) for number, shard in enumerate(shards, 1) if shard.cells]
-
-
-def github_matrix(shards: Sequence[Shard]) -> dict[str, Any]:
-    """Return what ``strategy.matrix`` takes by fromJSON; the number is for names, which take no slash."""
-    return {"include": [{"shard": word, "number": int(word.partition("/")[0])} for word in _words(shards)]}
-
-
-def gitlab_parallel(shards: Sequence[Shard]) -> dict[str, Any]:
-    """Return the ``parallel`` of a job in a child pipeline: JSON is YAML."""
-    return {"parallel": {"matrix": [{"SHARD": _words(shards)}]}}
-
-
-def buildkite_steps(shards: Sequence[Shard], options: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what ``buildkite-agent pipeline upload`` takes.
-
-    :param options: of build-matrix, by which it plans as these shards were planned.
-    """
-    # That command puts a variable in the place of a dollar.
-    told = "".join(f" {shlex.quote(word)}" for word in options).replace("$", "$$")
-    return {
-        "steps": [
-            {
-                "label": f"wheels {word}",
-                "command": f"wheelsmith build-matrix --shard {word}{told}",
-                "env": {"SHARD": word},
-            }
-            for word in _words(shards)
-        ]
-    }
-
-
-_JOBS: dict[str, Callable[[Sequence[Shard]], dict[str, Any]]] = {
-    "github-matrix": github_matrix,
-    "gitlab": gitlab_parallel,
-}
-
-
 def show_shards(shards: Sequence[Shard], form: str, options: Sequence[str]) -> str:
-    """Return a line of JSON for a CI system.
+    """Return a line of JSON for a CI system, with each shard that has anything to build.
+
+    GitHub's ``strategy.matrix`` takes it by fromJSON, GitLab as the ``parallel`` of a job in a child pipeline, and
+    Buildkite by ``buildkite-agent pipeline upload``.
 
     :param options: of build-matrix, by which it plans as these shards were planned.
     """
-    return json.dumps(_JOBS[form](shards) if form in _JOBS else buildkite_steps(shards, options))
+    words = {number: shard_word(number, shards) for number, shard in enumerate(shards, 1) if shard.cells}
+    data: dict[str, Any]
+    if form == "github-matrix":  # the number is for names, which take no slash
+        data = {"include": [{"shard": word, "number": number} for number, word in words.items()]}
+    elif form == "gitlab":
+        data = {"parallel": {"matrix": [{"SHARD": list(words.values())}]}}
+    else:
+        # Buildkite puts a variable in the place of a dollar.
+        told = "".join(f" {shlex.quote(word)}" for word in options).replace("$", "$$")
+        build = "wheelsmith build-matrix --shard"
+        steps = (
+            {"label": f"wheels {word}", "command": f"{build} {word}{told}", "env": {"SHARD": word}}
+            for word in words.values()
+        )
+        data = {"steps": list(steps)}
+    return json.dumps(data)

@@ -1,6 +1,4 @@
-"""Pipelines for CI systems, as files that their owners keep: each system in a module of its own."""
+"""Pipelines for CI systems, as files that their owners keep: each system is a template."""
 
-from wheelsmith.report.pipelines.buildkite import buildkite_pipeline, buildkite_shards
-from wheelsmith.report.pipelines.github import github_workflow
-from wheelsmith.report.pipelines.gitlab import gitlab_pipeline
 from wheelsmith.report.pipelines.pipeline import WRITTEN, Pipeline
+from wheelsmith.report.pipelines.systems import buildkite_pipeline, buildkite_shards, github_workflow, gitlab_pipeline

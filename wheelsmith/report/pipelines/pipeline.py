@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
+from dataclasses import dataclass, fields
 
 from wheelsmith.base.errors import PackageIndexError, SettingError
 from wheelsmith.base.redact import has_credentials, redact
@@ -25,7 +23,6 @@ _SHARDS, _PYTHON = re.compile(r"auto|[1-9]\d{0,2}", re.ASCII), re.compile(r"3\.\
 DEFAULT_REQUIRED = "not-failed"
 WRITTEN = "# Written by: wheelsmith ci "  # how each begins
 _REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*@\s*(?=\S*:)")  # before an address, for pip
-_TOKEN = re.compile(r"<<([a-z-]+)>>")
 # What each storage reads, as its own tools do.
 _SECRETS = {
     "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"),
@@ -35,8 +32,8 @@ _SECRETS = {
 }
 _BUCKETS = {"s3", "gs", "az"}
 # What pip installs beside wheelsmith, where it is needed.
-_FOR_BUCKETS, _FOR_SIGNING = ("'obstore>=0.11'",), ("'securesystemslib>=1.6'", "'cryptography>=44'")
-_FOR_KEYLESS = ("'sigstore>=4.5'", "'pypi-attestations>=0.0.30'", *_FOR_SIGNING)
+_FOR_BUCKETS, _FOR_SIGNING = " 'obstore>=0.11'", " 'securesystemslib>=1.6' 'cryptography>=44'"
+_FOR_KEYLESS = f" 'sigstore>=4.5' 'pypi-attestations>=0.0.30'{_FOR_SIGNING}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +42,8 @@ class Pipeline:
 
     :param matrix: the path of the matrix in the repository.
     :param shards: ``auto``, or a number of jobs.
-    :param locked: refuse what is not as wheelsmith.lock has it.
     :param wheelsmith: what pip is told to install.
     :param python: the Python that runs it.
-    :param sign: by the secret WHEELSMITH_KEY.
-    :param keyless: sign by the token of the job.
     :param publish: where to; None keeps the wheels as the pipeline's artifact.
     :param channel: of that index, which is published to; None publishes to the index itself.
     :param url: where the index is served.
@@ -58,15 +52,15 @@ class Pipeline:
     :param test_on: where that runs, each in a job of its own; empty takes one of the runners that jobs have anyway.
     :param promote: the channel that a version goes to of which no test failed.
     :param require: what its tests must have come to.
+    :param locked: refuse what is not as wheelsmith.lock has it.
+    :param sign: by the secret WHEELSMITH_KEY.
+    :param keyless: sign by the token of the job.
     """
 
     matrix: str = "matrix.yaml"
     shards: str = "auto"
-    locked: bool = False
     wheelsmith: str
     python: str = "3.12"
-    sign: bool = False
-    keyless: bool = False
     publish: str | None = None
     channel: str | None = None
     url: str | None = None
@@ -75,6 +69,9 @@ class Pipeline:
     test_on: tuple[str, ...] = ()
     promote: str | None = None
     require: str = DEFAULT_REQUIRED
+    locked: bool = False
+    sign: bool = False
+    keyless: bool = False
 
     def check(self) -> None:
         """Refuse words that could say something else where they come to stand.
@@ -100,12 +97,11 @@ class Pipeline:
                     f"--{name} is no address, or has what may be a password: {redact(address)}",
                     remedy="everybody may read a pipeline: give credentials to the job, in the system's secrets",
                 )
-        scheme = self.publish.partition("://")[0] if self.publish else None
-        if scheme is not None and scheme not in _SECRETS:
+        if self.publish is not None and self._scheme not in _SECRETS:
             raise SettingError(
                 "--publish names nothing that other machines reach", remedy="--publish s3://…, gs://…, az://… or hf://…"
             )
-        if self.publish and scheme in _BUCKETS:
+        if self.publish and self._scheme in _BUCKETS:
             parse_address(self.publish)
 
     def _check_together(self) -> None:
@@ -129,26 +125,16 @@ class Pipeline:
 
     def command(self, system: str) -> str:
         """Return the command that writes this pipeline."""
-        words = ["wheelsmith", "ci", system]
-        for option, value, default in (
-            ("--matrix", self.matrix, "matrix.yaml"),
-            ("--shards", self.shards, "auto"),
-            ("--wheelsmith", self.wheelsmith, None),
-            ("--python", self.python, "3.12"),
-            ("--publish", self.publish, None),
-            ("--channel", self.channel, None),
-            ("--url", self.url, None),
-            ("--project", self.project, None),
-            ("--test", self.test, None),
-            *(("--test-on", runner, None) for runner in self.test_on),
-            ("--promote", self.promote, None),
-            ("--require", self.require, DEFAULT_REQUIRED),
-        ):
-            words += [option, value] if value and value != default else []
-        words += ["--locked"] if self.locked else []
-        words += ["--sign"] if self.sign else []
-        words += ["--keyless"] if self.keyless else []
-        return shlex.join(words)
+        words, flags = ["wheelsmith", "ci", system], []
+        for field in fields(self):
+            option, value = f"--{field.name.replace('_', '-')}", getattr(self, field.name)
+            if value == field.default:
+                continue
+            if value is True:
+                flags.append(option)
+            else:
+                words += [word for each in (value if isinstance(value, tuple) else (value,)) for word in (option, each)]
+        return shlex.join([*words, *flags])
 
     @property
     def runners(self) -> tuple[tuple[int, str | None], ...]:
@@ -163,7 +149,31 @@ class Pipeline:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Return the variables that publishing reads, as the storage's own tools do."""
-        return _SECRETS.get(_scheme(self), ())
+        return _SECRETS.get(self._scheme, ())
+
+    @property
+    def bucket_extras(self) -> str:
+        """Return what pip installs beside wheelsmith to reach a bucket."""
+        return _FOR_BUCKETS if self._scheme in _BUCKETS else ""
+
+    @property
+    def extras(self) -> str:
+        """Return what pip installs beside wheelsmith to sign and publish."""
+        return self.bucket_extras + _FOR_SIGNING * self.sign + _FOR_KEYLESS * self.keyless
+
+    @property
+    def tested(self) -> str:
+        """Return the address of the channel that is published to and tested."""
+        return f"{(self.publish or '').rstrip('/')}/{self.channel}"
+
+    @property
+    def served(self) -> str:
+        """Return where that channel is served."""
+        return f"{(self.url or '').rstrip('/')}/{self.channel}"
+
+    @property
+    def _scheme(self) -> str:
+        return (self.publish or "").partition("://")[0]
 
 
 # What each option that may be given is: the rest are flags.
@@ -210,76 +220,3 @@ def _check_served(url: str) -> None:
     except PackageIndexError as error:
         why = f"{url} cannot be told to an index: {error.message}"
         raise SettingError(why, remedy="say where it is served: --url https://…") from None
-
-
-def _scheme(pipeline: Pipeline) -> str:
-    return (pipeline.publish or "").partition("://")[0]
-
-
-def common_words(pipeline: Pipeline, system: str) -> dict[str, str]:
-    """Return what stands in the parts of every system's pipeline.
-
-    :raises SettingError: a word cannot stand in it.
-    """
-    pipeline.check()
-    done = [word for word, used in (("Sign", pipeline.signs), ("Publish", pipeline.publish)) if used]
-    needed = (
-        *_FOR_BUCKETS * (_scheme(pipeline) in _BUCKETS),
-        *_FOR_SIGNING * pipeline.sign,
-        *_FOR_KEYLESS * pipeline.keyless,
-    )
-    return {
-        "command": pipeline.command(system),
-        "wheelsmith": pipeline.wheelsmith,
-        "python": pipeline.python,
-        "matrix": pipeline.matrix,
-        "locked": " --locked" if pipeline.locked else "",
-        "shards": pipeline.shards,
-        "publishes": " and ".join(done).capitalize(),
-        "extras": "".join(f" {each}" for each in needed),
-        "target": pipeline.publish or "",
-        "to-channel": f" --channel {pipeline.channel}" if pipeline.channel else "",
-        # Who offers attestations as indexes do has to know where the index is served.
-        "address": f' --address "{pipeline.url}"' if pipeline.keyless and pipeline.url else "",
-        **_testing(pipeline),
-    }
-
-
-def _testing(pipeline: Pipeline) -> dict[str, str]:
-    """Return what stands in the parts that test and promote."""
-    return {
-        "project": pipeline.project or "",
-        "channel": pipeline.channel or "",
-        "tested": f"{(pipeline.publish or '').rstrip('/')}/{pipeline.channel}",
-        "served": f"{(pipeline.url or '').rstrip('/')}/{pipeline.channel}",
-        "test": f"'{pipeline.test}'",
-        "promote": pipeline.promote or "",
-        "require": pipeline.require,
-        # One of each job that tests: where it left none, none of them is recorded.
-        "files": " ".join(f"wheel-tests/wheelsmith-test-{number}/test.json" for number, _ in pipeline.runners),
-        "bucket-extras": "".join(f" {each}" for each in _FOR_BUCKETS * (_scheme(pipeline) in _BUCKETS)),
-    }
-
-
-def whole(pipeline: Pipeline, system: str, words: dict[str, str], runners: Sequence[Mapping[str, str]] = ()) -> str:
-    """Return a pipeline: what every one has, and the jobs after join as far as its owner wants them.
-
-    :param words: what stands in the parts.
-    :param runners: what stands beside it in the part of each job that tests.
-    """
-    parts = ["", "-publish"] if pipeline.signs or pipeline.publish else [""]
-    parts += ["-sign"] if pipeline.sign else []
-    parts += ["-keyless"] if pipeline.keyless else []
-    parts += ["-target"] if pipeline.publish else []
-    parts += ["-signed"] if pipeline.signs and not pipeline.publish else []
-    text = "".join(filled(f"{system}{part}.yml", words) for part in parts)
-    if not pipeline.test:
-        return text
-    tests = (filled(f"{system}-test.yml", {**words, **each}) for each in runners)
-    return text + "".join(tests) + filled(f"{system}-promote.yml", words)
-
-
-def filled(part: str, words: dict[str, str]) -> str:
-    """Return a part of a pipeline with its words put in; they stand as ``<<word>>``, which no CI system has."""
-    text = files(__package__).joinpath("parts", part).read_text(encoding="utf-8")
-    return _TOKEN.sub(lambda match: words[match[1]], text)
