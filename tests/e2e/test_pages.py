@@ -20,6 +20,7 @@ import pytest
 import wants
 from node_tools import node_tools
 from outside import outside
+from plans import planned_run
 from sampled import sampled
 from shop import make_pypi, make_shop, make_torches
 from states import of_torch, project
@@ -33,7 +34,7 @@ from wheelsmith.index.site.human import human_pages
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
-from wheelsmith.model.events import RunFinished, RunStarted
+from wheelsmith.model.events import RunFinished
 from wheelsmith.report.page import report_page
 from wheelsmith.report.timeline import Bar, Timeline
 
@@ -512,11 +513,11 @@ def test_a_matrix_of_many_columns_shows_all_of_them_on_a_phone(visit, tmp_path):
 @detail
 def test_the_charts_of_a_report_use_the_width_and_have_one_axis(visit, tmp_path):
     cell = Cell(release="2.11", toolkit="13.0", arch="x86_64")
-    started = RunStarted(kernel="k", engine="bwrap", plans=(), excluded=(), folded={})
+    record = planned_run(kernel="k").record((), interrupted=False)
     finished = RunFinished(results=(), excluded=(), interrupted=False, seconds=80)
     bar = Bar(row=cell.id, kind="compile", start=0, end=80, text="compile")
     timeline = Timeline(seconds=80, stages=(bar,), steps=(replace(bar, row="0"),))
-    (tmp_path / "report.html").write_bytes(report_page(started, finished, timeline))
+    (tmp_path / "report.html").write_bytes(report_page(record, "bwrap", finished, timeline))
     address = (tmp_path / "report.html").as_uri()
     page = visit(address, viewport={"width": 1280, "height": 800})
     whole, *bars = (page.locator(each) for each in (".bars", ".bars >> nth=0 >> .bar", ".bars >> nth=1 >> .bar"))

@@ -100,6 +100,8 @@ class TaskQueue:
 
     def wait(self, task: Task) -> None:
         """Take back the cores of a task that runs: from now on it waits for tasks of its own build."""
+        if task.name in self._waiters:
+            return
         self._cores += task.demand.cores
         self._waiters[task.name] = task
         self._with_core.pop(task.name, None)
