@@ -142,11 +142,11 @@ def _sign(release: _Release) -> str:
     if release.dry_run:
         return "nothing, in a dry run"
     from wheelsmith.base.ci import ci_run
-    from wheelsmith.run.signatures import Signing, sign
+    from wheelsmith.run.signatures import sign
     from wheelsmith.wheel.attestation.keys import key_signer
 
     signer = key_signer(release.key, release.public_key)
-    signed = sign(Signing(folder=release.out, signer=signer, by=ci_run()))
+    signed = sign(release.out, signer, ci_run())
     return f"{counted(sum(each.new for each in signed), 'wheel')} signed, {sum(not each.new for each in signed)} before"
 
 

@@ -50,12 +50,12 @@ def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: A
 
     FOLDER is the output folder of build-matrix or join. What is signed goes into its index, and beside the wheels.
     """
-    from wheelsmith.run.signatures import Signing, sign
+    from wheelsmith.run.signatures import sign
 
     if given["keyless"] and builder:
         raise click.UsageError("--builder says who built; of --keyless the certificate does")
     run, (signer, hint) = ci_run(), _signer(**given)
-    signed = sign(Signing(folder=folder, signer=signer, by=replace(run, builder=builder or run.builder)))
+    signed = sign(folder, signer, replace(run, builder=builder or run.builder))
     if as_json:
         told = [each.to_json() for each in signed]
         click.echo(json.dumps({"schema_version": 1, "key": hint, "signed": told}, indent=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,61 +58,46 @@ class SignedWheel(Record):
     provenance: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signing:
-    """What is to be signed, and what is said of all of it.
+def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
+    """Sign every wheel of the folder's index; all of them can be signed, or none is.
 
     :param folder: a run's output folder, or a join's.
     :param by: who built.
-    """
-
-    folder: Path
-    signer: Signer
-    by: CiRun
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Signable:
-    entry: IndexEntry
-    path: Path
-    statement: bytes
-    before: bytes | None
-
-
-def sign(signing: Signing) -> tuple[SignedWheel, ...]:
-    """Sign every wheel of the folder's index; all of them can be signed, or none is.
-
     :raises AttestationError: a wheel is not what the run left, or was not made by wheelsmith.
     :raises PackageIndexError: there is no index, or it cannot be written.
     """
-    index = Index(Folder(signing.folder / "index"))
+    index = Index(Folder(folder / "index"))
     states = index.states()
     if not any(state.entries for state in states.values()):
         raise PackageIndexError(
-            f"there is no index with wheels in {signing.folder}", remedy="name a folder that build-matrix or join wrote"
+            f"there is no index with wheels in {folder}", remedy="name a folder that build-matrix or join wrote"
         )
-    beside = _wheels_of(signing.folder)
-    run = _run_record(signing.folder)
+    wheels = folder / "wheels"
+    if wheels.is_symlink():  # it may lead anywhere
+        raise PackageIndexError(
+            f"{wheels} is a link", remedy=f"put a folder in its place: rm {shlex.quote(str(wheels))}"
+        )
+    run = _run_record(folder)
     with WheelReader() as reader:
         todo = {
-            name: [_signable(signing, entry, run, reader) for entry in state.entries] for name, state in states.items()
+            name: [
+                (entry, _statement(folder / "index" / entry.path, entry, run, by, reader)) for entry in state.entries
+            ]
+            for name, state in states.items()
         }
     # All signatures before any is kept: a service may refuse the next one.
-    made = {name: [(each, *_signed(each, signing.signer)) for each in wheels] for name, wheels in todo.items()}
-    for project, wheels in made.items():
-        index.attach(project, {each.entry.sha256: _files(signed) for each, signed, _ in wheels})
+    made = {
+        name: [(entry, *_signed(statement, _bundle_of(folder / "index", entry), signer)) for entry, statement in each]
+        for name, each in todo.items()
+    }
+    for project, found in made.items():
+        index.attach(project, {entry.sha256: _files(signed) for entry, signed, _ in found})
     told = []
-    for each, signed, new in (found for wheels in made.values() for found in wheels):
-        if (beside / each.entry.filename).is_file():
-            _write_beside(beside / each.entry.filename, _files(signed))
-        told.append(
-            SignedWheel(
-                wheel=each.entry.filename,
-                sha256=each.entry.sha256,
-                new=new,
-                provenance=signed.provenance is not None,
-            )
-        )
+    for entry, signed, new in (each for found in made.values() for each in found):
+        if (wheels / entry.filename).is_file():
+            _write_beside(wheels / entry.filename, _files(signed))
+        provenance = signed.provenance is not None
+        told.append(SignedWheel(wheel=entry.filename, sha256=entry.sha256, new=new, provenance=provenance))
     return tuple(told)
 
 
@@ -129,66 +115,45 @@ def _write_beside(wheel: Path, files: Mapping[str, bytes | None]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _wheels_of(folder: Path) -> Path:
-    """Return where a run left its wheels under their names alone.
-
-    :raises PackageIndexError: a link stands there, which may lead anywhere.
-    """
-    wheels = folder / "wheels"
-    if wheels.is_symlink():
-        raise PackageIndexError(
-            f"{wheels} is a link", remedy=f"put a folder in its place: rm {shlex.quote(str(wheels))}"
-        )
-    return wheels
-
-
-def _signed(wheel: _Signable, signer: Signer) -> tuple[SignedBundle, bool]:
+def _signed(statement: bytes, before: bytes | None, signer: Signer) -> tuple[SignedBundle, bool]:
     """Return what is signed of a wheel, and whether it was signed now: times are no reason to sign again."""
-    before = wheel.before
-    if before and says_the_same(read_bundle(before).statement, wheel.statement) and (kept := _kept(before, signer)):
-        return kept, False
-    return signer.sign(wheel.statement), True
+    if before:
+        # A bundle that cannot be read is replaced, and one by another signer too.
+        with suppress(AttestationError):
+            same = says_the_same(read_bundle(before).statement, statement)
+            if same and (kept := signer.kept(before)):
+                return kept, False
+    return signer.sign(statement), True
 
 
-def _kept(before: bytes, signer: Signer) -> SignedBundle | None:
-    try:
-        return signer.kept(before)
-    except AttestationError:
-        return None
-
-
-def _signable(signing: Signing, entry: IndexEntry, run: RunRecord, reader: WheelReader) -> _Signable:
-    folder = signing.folder / "index"
-    path = folder / entry.path
-    known = entry.provenance
+def _statement(index: Path, entry: IndexEntry, run: RunRecord, by: CiRun, reader: WheelReader) -> bytes:
+    """Return what is to be signed of a wheel."""
+    path, known = index / entry.path, entry.provenance
     if known is None or not _is_of_run(entry, known, run):
         raise AttestationError(f"nobody says how {entry.filename} was made", remedy=_AGAIN)
     try:
         if sha256_file(path) != entry.sha256:
             raise AttestationError(f"{entry.filename} is not the file that was built", remedy=_AGAIN)
         recorded = reader.recorded_plan(path)
-    except OSError as error:
-        raise AttestationError(f"{entry.filename} cannot be read: {error.strerror}", remedy=_AGAIN) from None
-    except WheelError as error:
-        raise AttestationError(f"{entry.filename} cannot be read: {error.message}", remedy=_AGAIN) from None
+    except (OSError, WheelError) as error:
+        reason = error.message if isinstance(error, WheelError) else error.strerror
+        raise AttestationError(f"{entry.filename} cannot be read: {reason}", remedy=_AGAIN) from None
     if recorded is None or recorded.digest != known.plan_digest or recorded.tree != known.source.tree:
         raise AttestationError(f"{entry.filename} does not record the plan that it was built from", remedy=_AGAIN)
-    statuses = {result.status for result in run.results if result.plan_digest == known.plan_digest}
-    built = Status.BUILT in statuses
+    built = any(each.status is Status.BUILT for each in run.results if each.plan_digest == known.plan_digest)
     made = Made(
         cells=tuple(sorted(cell.id for cell in entry.cells)),
         source=known.source,
         wheelsmith=known.wheelsmith,
-        builder=signing.by.builder,
-        invocation=signing.by.invocation,
-        checkout=signing.by.checkout,
+        builder=by.builder,
+        invocation=by.invocation,
+        checkout=by.checkout,
         image=known.image,
         matrix_sha256=run.matrix_sha256,
         started_on=run.started_on if built else None,
         finished_on=run.finished_on if built else None,
     )
-    statement = write_statement(entry.filename, entry.sha256, recorded, made)
-    return _Signable(entry=entry, path=path, statement=statement, before=_bundle_of(folder, entry))
+    return write_statement(entry.filename, entry.sha256, recorded, made)
 
 
 def _is_of_run(entry: IndexEntry, known: Provenance, run: RunRecord) -> bool:
@@ -204,14 +169,10 @@ def _is_of_run(entry: IndexEntry, known: Provenance, run: RunRecord) -> bool:
     return False
 
 
-def _bundle_of(folder: Path, entry: IndexEntry) -> bytes | None:
-    """Return what was signed of a wheel before; None where nothing was, or it is lost or broken."""
+def _bundle_of(index: Path, entry: IndexEntry) -> bytes | None:
+    """Return what was signed of a wheel before; None where nothing was, or it is lost."""
     for side in entry.announced:
-        if side.kind.suffix == SUFFIX and (stored := Folder(folder).read(side.path)):
-            try:
-                read_bundle(stored.data)
-            except AttestationError:
-                return None
+        if side.kind.suffix == SUFFIX and (stored := Folder(index).read(side.path)):
             return stored.data
     return None
 
@@ -238,19 +199,6 @@ class Judgement(Record):
     refused: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidate:
-    """A wheel to verify.
-
-    :param bundle: its signature, or the file with it; None where there is none.
-    :param refused: why the wheel is refused unread.
-    """
-
-    wheel: Path
-    bundle: bytes | Path | None
-    refused: str | None = None
-
-
 def verify(
     places: Sequence[str], policy: SignaturePolicy, listen: Listener, bundle: Path | None = None
 ) -> Iterator[Judgement]:
@@ -262,33 +210,32 @@ def verify(
     """
     with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, WheelReader() as reader:
         for number, place in enumerate(places):
-            for found in _candidates(place, Path(scratch) / str(number), bundle, listen):
-                yield _judge(found, policy, reader)
+            path = Path(place)
+            if place.startswith(_ADDRESSES):
+                fetched = published_wheels(place, Path(scratch) / str(number), listen)
+                found: Iterator[tuple[Path, bytes | Path | None]] = ((each.path, each.bundle) for each in fetched)
+            elif path.is_dir():
+                found = _wheels_in(path)
+            else:
+                found = iter([(path, bundle or _beside(path))])
+            for wheel, signature in found:
+                yield _judge(wheel, signature, policy, reader)
 
 
-def _candidates(place: str, folder: Path, bundle: Path | None, listen: Listener) -> Iterator[_Candidate]:
-    if place.startswith(_ADDRESSES):
-        for each in published_wheels(place, folder, listen):
-            yield _Candidate(wheel=each.path, bundle=each.bundle)
-        return
-    path = Path(place)
-    if not path.is_dir():
-        yield _Candidate(wheel=path, bundle=bundle or _beside(path))
-        return
-    found, listed = False, set()
-    if has_index(path):
-        for offer in release_from([path]).offers:
-            found = True
-            listed.add((offer.entry.filename, offer.entry.sha256))
-            yield _Candidate(wheel=offer.wheel, bundle=offer.side_files.get(SUFFIX))
-    for wheel in _loose_files(path):
-        found = True
-        if wheel.is_symlink() or not wheel.is_file():
-            yield _Candidate(wheel=wheel, bundle=None, refused="it is a link, or no file")
-        elif (wheel.name, sha256_file(wheel)) not in listed:
-            yield _Candidate(wheel=wheel, bundle=_beside(wheel))
-    if not found:
-        raise PackageIndexError(f"there is no wheel in {path}")
+def _wheels_in(folder: Path) -> Iterator[tuple[Path, bytes | Path | None]]:
+    """Yield the wheels of a folder, and the signature of each or the file with it.
+
+    :raises PackageIndexError: there is none.
+    """
+    offers = release_from([folder]).offers if has_index(folder) else ()
+    yield from ((offer.wheel, offer.side_files.get(SUFFIX)) for offer in offers)
+    listed = {(offer.entry.filename, offer.entry.sha256) for offer in offers}
+    loose = _loose_files(folder)
+    if not (offers or loose):
+        raise PackageIndexError(f"there is no wheel in {folder}")
+    for wheel in loose:
+        if not _is_file(wheel) or (wheel.name, sha256_file(wheel)) not in listed:
+            yield wheel, _beside(wheel)
 
 
 def _loose_files(folder: Path) -> list[Path]:
@@ -302,13 +249,14 @@ def _beside(wheel: Path) -> Path:
     return wheel.with_name(f"{wheel.name}{SUFFIX}")
 
 
-def _judge(found: _Candidate, policy: SignaturePolicy, reader: WheelReader) -> Judgement:
-    name = redact(found.wheel.name)  # it may be a mistyped address
+def _is_file(wheel: Path) -> bool:
+    return wheel.is_file() and not wheel.is_symlink()
+
+
+def _judge(wheel: Path, bundle: bytes | Path | None, policy: SignaturePolicy, reader: WheelReader) -> Judgement:
+    name = redact(wheel.name)  # it may be a mistyped address
     try:
-        if found.refused:
-            raise AttestationError(found.refused)
-        verified = verify_wheel(found.wheel, _bundle_data(found.bundle), policy, reader)
-        return Judgement(wheel=name, verified=verified)
+        return Judgement(wheel=name, verified=verify_wheel(wheel, _bundle_data(bundle), policy, reader))
     except SigningKeyError:
         # A trusted key cannot be read: no wheel is to blame.
         raise
@@ -327,7 +275,5 @@ def _bundle_data(bundle: bytes | Path | None) -> bytes:
         return read_bounded(bundle, LONGEST)
     except FileNotFoundError:
         raise AttestationError(f"there is no {bundle.name}: {_UNSIGNED}") from None
-    except OSError as error:
-        raise AttestationError(f"{bundle.name} cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise AttestationError(f"{bundle.name}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise AttestationError(f"{bundle.name} cannot be read: {in_one_line(error)}") from None
