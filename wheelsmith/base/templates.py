@@ -33,6 +33,27 @@ def template_environment(package: str) -> Environment:
     )
 
 
+def text_environment(package: str) -> Environment:
+    """Return what fills the templates of a package that are no pages: ``<<word>>`` and ``<% if … %>``.
+
+    CI systems and shells give a meaning to Jinja's own braces.
+    """
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=False,  # noqa: S701  # YAML: who fills it quotes its words, or takes plain ones only
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        variable_start_string="<<",
+        variable_end_string=">>",
+        block_start_string="<%",
+        block_end_string="%>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
+
+
 def _bytecode_folder(package: str) -> str | None:
     """Return where Python keeps the bytecode of the package's modules, which whoever may write may change those, too.
 

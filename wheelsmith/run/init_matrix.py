@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError
+from wheelsmith.base.templates import text_environment
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.matrix.load import parse_matrix
@@ -29,8 +30,6 @@ from wheelsmith.toolchain import Toolchains
 
 _RELEASES = 2  # of a framework, the newest
 _TRIED = 4  # releases of torch that a project is asked for, one after the other
-# Of what is sold today, each kind once; what is newer has the last one compiled by its driver.
-_CAPABILITIES = ("8.0", "9.0", "10.0", "12.0+PTX")
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./@+=~-]*(:[A-Za-z0-9_./@+=~-]+)*")
 _NO_TEXT = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 _GUESSED_VERSION = "0.1.0"
@@ -180,55 +179,10 @@ def _nothing(excluded: tuple[Excluded, ...]) -> MatrixError:
 
 def render(draft: Draft) -> str:
     """Return the text, with comments that say what else may stand there."""
-    return "".join(f"{line}\n" for line in _lines(draft))
-
-
-def _lines(draft: Draft) -> Iterator[str]:
-    yield "# What is built, and for whom: wheelsmith plan shows it, wheelsmith build-matrix makes it."
-    yield "kernel:"
-    for key, text in _place(draft.kernel):
-        moves = key == "revision" and not re.fullmatch(r"[0-9a-f]{40}", text)
-        yield f"  {key}: {_scalar(text)}" + ("    # a tag or a commit stays what it is" if moves else "")
-    if draft.kernel.submodules is not None:
-        named = ", ".join(map(_scalar, draft.kernel.submodules))
-        yield f"  submodules: {f'[{named}]' if named else 'false'}"
-    why = "its own name is another project's on PyPI" if draft.module else "a guess; the build compares it"
-    if draft.distribution:
-        yield f"  distribution: {_scalar(draft.distribution)}    # {why}"
-    if draft.module:
-        yield f"  module: {_scalar(draft.module)}"
-    yield '  # test: python3 -c "import …"    # run with every wheel by build-matrix --test'
-    if draft.version:
-        yield f"version: {_scalar(draft.version)}    # a guess: no file of the project says it plainly"
-    yield "axes:"
-    yield f"  {draft.framework}: [{', '.join(map(_quoted, draft.releases))}]"
-    yield f"  cuda: [{', '.join(draft.computes)}]"
-    if draft.python:
-        yield f"  python: [{draft.python}]    # its wheels serve one Python each"
-    if draft.computes != (CPU,):
-        archs = f"gpu-archs: [{', '.join(_CAPABILITIES)}]"
-        yield f"{archs}    # each takes its time" if draft.python else f"# {archs}    # default: all of the toolkit's"
-    yield from _told(draft.hint)
-
-
-def _place(kernel: KernelRef) -> Iterator[tuple[str, str]]:
-    for key in ("hub", "git", "path", "sdist", "revision", "subdirectory"):
-        if text := getattr(kernel, key):
-            yield key, text
-
-
-def _told(hint: ProjectHint | None) -> Iterator[str]:
-    if hint is None:
-        return
-    if hint.env:
-        yield f"env:    # {hint.why}"
-    for name, text in hint.env.items():
-        yield f"  {name}: {json.dumps(text)}"
-    if hint.build_requires:
-        yield f"build-requires: [{', '.join(hint.build_requires)}]"
-    if hint.before_build:
-        perhaps = "" if hint.needs_before_build else "# "
-        yield f"{perhaps}before-build: {json.dumps(hint.before_build)}    # {hint.before_build_why}"
+    environment = text_environment("wheelsmith.run")
+    environment.filters |= {"scalar": _scalar, "quoted": _quoted, "json": json.dumps}
+    environment.tests["commit"] = re.compile("[0-9a-f]{40}").fullmatch
+    return environment.get_template("matrix.yaml").render(draft=draft)
 
 
 def _quoted(release: str) -> str:

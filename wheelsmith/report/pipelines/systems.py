@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from wheelsmith.base.errors import SettingError
 from wheelsmith.base.files import read_facts
+from wheelsmith.base.templates import text_environment
 from wheelsmith.plan.shards import Shard
 from wheelsmith.report.pipelines.pipeline import Pipeline
 
@@ -79,18 +78,6 @@ def buildkite_shards(pipeline: Pipeline, shards: Sequence[Shard]) -> str:
 
 
 def _render(system: str, pipeline: Pipeline, **more: object) -> str:
-    """Fill a template. Its words stand as ``<<word>>``, which no CI system has."""
     pipeline.check()
-    environment = Environment(
-        loader=PackageLoader(__package__),
-        autoescape=False,  # noqa: S701  # YAML, in which check lets no word say something else
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        variable_start_string="<<",
-        variable_end_string=">>",
-        block_start_string="<%",
-        block_end_string="%>",
-    )
-    return environment.get_template(f"{system}.yml").render(p=pipeline, command=pipeline.command(system), **more)
+    template = text_environment(__package__).get_template(f"{system}.yml")
+    return template.render(p=pipeline, command=pipeline.command(system), **more)
