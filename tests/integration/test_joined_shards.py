@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-import os
+import math
 import shutil
 from pathlib import Path
 
@@ -128,13 +128,9 @@ def test_two_outputs_of_one_shard_are_refused(factory):
     join(factory, "s1", "s2", "again", code=4, say="both say that they are shard 1/3")
 
 
-def test_the_output_of_another_plan_is_refused(factory):
-    edit(factory, "s1", lambda data: data["shard"].update(plan="0" * 64))
-    join(factory, code=4, say="s1 is of no shard of this plan")
-
-
-def test_the_output_of_a_whole_run_is_refused(factory):
-    edit(factory, "s1", lambda data: data.pop("shard"))
+@pytest.mark.parametrize("change", [lambda data: data["shard"].update(plan="0" * 64), lambda data: data.pop("shard")])
+def test_the_output_of_another_plan_or_of_a_whole_run_is_refused(factory, change):
+    edit(factory, "s1", change)
     join(factory, code=4, say="s1 is of no shard of this plan")
 
 
@@ -157,18 +153,6 @@ def forge(factory, out):
     edit(factory, out, lambda data: next(iter(data["cells"].values()))["wheel"].update(said))
 
 
-def change_byte(factory, out):
-    data = bytearray(wheel_in(factory, out).read_bytes())
-    data[len(data) // 2] ^= 1
-    wheel_in(factory, out).unlink()
-    (factory.folder / out / "wheels").joinpath(cell_wheel(factory, out)).write_bytes(data)
-
-
-def cell_wheel(factory, out):
-    (cell,) = factory.results(out).values()
-    return cell["wheel"]["filename"]
-
-
 def remove(factory, out):
     wheel_in(factory, out).unlink()
 
@@ -184,12 +168,6 @@ def link_folder(factory, out):
     (factory.folder / out / "wheels").symlink_to(factory.folder / "elsewhere")
 
 
-def pipe(factory, out):
-    path = wheel_in(factory, out)
-    path.unlink()
-    os.mkfifo(path)
-
-
 def name_elsewhere(factory, out):
     edit(factory, out, lambda data: next(iter(data["cells"].values()))["wheel"].update(filename="../../x.whl"))
 
@@ -203,9 +181,7 @@ def swap(factory, out):
     edit(factory, out, lambda data: next(iter(data["cells"].values())).update(wheel=told["wheel"]))
 
 
-@pytest.mark.parametrize(
-    "attack", [forge, change_byte, remove, link, link_folder, pipe, name_elsewhere, swap], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("attack", [forge, remove, link, link_folder, name_elsewhere, swap], ids=lambda f: f.__name__)
 def test_a_wheel_that_is_not_its_cells_is_that_cells_failure(factory, attack):
     cell = cell_of(factory, "s2")
     attack(factory, "s2")
@@ -228,11 +204,8 @@ LIES = {
     "folded": lambda cell: cell.update(status="folded"),
     "another plan": lambda cell: cell.update(plan_digest="0" * 64),
     "untested": lambda cell: cell.update(untested="\x1b[31m"),
-    "no times": lambda cell: cell.update(timings=[{"stage": "build", "seconds": float("nan")}]),
-    "endless": lambda cell: cell.update(built_in=[{"stage": "build", "seconds": float("inf")}]),
-    "a stage": lambda cell: cell.update(timings=[{"stage": "##[error]\x1b", "seconds": 1.0}]),
+    "times": lambda cell: cell.update(timings=[{"stage": "##\x1b", "seconds": 1}, {"stage": "a", "seconds": math.nan}]),
     "a log": lambda cell: cell.update(log="../../../../etc/passwd"),
-    "another's log": lambda cell: cell.update(log="torch212-cxx11-cpu-x86_64-linux.log"),
 }
 
 
@@ -254,7 +227,7 @@ def test_what_a_job_says_beside_its_wheel_is_not_believed(built, factory, lie):
     assert page.read_text().count(".whl</a>") == len(honest)
 
 
-@pytest.mark.parametrize("out", ["s1", "s1/more", ".", "all"])
+@pytest.mark.parametrize("out", ["s1/more", "all"])
 def test_what_the_jobs_left_is_not_written_to(factory, out):
     (factory.folder / "all").mkdir()
     shutil.copytree(factory.folder / "s1", factory.folder / "all/s1")
@@ -274,12 +247,9 @@ def test_links_to_outputs_are_not_followed(factory):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda plan: plan.update(plans=[], shards=[]),
         lambda plan: plan.update(version="no version"),
         lambda plan: plan.update(distribution="../x"),
-        lambda plan: plan.update(kernel="\x1b[31m"),
         lambda plan: plan["shards"][0]["cells"].clear(),
-        lambda plan: plan["plans"].append(plan["plans"][0]),
         lambda plan: plan["excluded"].append({"cell": plan["plans"][0]["cell"], "reason": "x"}),
     ],
 )
@@ -291,7 +261,7 @@ def test_a_plan_that_somebody_changed_is_refused(factory, change):
     join(factory, code=2, say="wheelsmith.shards.json: ")
 
 
-@pytest.mark.parametrize("word", ["0/3", "4/3", "1/2", "x", "1/3/3", "\N{FULLWIDTH DIGIT ONE}/3", ""])
+@pytest.mark.parametrize("word", ["0/3", "1/2", "x"])
 def test_a_word_that_is_no_shard(built, word):
     answer = built.run_in_process("build-matrix", "--engine", "bwrap", "--shard", word, "--dry-run")
     assert answer.returncode == 2
@@ -303,7 +273,7 @@ def test_a_shard_chooses_its_own_cells(built):
     assert (answer.returncode, "--only" in answer.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("text", [None, "", "{}", "[]", '{"shards": []}'])
+@pytest.mark.parametrize("text", [None, "{}"])
 def test_a_plan_that_is_none(built, tmp_path, text):
     path = tmp_path / "plan.json"
     if text is not None:

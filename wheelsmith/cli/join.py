@@ -17,7 +17,7 @@ from wheelsmith.cli.options import (
     shard_plan_path,
 )
 from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_with_reports
-from wheelsmith.run.join import JoinRequest, join, read_shard_results
+from wheelsmith.run.join import join, read_shard_results
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.run.shards import read_shards
 
@@ -52,20 +52,9 @@ def command(
     inside = [folder for folder in folders if out.resolve().is_relative_to(folder.resolve())]
     if held := inside or [folder for folder in folders if folder.resolve().is_relative_to(out.resolve())]:
         raise click.UsageError(f"--out {out} and {held[0]} are in one another: what jobs left stays as it is")
-    request = JoinRequest(
-        plan=plan,
-        reported=read_shard_results(plan, folders),
-        out=out.absolute(),
-        cache=default_cache(),
-        engine=engine,
-        jobs=jobs,
-    )
-    record = run_with_reports(
-        plan,
-        request.out,
-        partial(join, request),
-        progress=progress,
-        as_json=as_json,
-        complete=partial(replace, started_on=None, finished_on=None),  # the jobs built at times of their own
-    )
-    ctx.exit(exit_code(record))
+    out = out.absolute()
+    reported = read_shard_results(plan, folders)
+    run = partial(join, plan, reported, out=out, cache=default_cache(), engine=engine, jobs=jobs)
+    # The jobs built at times of their own.
+    complete = partial(replace, started_on=None, finished_on=None)
+    ctx.exit(exit_code(run_with_reports(plan, out, run, progress=progress, as_json=as_json, complete=complete)))

@@ -51,23 +51,6 @@ class ShardResult:
     result: BuildResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinRequest:
-    """What is joined, and into which folder.
-
-    :param reported: cell id → what its job reports.
-    :param out: gets the index, results and logs.
-    :param cache: gets a scratch folder; what is joined does not come into the cache.
-    """
-
-    plan: ShardedPlan
-    reported: Mapping[str, ShardResult]
-    out: Path
-    cache: Path
-    engine: str | None = None
-    jobs: int | None = None
-
-
 class MissingShardsError(PackageIndexError):
     """Cells of a plan have no result."""
 
@@ -128,10 +111,7 @@ def _read_record(folder: Path) -> RunRecord:
 
 def _sanitized(result: BuildResult) -> BuildResult:
     """Return a result whose texts can be printed and whose times are times."""
-    failure = result.failure
-    if failure is None and result.status is Status.FAILED:
-        failure = Failure(stage="internal", message="the shard does not say why")
-    elif failure:
+    if failure := result.failure:
         failure = Failure(
             stage=visible(failure.stage),
             message=visible(failure.message),
@@ -139,7 +119,7 @@ def _sanitized(result: BuildResult) -> BuildResult:
             tail=tuple(map(visible, failure.tail)),
         )
     timings, built_in = (
-        tuple(replace(each, stage=visible(each.stage)) for each in given if 0 <= each.seconds < math.inf)
+        tuple(each for each in given if each.stage.isalpha() and 0 <= each.seconds < math.inf)
         for given in (result.timings, result.built_in)
     )
     return replace(result, failure=failure, timings=timings, built_in=built_in)
@@ -158,74 +138,87 @@ def _require_results(plan: ShardedPlan, reported: Mapping[str, ShardResult]) -> 
         raise MissingShardsError(f"there is no answer for every cell: {named}", remedy=f"run again: {again}")
 
 
-def join(request: JoinRequest, listen: Listener, cancel: Flag) -> RunRecord:
+def join(  # one parameter an option
+    plan: ShardedPlan,
+    reported: Mapping[str, ShardResult],
+    listen: Listener,
+    cancel: Flag,
+    *,
+    out: Path,
+    cache: Path,
+    engine: str | None,
+    jobs: int | None,
+) -> RunRecord:
     """Check every wheel again, and put all of them into one index at once.
 
     A cell fails if its wheel is not the one that its job reports, or fails its check.
 
+    :param reported: cell id → what its job reports.
+    :param out: gets the index, results and logs.
+    :param cache: gets a scratch folder; what is joined does not come into the cache.
     :raises WheelsmithError: the output folder or the machine is not fit for it.
     """
-    plan = request.plan
-    make_output_folder(request.out)
-    engine = choose(request.engine or AUTO, images=frozenset({None}), trusted=False, cache=request.cache).engine
-    with (
-        announced(plan, engine.name, listen, cancel) as run,
-        scratch(request.cache / "work") as folder,
-    ):
-        _check_all(request, engine.name, folder, run, cancel)
+    make_output_folder(out)
+    chosen = choose(engine or AUTO, images=frozenset({None}), trusted=False, cache=cache).engine.name
+    with announced(plan, chosen, listen, cancel) as run, scratch(cache / "work") as folder:
+        store = Store(folder / "cache/store")
+        to_check = _take_over(plan, reported, out / "logs", store, folder, run)
+        work = BuildRequest(
+            to_recheck=tuple(build.plan for build, _ in to_check.values()),
+            source=SourceTree(id=plan.plans[0].source, files=()),
+            engine=chosen,
+            cache=folder / "cache",
+            folder=folder,
+            logs=folder / "logs",
+            jobs=jobs,
+        )
+
+        def checked(result: BuildResult) -> None:
+            given = to_check[result.plan_digest][1]
+            result = replace(result, log=given.log)
+            if result.wheel and result.status is not Status.FOLDED:
+                # Checked here; built by the job, which knows how long that took.
+                status = Status.CACHED if given.status is Status.CACHED else Status.BUILT
+                result = replace(result, status=status, timings=given.timings, built_in=given.built_in)
+            run.finish(result)
+
+        collector = ResultCollector((build for build, _ in to_check.values()), store, checked)
+        open_executor(_EXECUTOR).build(work, listen=run, on_result=collector.take, cancel=cancel)
+        if cancel.is_set():
+            collector.cancel_rest()
+        collector.fail_rest(_EXECUTOR)
         # Also when interrupted: the index has the wheels that results.json names.
         if run.results:
-            publish_run(plan, run.results, out=request.out, store=Store(folder / "cache/store"), work=folder)
+            publish_run(plan, run.results, out=out, store=store, work=folder)
     return plan.record(run.results, interrupted=cancel.is_set())
 
 
-def _check_all(request: JoinRequest, engine: str, folder: Path, run: ActiveRun, cancel: Flag) -> None:
-    """Give every cell the result that its job reports, once its wheel has passed the check."""
-    store = Store(folder / "cache/store")
-    to_check: list[Build] = []
-    reported: dict[str, BuildResult] = {}
+def _take_over(
+    plan: ShardedPlan, reported: Mapping[str, ShardResult], logs: Path, store: Store, folder: Path, run: ActiveRun
+) -> dict[str, tuple[Build, BuildResult]]:
+    """Put the jobs' wheels into a store, and give every cell without one its result.
+
+    Gives what is to be checked: build digest → the build and its job's result.
+    """
+    to_check: dict[str, tuple[Build, BuildResult]] = {}
     with WheelReader() as reader:
-        for number, build in enumerate(request.plan.builds):
+        for number, build in enumerate(plan.builds):
             cell, digest = build.plan.cell, build.plan.build_digest
-            given = request.reported[cell.id]
-            log = _copy_log(given, cell.id, request.out / "logs")
+            given = reported[cell.id]
+            log = _copy_log(given, cell.id, logs)
             result = replace(given.result, cell=cell, plan_digest=digest, log=log, untested=None)
             try:
                 if result.wheel:
                     copy = _copy_wheel(given.folder / "wheels", result.wheel, folder / "given" / str(number))
                     _store_wheel(build.plan, copy, store, reader)
-                    reported[digest] = result
-                    to_check.append(build)
+                    to_check[digest] = (build, result)
                     continue
             except WheelError as error:
                 failure = Failure(stage="store", message=error.message, remedy=error.remedy)
                 result = replace(result, status=Status.FAILED, wheel=None, failure=failure, built_in=())
             for answer in build.answers(result):
                 run.finish(answer)
-
-    def checked(result: BuildResult) -> None:
-        known = reported[result.plan_digest]
-        result = replace(result, log=known.log)
-        if result.wheel and result.status is not Status.FOLDED:
-            # Checked here; built by the job, which knows how long that took.
-            status = Status.CACHED if known.status is Status.CACHED else Status.BUILT
-            result = replace(result, status=status, timings=known.timings, built_in=known.built_in)
-        run.finish(result)
-
-    collector = ResultCollector(to_check, store, checked)
-    work = BuildRequest(
-        to_recheck=tuple(build.plan for build in to_check),
-        source=SourceTree(id=request.plan.plans[0].source, files=()),
-        engine=engine,
-        cache=folder / "cache",
-        folder=folder,
-        logs=folder / "logs",
-        jobs=request.jobs,
-    )
-    open_executor(_EXECUTOR).build(work, listen=run, on_result=collector.take, cancel=cancel)
-    if cancel.is_set():
-        collector.cancel_rest()
-    collector.fail_rest(_EXECUTOR)
+    return to_check
 
 
 def _store_wheel(plan: BuildPlan, path: Path, store: Store, reader: WheelReader) -> None:
