@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,9 +12,11 @@ from wheelsmith.base.errors import ExitCode, MatrixError
 from wheelsmith.base.offline import VENDORED
 from wheelsmith.base.units import counted, show_size
 from wheelsmith.cli.options import engine_option, make_request, matrix_option, selection_options
+from wheelsmith.matrix.load import load_matrix
 from wheelsmith.plan.lock import Lock, differences, lock_path, read_lock, vendor_path, write_lock
-from wheelsmith.run.lock import reject_dropped_cells, with_addresses, without_packages
-from wheelsmith.run.prepare import prepare, prepare_to_lock
+from wheelsmith.run.lock import LockedInputs, reject_dropped_cells, with_addresses, without_packages
+from wheelsmith.run.prepare import prepare, prepare_matrix
+from wheelsmith.toolchain import Toolchains
 
 
 @click.command("lock")
@@ -38,10 +41,13 @@ def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bo
     path = lock_path(matrix)
     before = _before(path, readable=not upgrade)
     kept = without_packages(before, packages) if before and not upgrade else None
-    anew = upgrade or bool(packages)
-    prepared, used = prepare_to_lock(make_request(matrix, engine), kept, reporter("plain", matrix.parent), anew=anew)
+    request, listen = make_request(matrix, engine), reporter("plain", matrix.parent)
+    toolchains, read = Toolchains(request.cache, listen), load_matrix(matrix)
+    ask = partial(toolchains.lock, anew=upgrade or bool(packages))
+    inputs = LockedInputs(kernel=read.kernel, lock=kept, ask=ask)
+    prepared = prepare_matrix(read, request, inputs, listen)
     reject_dropped_cells(before, prepared.excluded)
-    now = with_addresses(used, kept)
+    now = with_addresses(inputs.used(prepared.source, prepared.plans), kept)
     for difference in differences(before, now) if before else ():
         click.echo(f"changed: {difference}", err=True)
     write_lock(path, now)

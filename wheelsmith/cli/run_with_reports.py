@@ -19,7 +19,7 @@ import click
 from wheelsmith.base.errors import ExitCode, system_error
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.units import show_moment
-from wheelsmith.model import Event, Listener, Notice, RunFinished, RunStarted
+from wheelsmith.model import Event, Listener, Notice, RunFinished
 from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.report.timeline import Stopwatch
@@ -72,16 +72,26 @@ def run_with_reports(
     from wheelsmith.report import reporter
 
     make_output_folder(out)
+    start, watch, lost = _now(), Stopwatch(), list[OSError]()
     with reporter(progress, out) as report:
 
-        def watch(event: Event) -> None:
+        def listen(event: Event) -> None:
+            watch(event)
+            if isinstance(event, RunFinished):
+                record = planned.record(event.results, interrupted=event.interrupted)
+                record = complete(replace(record, started_on=start, finished_on=_now()))
+                if as_json:
+                    click.echo(json.dumps(record.to_json(), indent=1))
+                for error in _write_reports(record, event, watch, out):
+                    lost.append(error)
+                    report(Notice(level="warning", text=f"not written: {system_error(error)}"))
             if (told := shown(event)) is not None:
                 report(told)
 
-        recorder = _ResultsRecorder(planned, out, watch, complete, as_json=as_json)
         with cancelled_by_signals() as cancel:
-            record = run(recorder, cancel)
-    recorder.check()
+            record = run(listen, cancel)
+    if lost:
+        raise system_error(lost[-1])
     return record
 
 
@@ -102,75 +112,25 @@ def cancelled_by_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-class _ResultsRecorder:
-    """Passes events on; when a run ends, writes results.json and the reports before the summary is shown.
+def _write_reports(record: RunRecord, finished: RunFinished, watch: Stopwatch, out: Path) -> Iterator[OSError]:
+    """Write results.json and the reports; yield why one cannot be written, and write the others all the same."""
+    from wheelsmith.report.junit import junit_report
+    from wheelsmith.report.markdown import markdown_summary
+    from wheelsmith.report.page import report_page
 
-    A file that cannot be written is no reason to leave out the others.
-    """
-
-    def __init__(
-        self,
-        planned: PlannedRun,
-        out: Path,
-        report: Listener,
-        complete: Callable[[RunRecord], RunRecord],
-        *,
-        as_json: bool,
-    ) -> None:
-        self._planned = planned
-        self._out = out
-        self._report = report
-        self._complete = complete
-        self._as_json = as_json
-        self._started_on = _now()
-        self._engine = ""
-        self._watch = Stopwatch()
-        self._lost: OSError | None = None
-
-    def __call__(self, event: Event) -> None:
-        """Take in what happened."""
-        self._watch(event)
-        if isinstance(event, RunStarted):
-            self._engine = event.engine
-        elif isinstance(event, RunFinished):
-            self._keep(event)
-        self._report(event)
-
-    def check(self) -> None:
-        """Require that everything was written.
-
-        :raises MachineError: something was not, for instance on a full disk.
-        """
-        if self._lost:
-            raise system_error(self._lost)
-
-    def _try(self, write: Callable[[], None]) -> None:
+    summary = markdown_summary(record, finished.seconds).encode(errors="replace")
+    written = {
+        RESULTS: (json.dumps(record.to_json(), indent=1) + "\n").encode(),
+        "summary.md": summary,
+        "junit.xml": junit_report(record, finished.seconds),
+        "report.html": report_page(record, watch.engine, finished, watch.timeline()),
+    }
+    writes = (partial(atomic_write, out / name, data) for name, data in written.items())
+    for write in (*writes, partial(_append, summary)):
         try:
             write()
         except OSError as error:
-            self._lost = error
-            self._report(Notice(level="warning", text=f"not written: {system_error(error)}"))
-
-    def _keep(self, finished: RunFinished) -> None:
-        from wheelsmith.report.junit import junit_report
-        from wheelsmith.report.markdown import markdown_summary
-        from wheelsmith.report.page import report_page
-
-        record = self._planned.record(finished.results, interrupted=finished.interrupted)
-        record = self._complete(replace(record, started_on=self._started_on, finished_on=_now()))
-        results = json.dumps(record.to_json(), indent=1) + "\n"
-        if self._as_json:
-            click.echo(results, nl=False)
-        summary = markdown_summary(record, finished.seconds).encode(errors="replace")
-        written = {
-            RESULTS: results.encode(),
-            "summary.md": summary,
-            "junit.xml": junit_report(record, finished.seconds),
-            "report.html": report_page(record, self._engine, finished, self._watch.timeline()),
-        }
-        for name, data in written.items():
-            self._try(partial(atomic_write, self._out / name, data))
-        self._try(lambda: _append_github_summary(summary))
+            yield error
 
 
 def _now() -> str:
@@ -178,7 +138,8 @@ def _now() -> str:
     return show_moment(time.time())
 
 
-def _append_github_summary(summary: bytes) -> None:
+def _append(summary: bytes) -> None:
+    """Add to the summary that GitHub shows of a step."""
     if shown := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(shown).open("ab") as file:
             file.write(summary)

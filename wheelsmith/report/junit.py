@@ -12,9 +12,8 @@ from xml.etree import ElementTree as ET
 from wheelsmith.model import Failure
 from wheelsmith.model.run_record import CellRecord, RunRecord
 
-_LONGEST, _LONGEST_LOG = 2_000, 20_000  # characters of a message, and of the end of a log
-_MOST = 6_000_000  # bytes, after which each cell is told with a few words alone; GitLab reads 10 MB of a job's reports
-_BRIEF = 100  # characters of a message then
+# Characters of a message, and of the end of a log: GitLab reads 10 MB of a job's reports.
+_LONGEST, _LONGEST_LOG = 2_000, 20_000
 # What no XML may hold, however it is written: https://www.w3.org/TR/xml/#charsets.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -26,13 +25,10 @@ def junit_report(record: RunRecord, seconds: float) -> bytes:
     """
     kernel = _text(record.kernel)
     suite = ET.Element("testsuite", name=kernel, time=f"{seconds:.3f}")
-    size = 0
     for name, cell in record.cells.items():
-        longest, log = (_LONGEST, _LONGEST_LOG) if size < _MOST else (_BRIEF, 0)
         took = sum(timing.seconds for timing in cell.result.timings) if cell.result else 0
         case = ET.SubElement(suite, "testcase", classname=kernel, name=name, time=f"{took:.3f}")
-        case.extend(_problems(cell, longest, log))
-        size += len(ET.tostring(case, encoding="utf-8"))
+        case.extend(_problems(cell))
     for count, found in (("tests", "testcase"), ("failures", "*/failure"), ("skipped", "*/skipped")):
         suite.set(count, str(len(suite.findall(found))))
     ET.indent(suite)
@@ -40,32 +36,27 @@ def junit_report(record: RunRecord, seconds: float) -> bytes:
     return text + b"\n"
 
 
-def _problems(cell: CellRecord, longest: int, longest_log: int) -> Iterator[ET.Element]:
-    """Yield why a cell has no wheel.
-
-    :param longest: characters of a message.
-    :param longest_log: characters of a log.
-    """
+def _problems(cell: CellRecord) -> Iterator[ET.Element]:
+    """Yield why a cell has no wheel."""
     result = cell.result
     if cell.reason is not None:
-        yield _skipped(cell.reason[:longest])
+        yield _skipped(cell.reason)
     elif result and result.failure:
-        yield _failed(result.failure, longest, longest_log)
+        yield _failed(result.failure)
     elif not (result and result.wheel):
         yield _skipped("the run ended before it was built")
 
 
-def _failed(failure: Failure, longest: int, longest_log: int) -> ET.Element:
-    words = f"{failure.stage}: {failure.message}"[:longest]
-    found = ET.Element("failure", type=_text(failure.stage[:longest]), message=_text(words))
-    remedy = f"help: {failure.remedy[:longest]}" if failure.remedy else ""
-    log = "\n".join(failure.tail)
-    found.text = _text("\n".join(text for text in (remedy, log[max(len(log) - longest_log, 0) :]) if text))
+def _failed(failure: Failure) -> ET.Element:
+    words = f"{failure.stage}: {failure.message}"[:_LONGEST]
+    found = ET.Element("failure", type=_text(failure.stage), message=_text(words))
+    remedy = f"help: {failure.remedy}\n"[:_LONGEST] if failure.remedy else ""
+    found.text = _text(remedy + "\n".join(failure.tail)[-_LONGEST_LOG:])
     return found
 
 
 def _skipped(why: str) -> ET.Element:
-    return ET.Element("skipped", message=_text(why))
+    return ET.Element("skipped", message=_text(why[:_LONGEST]))
 
 
 def _text(text: str) -> str:

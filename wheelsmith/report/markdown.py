@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
+from itertools import chain, islice
 
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_size
@@ -16,10 +16,9 @@ from wheelsmith.model.run_record import CellRecord, RunRecord
 from wheelsmith.report.style import duration, wall_time
 from wheelsmith.report.summary import failures
 
-# Of more failures only the first are told with the end of their logs.
-_MOST_LOGS = 10
-# Bytes. GitHub takes 1 MiB of a step, Buildkite of an annotation: half of it for the reasons, half for the table.
-_HALF = 500_000
+# Of more failures only the first are told with the end of their logs. GitHub takes 1 MiB of a step, Buildkite of an
+# annotation.
+_MOST_LOGS, _MOST_REASONS, _MOST_ROWS = 10, 100, 1000
 _LONGEST_LINE = 400
 _LONGEST_REASON = 600
 _NOTICEABLE = 0.01  # of a wheel's size
@@ -37,28 +36,14 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
         "\n".join(_reason(first, len(others), log=number < _MOST_LOGS))
         for number, (first, *others) in enumerate(failures(record.results))
     )
-    lines += _fitting(reasons, "- ✗ and {} more\n")
-    lines += ["| cell | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
+    lines += islice(reasons, _MOST_REASONS)
+    lines += ["", "| cell | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
     rows = map(_row, record.planned)
     left_out = (f"| `{item.cell.id}` | excluded | {_plain(item.reason)} | | |" for item in record.excluded)
-    lines += _fitting(chain(rows, left_out), "| and {} more | | | | |")
+    lines += islice(chain(rows, left_out), _MOST_ROWS)
+    if (more := len(record.cells) - _MOST_ROWS) > 0:
+        lines.append(f"| and {more} more | | | | |")
     return "\n".join(lines) + "\n"
-
-
-def _fitting(blocks: Iterable[str], rest: str) -> Iterator[str]:
-    """Yield blocks until they are half of what may be shown, and how many more there are.
-
-    :param rest: says that of a number.
-    """
-    size = more = 0
-    for block in blocks:
-        size += len(block.encode(errors="replace")) + 1
-        if size <= _HALF:
-            yield block
-        else:
-            more += 1
-    if more:
-        yield rest.format(more)
 
 
 def _count(record: RunRecord) -> str:

@@ -33,12 +33,9 @@ def plan_table(
     :param cached: build digests whose wheel is in the store.
     :param not_folded: cell id → why no older minor of its CUDA answers for it.
     """
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("cell", "answer", "wheel, or reason"):
-        table.add_column(column, overflow="fold", no_wrap=column == "cell")
+    table = _table("cell", "answer", "wheel, or reason")
     for plan in plans:
         cell = plan.cell.id
         if whose := folded.get(cell):
@@ -68,12 +65,9 @@ def shard_table(shards: Sequence[Shard], cores: int) -> Table:
 
     :param cores: that each job has.
     """
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("shard", "about", "cells"):
-        table.add_column(column, overflow="fold", no_wrap=column != "cells")
+    table = _table("shard", "about", "cells")
     for number, shard in enumerate(shards, 1):
         table.add_row(
             shard_word(number, shards), duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
@@ -86,7 +80,7 @@ def stock_table(stock: CacheInventory, now: float) -> Table:
 
     :param now: seconds since 1970.
     """
-    table = _table("what", "things", "disk", "oldest use")
+    table = _table("what", "things", "disk", "oldest use", right=True)
     for kind in Kind:
         part = stock.of(kind)
         oldest = age(now - min(item.used for item in part.items)) if part.items else ""
@@ -99,7 +93,7 @@ def pruning_table(pruning: Pruning, now: float) -> Table:
 
     :param now: seconds since 1970.
     """
-    table = _table("what", "things", "disk", "last use")
+    table = _table("what", "things", "disk", "last use", right=True)
     for kind in Kind:
         part = pruning.of(kind)
         if kind in _NAMED:
@@ -111,10 +105,13 @@ def pruning_table(pruning: Pruning, now: float) -> Table:
     return table
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str, right: bool = False) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=True, justify="right" if number else "left")
+        last = number == len(columns) - 1
+        table.add_column(
+            column, overflow="fold", no_wrap=right or not last, justify="right" if right and number else "left"
+        )
     return table

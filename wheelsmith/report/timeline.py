@@ -55,7 +55,7 @@ class Timeline:
 
 
 class Stopwatch:
-    """Listens to a run and notes the time of what happens."""
+    """Listens to a run and notes on which engine it is, and the time of what happens."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -65,14 +65,15 @@ class Stopwatch:
         self._stages: list[Bar] = []
         self._steps: list[Bar] = []
         self._ended: float | None = None
+        self.engine = ""
 
     def __call__(self, event: Event) -> None:
         """Take in what happened."""
         with self._lock:
             now = self._clock() - self._begun
             match event:
-                case RunStarted():
-                    self._begun = self._clock()
+                case RunStarted(engine=engine):
+                    self.engine, self._begun = engine, self._clock()
                 case CellStage():
                     self._close(event.cell_id, now)
                     self._open[event.cell_id] = (event.stage, now)

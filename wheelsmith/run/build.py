@@ -38,7 +38,7 @@ from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.run.executors import BuildRequest, Executor, open_executor
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.result_collector import ResultCollector
-from wheelsmith.run.schedule import BuildCosts, TorchHeaderCosts
+from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
 from wheelsmith.wheel.checker_version import checker_digest
 
@@ -147,11 +147,9 @@ def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: Active
     request, to_do = prepared.request, _look_up(prepared)
     costs = Costs(request.cache / "costs.sqlite")
     spent = BuildCosts(costs, (build.plan for build in to_do.to_build))
-    headers = TorchHeaderCosts((build.plan for build in to_do.to_build), prepared.source)
 
     def listen(event: Event) -> None:
         spent(event)
-        headers(event)
         run(event)
 
     def finish(result: BuildResult) -> None:
@@ -167,8 +165,6 @@ def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: Active
         executor.build(work, listen=listen, on_result=collector.take, cancel=cancel)
     finally:
         costs.save()
-    if notice := headers.notice():
-        listen(notice)
     if cancel.is_set() or (request.fail_fast and collector.some_failed):
         collector.cancel_rest()
     collector.fail_rest(request.executor)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError, Place, SettingError, SourceError
@@ -21,7 +21,7 @@ from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, Not
 from wheelsmith.model.build_host import USE_IMAGES
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
 from wheelsmith.plan.kernel import plan_kernel
-from wheelsmith.plan.lock import Lock, lock_path, read_lock
+from wheelsmith.plan.lock import lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.plan.project import Resolve, plan_project
 from wheelsmith.plan.recipe.project import ProjectSpec
@@ -133,19 +133,6 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     return prepared
 
 
-def prepare_to_lock(request: Request, lock: Lock | None, listen: Listener, *, anew: bool) -> tuple[Prepared, Lock]:
-    """Plan a whole matrix; return it with the lock of what it was planned with, whose wheels have no address yet.
-
-    :param lock: what stays locked; None for nothing.
-    :param anew: ask pip for environments that are not in it, though it answered before.
-    """
-    matrix, toolchains = load_matrix(request.matrix), Toolchains(request.cache, listen)
-    ask = partial(toolchains.lock, anew=anew)
-    inputs = LockedInputs(kernel=matrix.kernel, lock=lock, ask=ask)
-    prepared = prepare_matrix(matrix, request, inputs, listen)
-    return prepared, inputs.used(prepared.source, prepared.plans)
-
-
 def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
     """Return a kernel's source as it is now.
 
@@ -188,22 +175,15 @@ def prepare_matrix(
     for text in _untold(spec, matrix):
         listen(Notice(level="info", text=text))
     engine = _engine(matrix, request, selected, listen)
-    planner = _Planner(
-        matrix=matrix,
-        spec=spec,
-        source=kernel_source(source, spec),
-        engine=engine,
-        resolve=inputs.resolve,
-        older=_older_cells(matrix, everything),
-    )
-    planned = tuple(planner.plan(answer) for answer in selected)
+    planned, not_folded = _plan_cells(selected, everything, matrix, spec, source, engine, inputs.resolve)
+    place = source.id.place or spec.name or matrix.kernel.distribution or "project"
     return Prepared(
         request=request,
         matrix=matrix,
         source=source,
         engine=engine,
         out=out,
-        kernel=_label(spec, source, matrix.kernel.distribution),
+        kernel=f"{place} @{(source.id.commit or source.id.tree)[:7]}",
         distribution=matrix.kernel.distribution or spec.name,
         version=matrix.version or (str(spec.version) if spec.version is not None else None),
         cells=tuple(sorted(cell_of(answer).id for answer in everything)),
@@ -212,7 +192,7 @@ def prepare_matrix(
         commit=source.id.commit,
         plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
         excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
-        not_folded=planner.not_folded,
+        not_folded=not_folded,
         variants=matrix.output.variants,
         matrix_sha256=matrix.sha256,
     )
@@ -248,77 +228,71 @@ def _engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Excluded]
     return choice.engine
 
 
-def _label(spec: KernelSpec | ProjectSpec, source: SourceTree, distribution: str | None) -> str:
-    place = source.id.place or spec.name or distribution or "project"
-    return f"{place} @{(source.id.commit or source.id.tree)[:7]}"
-
-
-def _older_cells(matrix: Matrix, answers: Iterable[Cell | Excluded]) -> dict[str, tuple[Cell, ...]]:
-    """Return cell id → the cells of older minors of its CUDA, whose wheels may serve it if the matrix allows that."""
-    if matrix.cuda_compatibility is not CudaCompatibility.OLDEST_MINOR:
-        return {}
-    return older_minors(answer for answer in answers if isinstance(answer, Cell))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planner:
-    """Plans cells of one kernel; asks the engine for each image's compilers once.
+def _plan_cells(
+    selected: Iterable[Cell | Excluded],
+    everything: Iterable[Cell | Excluded],
+    matrix: Matrix,
+    spec: KernelSpec | ProjectSpec,
+    source: SourceTree,
+    engine: Engine,
+    resolve: Resolve,
+) -> tuple[list[BuildPlan | Excluded], dict[str, str]]:
+    """Plan cells; what the matrix excludes stays excluded.
 
     :param resolve: chooses the wheels of build environments.
-    :param older: cell id → the cells whose wheels may serve it.
-    :param not_folded: is filled while planning, see ``PlannedRun``.
+    :return: the plans, and cell id → why no older minor of its CUDA answers for it.
     """
+    older: dict[str, tuple[Cell, ...]] = {}
+    if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR:
+        older = older_minors(answer for answer in everything if isinstance(answer, Cell))
+    made_from, build_host = kernel_source(source, spec), cache(engine.build_host)
+    by_itself: dict[str, BuildPlan | Excluded] = {}
+    not_folded: dict[str, str] = {}
 
-    matrix: Matrix
-    spec: KernelSpec | ProjectSpec
-    source: KernelSource
-    engine: Engine
-    resolve: Resolve
-    older: dict[str, tuple[Cell, ...]]
-    not_folded: dict[str, str] = field(default_factory=dict)
-    build_hosts: dict[str | None, BuildHost] = field(default_factory=dict)
-    planned: dict[str, BuildPlan | Excluded] = field(default_factory=dict)
-
-    def plan(self, answer: Cell | Excluded) -> BuildPlan | Excluded:
-        """Return the plan of a cell, or why it has none; what the matrix excludes stays excluded."""
-        if isinstance(answer, Excluded):
-            return answer
-        older = self.older.get(answer.id, ())
-        made, why_not = plan_by_oldest_minor(answer, older, self._by_itself, self._as_if)
-        if why_not:
-            self.not_folded[answer.id] = why_not
-        return made
-
-    def _by_itself(self, cell: Cell) -> BuildPlan | Excluded:
-        if cell.id not in self.planned:
-            self.planned[cell.id] = self._make(cell)
-        return self.planned[cell.id]
-
-    def _as_if(self, cell: Cell) -> BuildPlan | Excluded:
-        return self._make(cell, lambda host: with_toolkit(host, cell))
-
-    def _make(self, cell: Cell, offered: Callable[[BuildHost], BuildHost] = lambda host: host) -> BuildPlan | Excluded:
+    def plan(cell: Cell, adapt: Callable[[BuildHost, Cell], BuildHost] = lambda host, _: host) -> BuildPlan | Excluded:
         image = cell.settings.image
-        if image and not self.engine.has_images:
-            reason = f"it must be built in image {image}, and engine {self.engine.name} has no images"
+        if image and not engine.has_images:
+            reason = f"it must be built in image {image}, and engine {engine.name} has no images"
             return Excluded(cell=cell, reason=f"{reason}: use {USE_IMAGES}")
-        named = {"distribution": self.matrix.kernel.distribution, "version": self.matrix.version}
-        source, declared = self.source, self.matrix.kernel.declare
-        build_host = offered(self._build_host(image or self.matrix.engine.image))
-        if isinstance(self.spec, KernelSpec):
-            return plan_kernel(cell, spec=self.spec, source=source, build_host=build_host, declared=declared, **named)
-        return plan_project(
-            cell,
-            spec=self.spec,
-            source=source,
-            build_host=with_python_digest(build_host, cell.python),
-            resolve=self.resolve,
-            declared=declared,
-            settings=project_settings(self.matrix, cell),
-            **named,
-        )
+        return _plan(cell, matrix, spec, made_from, adapt(build_host(image or matrix.engine.image), cell), resolve)
 
-    def _build_host(self, image: str | None) -> BuildHost:
-        if image not in self.build_hosts:
-            self.build_hosts[image] = self.engine.build_host(image)
-        return self.build_hosts[image]
+    def plan_once(cell: Cell) -> BuildPlan | Excluded:
+        if cell.id not in by_itself:
+            by_itself[cell.id] = plan(cell)
+        return by_itself[cell.id]
+
+    planned: list[BuildPlan | Excluded] = []
+    for answer in selected:
+        if isinstance(answer, Excluded):
+            planned.append(answer)
+            continue
+        as_if = partial(plan, adapt=with_toolkit)
+        made, why_not = plan_by_oldest_minor(answer, older.get(answer.id, ()), plan_once, as_if)
+        planned.append(made)
+        if why_not:
+            not_folded[answer.id] = why_not
+    return planned, not_folded
+
+
+def _plan(
+    cell: Cell,
+    matrix: Matrix,
+    spec: KernelSpec | ProjectSpec,
+    source: KernelSource,
+    build_host: BuildHost,
+    resolve: Resolve,
+) -> BuildPlan | Excluded:
+    named = {"distribution": matrix.kernel.distribution, "version": matrix.version}
+    declared = matrix.kernel.declare
+    if isinstance(spec, KernelSpec):
+        return plan_kernel(cell, spec=spec, source=source, build_host=build_host, declared=declared, **named)
+    return plan_project(
+        cell,
+        spec=spec,
+        source=source,
+        build_host=with_python_digest(build_host, cell.python),
+        resolve=resolve,
+        declared=declared,
+        settings=project_settings(matrix, cell),
+        **named,
+    )

@@ -1,5 +1,5 @@
 """Which task when: the longest first, within the machine's cores and memory."""
 
-from wheelsmith.run.schedule.build_costs import BuildCosts, TorchHeaderCosts
+from wheelsmith.run.schedule.build_costs import BuildCosts
 from wheelsmith.run.schedule.pool import run_builds
 from wheelsmith.run.schedule.task_queue import Capacity, TaskQueue

@@ -1,23 +1,14 @@
-"""The cost of builds, learnt from those that were made: when a run will end, and what would make it shorter."""
+"""The cost of builds, learnt from those that were made: it tells when a run will end."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from wheelsmith.base.errors import SourceError
-from wheelsmith.base.sanitize import some_of
-from wheelsmith.model import BuildPlan, CellFinished, Event, Notice, Status, StepFinished, StepKind
-from wheelsmith.plan.recipe.phases import PhaseKind
-from wheelsmith.source.tree import SourceTree
+from wheelsmith.model import BuildPlan, CellFinished, Event, Status, StepFinished
 from wheelsmith.store import Cost, Costs
 
 _COMPILE = "compile"
-# Directly; what includes them through a header of its own is not looked for.
-_WHOLE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]torch/(all|extension|torch)\.h[>"]', re.MULTILINE)
-_DEVICE = {PhaseKind.CUDAFE, PhaseKind.CICC}
-_WORTH = 60.0  # seconds of compilers
 
 
 class BuildCosts:
@@ -54,44 +45,3 @@ class BuildCosts:
 def _keys(plan: BuildPlan) -> tuple[str, ...]:
     wheel = f"build {plan.wheel.distribution} {plan.cell.compute} {plan.cell.arch}"
     return f"{wheel} {plan.cell.framework}{plan.cell.release}", wheel
-
-
-class TorchHeaderCosts:
-    """Listens to a run, and adds up the cost of device code that includes torch/all.h.
-
-    :param source: of the kernel.
-    """
-
-    def __init__(self, plans: Iterable[BuildPlan], source: SourceTree) -> None:
-        whole = [plan for plan in plans if not plan.project and plan.cell.settings.torch_headers == "whole"]
-        steps = (step for plan in whole for step in plan.recipe.steps)
-        sources = {step.source for step in steps if step.kind is StepKind.NVCC and step.source}
-        self._cells = {plan.cell.id for plan in whole}
-        self._sources = {path for path in sources if _includes_all(source, path)}
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-
-    def __call__(self, event: Event) -> None:
-        """Take in what happened."""
-        if isinstance(event, StepFinished) and event.cell_id in self._cells and event.kind in _DEVICE:
-            path = event.step.rpartition(": ")[0]
-            if path in self._sources:
-                self._seconds[path] += event.seconds
-
-    def notice(self) -> Notice | None:
-        """Return advice to use lighter headers, if they would save much."""
-        seconds = sum(self._seconds.values())
-        if seconds < _WORTH:
-            return None
-        text = (
-            f"compilers took {seconds:.0f} s for {some_of(sorted(self._seconds))}, most of it for torch/all.h:"
-            " torch-headers: light in matrix.yaml about halves that, where tensors and operators are all of torch"
-            " that is used"
-        )
-        return Notice(level="info", text=text)
-
-
-def _includes_all(source: SourceTree, path: str) -> bool:
-    try:
-        return bool(_WHOLE.search(source.read_bytes(path).decode(errors="replace")))
-    except SourceError:
-        return False
