@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from wheelsmith.base.ci import ci_run
 from wheelsmith.base.errors import ExitCode, ReleaseError, WheelsmithError
+from wheelsmith.base.files import atomic_write
 from wheelsmith.base.redact import redact
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import engine_option, make_request, matrix_option
 from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
 from wheelsmith.cli.storage import channel_option, dry_run_option, open_index, show_writes, target_argument
+from wheelsmith.index.publish.kernels_layout import hub_builds
+from wheelsmith.index.publish.promote import channel_address
+from wheelsmith.index.publish.publishing import publish
+from wheelsmith.index.storage.location import open_storage
+from wheelsmith.report import reporter
+from wheelsmith.report.markdown import changes_text
+from wheelsmith.run.prepare import prepare
 from wheelsmith.run.release import (
     BuiltVersion,
     ReleaseStep,
@@ -26,16 +34,16 @@ from wheelsmith.run.release import (
     refuse_incomplete,
     release_of,
 )
-
-if TYPE_CHECKING:
-    from wheelsmith.wheel.attestation.policy import SignaturePolicy
+from wheelsmith.run.signatures import sign
+from wheelsmith.wheel.attestation.keys import key_signer
+from wheelsmith.wheel.attestation.policy import SignaturePolicy
 
 _CHANGES = "CHANGES.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Release:
-    """What was asked for.
+    """A release; each step is a method.
 
     :param index: where it is published.
     :param url: where that is served; None where nobody said so.
@@ -51,6 +59,70 @@ class _Release:
     incomplete: bool
     dry_run: bool
     progress: str
+
+    def build(self) -> str:
+        """Build what is locked."""
+        request = make_request(self.matrix, self.engine, out=self.out, locked=True)
+        prepared = prepare(request, reporter("plain", self.matrix.parent))
+        code = exit_code(run_prepared(prepared, progress=self.progress, as_json=False))
+        if code not in {ExitCode.OK, ExitCode.CELLS_FAILED}:
+            raise click.exceptions.Exit(code)
+        found = self._found()
+        return f"{found.state.project} {found.version}"
+
+    def check(self) -> str:
+        """Check every wheel once more."""
+        return f"{counted(check_again(self.out, self._found()), 'wheel')} tell the truth"
+
+    def sign(self) -> str:
+        """Sign every wheel."""
+        if self.key is None:
+            return "nothing, without --key"
+        if self.dry_run:
+            return "nothing, in a dry run"
+        signed = sign(self.out, key_signer(self.key, self.public_key), ci_run())
+        new = sum(each.new for each in signed)
+        return f"{counted(new, 'wheel')} signed, {len(signed) - new} before"
+
+    def changes(self) -> str:
+        """Write what the version brings."""
+        text = changes_text(changes_since(open_storage(self.index), self._found()))
+        atomic_write(self.out / _CHANGES, text.encode())
+        # Events of a run are JSON, and stdout has nothing else then.
+        click.echo(text, err=self.progress == "json")
+        return str(self.out / _CHANGES)
+
+    def publish(self) -> str:
+        """Publish the version."""
+        found = release_of(self.out, self._found())
+        opened = open_index(self.index, dry_run=self.dry_run)
+        with hub_builds(found.offers, self.index) as beside:
+            published = publish(opened.used, found, beside.builds)
+        show_writes(opened.writes)
+        new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
+        return f"{new} {'would be new' if self.dry_run else 'new'}, {known} there: {opened.name}"
+
+    def live(self) -> str:
+        """Look at what installers get."""
+        if self.dry_run:
+            return "nothing, in a dry run"
+        if self.url is None:
+            return "nobody looked, without --url"
+        found, policy = self._found(), None
+        if self.key is not None:
+            policy = SignaturePolicy(keys=(key_signer(self.key, self.public_key).public,))
+        names = list(live_wheels(self.url, found, reporter("plain", self.out), policy))
+        if not names:
+            raise ReleaseError("no wheel of it is for everybody to see", remedy="see advertise in matrix.yaml")
+        examine_live(self.url, found)
+        signed = ", signed" if policy else ""
+        return f"{counted(len(names), 'wheel')} as built{signed}: {redact(self.url)}"
+
+    def _found(self) -> BuiltVersion:
+        found = built(self.out)
+        if not self.incomplete:
+            refuse_incomplete(found)
+        return found
 
 
 @click.command("release")
@@ -91,8 +163,6 @@ def command(
 
     Each step can be done again alone. With --dry-run it builds and checks, signs and writes nothing to INDEX.
     """
-    from wheelsmith.index.publish.promote import channel_address
-
     if channel is not None:
         target, url = channel_address(target, channel), url and channel_address(url, channel)
     release = _Release(index=target, url=url, **given)
@@ -103,108 +173,10 @@ def command(
     asked = [ReleaseStep(step) for step in steps] or list(ReleaseStep)
     for step in [step for step in ReleaseStep if step in asked]:
         try:
-            said = _STEPS[step](release)
+            said = getattr(release, step)()
         except WheelsmithError:
             click.echo(f"{step}: failed; mended, do it alone with --step {step}, and what comes after it", err=True)
             raise
         click.echo(f"{step}: {said}", err=True)
     # A release of what there is is still one that lacks something.
     ctx.exit(ExitCode.CELLS_FAILED if built(release.out).failed else ExitCode.OK)
-
-
-def _build(release: _Release) -> str:
-    from wheelsmith.report import reporter
-    from wheelsmith.run.prepare import prepare
-
-    request = make_request(release.matrix, release.engine, out=release.out, locked=True)
-    prepared = prepare(request, reporter("plain", release.matrix.parent))
-    code = exit_code(run_prepared(prepared, progress=release.progress, as_json=False))
-    if code not in {ExitCode.OK, ExitCode.CELLS_FAILED}:
-        raise click.exceptions.Exit(code)
-    found = _found(release)
-    return f"{found.state.project} {found.version}"
-
-
-def _found(release: _Release) -> BuiltVersion:
-    found = built(release.out)
-    if not release.incomplete:
-        refuse_incomplete(found)
-    return found
-
-
-def _check(release: _Release) -> str:
-    return f"{counted(check_again(release.out, _found(release)), 'wheel')} tell the truth"
-
-
-def _sign(release: _Release) -> str:
-    if release.key is None:
-        return "nothing, without --key"
-    if release.dry_run:
-        return "nothing, in a dry run"
-    from wheelsmith.base.ci import ci_run
-    from wheelsmith.run.signatures import sign
-    from wheelsmith.wheel.attestation.keys import key_signer
-
-    signer = key_signer(release.key, release.public_key)
-    signed = sign(release.out, signer, ci_run())
-    return f"{counted(sum(each.new for each in signed), 'wheel')} signed, {sum(not each.new for each in signed)} before"
-
-
-def _changes(release: _Release) -> str:
-    from wheelsmith.base.files import atomic_write
-    from wheelsmith.index.storage.location import open_storage
-    from wheelsmith.report.markdown import changes_text
-
-    text = changes_text(changes_since(open_storage(release.index), _found(release)))
-    atomic_write(release.out / _CHANGES, text.encode())
-    # Events of a run are JSON, and stdout has nothing else then.
-    click.echo(text, err=release.progress == "json")
-    return str(release.out / _CHANGES)
-
-
-def _publish(release: _Release) -> str:
-    from wheelsmith.index.publish.kernels_layout import hub_builds
-    from wheelsmith.index.publish.publishing import publish
-
-    found = release_of(release.out, _found(release))
-    opened = open_index(release.index, dry_run=release.dry_run)
-    with hub_builds(found.offers, release.index) as beside:
-        published = publish(opened.used, found, beside.builds)
-    show_writes(opened.writes)
-    new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
-    return f"{new} {'would be new' if release.dry_run else 'new'}, {known} there: {opened.name}"
-
-
-def _live(release: _Release) -> str:
-    if release.dry_run:
-        return "nothing, in a dry run"
-    if release.url is None:
-        return "nobody looked, without --url"
-    from wheelsmith.report import reporter
-
-    found = _found(release)
-    names = list(live_wheels(release.url, found, reporter("plain", release.out), _policy(release)))
-    if not names:
-        raise ReleaseError("no wheel of it is for everybody to see", remedy="see advertise in matrix.yaml")
-    examine_live(release.url, found)
-    signed = ", signed" if release.key else ""
-    return f"{counted(len(names), 'wheel')} as built{signed}: {redact(release.url)}"
-
-
-def _policy(release: _Release) -> SignaturePolicy | None:
-    if release.key is None:
-        return None
-    from wheelsmith.wheel.attestation.keys import key_signer
-    from wheelsmith.wheel.attestation.policy import SignaturePolicy
-
-    return SignaturePolicy(keys=(key_signer(release.key, release.public_key).public,))
-
-
-_STEPS: dict[ReleaseStep, Callable[[_Release], str]] = {
-    ReleaseStep.BUILD: _build,
-    ReleaseStep.CHECK: _check,
-    ReleaseStep.SIGN: _sign,
-    ReleaseStep.CHANGES: _changes,
-    ReleaseStep.PUBLISH: _publish,
-    ReleaseStep.LIVE: _live,
-}
