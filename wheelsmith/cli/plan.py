@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,9 +23,8 @@ from wheelsmith.cli.options import (
     shard_plan_option,
     shard_plan_path,
 )
-from wheelsmith.model import Listener, Notice
-from wheelsmith.plan.planned_run import Build
-from wheelsmith.plan.shards import Shard, fewest, shard_word, split
+from wheelsmith.model import Notice
+from wheelsmith.plan.shards import Shard, shard_word
 from wheelsmith.run.build import stored_wheels
 from wheelsmith.run.prepare import Prepared, Request, prepare
 
@@ -34,40 +32,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _AUTO = 0
 _MOST = 256  # jobs, which is what GitHub allows a matrix
 _HOUR = 3600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Splitting:
-    """How a plan is split among jobs.
-
-    :param count: of shards; 0 takes as few as the limits allow.
-    :param most: shards that there may be of those.
-    :param hours: that a job may take.
-    :param cores: that a job has.
-    """
-
-    count: int
-    most: int
-    hours: int
-    cores: int
-
-    def divide(self, builds: Sequence[Build], known: dict[str, float]) -> tuple[Shard, ...]:
-        """Return the shards; ``known`` is what builds took, as cell id → seconds of one core."""
-        if self.count:
-            return split(builds, known, self.count)
-        return fewest(builds, known, longest=self._longest, most=self.most)
-
-    def warn(self, shards: Sequence[Shard], listen: Listener) -> None:
-        """Say which shards may take longer than a job may."""
-        late = [number for number, shard in enumerate(shards, 1) if shard.seconds > self._longest]
-        if late:
-            named = ", ".join(shard_word(number, shards) for number in late)
-            text = f"may take longer than {self.hours:g} hours on {counted(self.cores, 'core')}: {named}"
-            listen(Notice(level="warning", text=text))
-
-    @property
-    def _longest(self) -> float:
-        return self.hours * _HOUR * self.cores
 
 
 class _Shards(click.ParamType[int]):
@@ -106,12 +70,15 @@ def build_options(
     *, matrix: Path, engine: str | None, shard_plan: Path | None, locked: bool, offline: bool
 ) -> tuple[str, ...]:
     """Return the options of build-matrix by which a job plans as all jobs were planned."""
-    named = (("--matrix", None if matrix == Path("matrix.yaml") else matrix), ("--engine", engine))
-    valued = (*named, ("--shard-plan", shard_plan))
-    said = (("--locked", locked), ("--offline", offline))
+    given = {
+        "--matrix": None if matrix == Path("matrix.yaml") else matrix,
+        "--engine": engine,
+        "--shard-plan": shard_plan,
+    }
+    flags = {"--locked": locked, "--offline": offline}
     return (
-        *(str(word) for pair in valued if pair[1] is not None for word in pair),
-        *(option for option, given in said if given),
+        *(str(word) for option, value in given.items() if value is not None for word in (option, value)),
+        *(option for option, is_set in flags.items() if is_set),
     )
 
 
@@ -163,10 +130,12 @@ def command(  # noqa: PLR0913  # one parameter an option
     if shards is not None:
         from wheelsmith.run.shards import sharded_plan, write_shards
 
-        how = Splitting(count=shards, most=max_shards, hours=max_hours, cores=cores)
-        plan = sharded_plan(prepared, how.divide)
+        longest = max_hours * _HOUR * cores
+        plan = sharded_plan(prepared, shards, longest=longest, most=max_shards)
         write_shards(plan, shard_plan_path(shard_plan, matrix))
-        how.warn(plan.shards, listen)
+        if late := [shard_word(n, plan.shards) for n, shard in enumerate(plan.shards, 1) if shard.seconds > longest]:
+            text = f"may take longer than {max_hours} hours on {counted(cores, 'core')}: {', '.join(late)}"
+            listen(Notice(level="warning", text=text))
         again = build_options(matrix=matrix, engine=engine, shard_plan=shard_plan, locked=locked, offline=offline)
         _show_shards(plan.shards, form, cores, again, as_json=as_json)
     elif as_json:

@@ -63,14 +63,13 @@ def command(
     """
     from wheelsmith.report import reporter
     from wheelsmith.report.page import rebuilt_page
-    from wheelsmith.run.rebuild import RebuildRequest, rebuild
+    from wheelsmith.run.rebuild import rebuild
 
     if offline:
         keep_offline(matrix)
-    run = make_request(matrix, **asked)
-    request = RebuildRequest(places=wheels, run=run, source=source)
+    request = make_request(matrix, **asked)
     with reporter("plain", matrix.parent) as listen, cancelled_by_signals() as cancel:
-        answers = rebuild(request, listen, cancel)
+        answers = rebuild(wheels, request, source, listen, cancel)
     if page:
         atomic_write(page, rebuilt_page(answers))
     if as_json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -39,19 +38,16 @@ _MOST_PROCESSES = 1 << 20  # threads, too: a library may have some for each core
 _LONGEST_WHERE = 300  # characters
 _NOTHING_SAID = "nothing is said of the wheel; test it again where there is more"
 _ASK = "does the index say the same everywhere? wheelsmith index doctor URL"
-# What somebody sends where memory comes to its end, or a job of CI: a program that crashes has other signals. Of a
-# command that it ran, a shell tells 128 more.
-_SENT = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_KILLED = {-number for number in _SENT} | {128 + number for number in _SENT}
+# Of SIGKILL and SIGTERM, which are sent where memory or a job of CI comes to its end: a program that crashes has other
+# signals. Of a command that it ran, a shell tells 128 more.
+_KILLED = {-9, -15, 137, 143}
 # What would have a Python find packages elsewhere than in its own environment.
 _ELSEWHERE = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE"}
 # What pip may be told by variables: where packages come from, and how to get there. Others would have it install
 # something else than anybody gets, or somewhere else.
 _OF_PIP = {
     *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST", "PIP_CERT"),
-    *("PIP_CLIENT_CERT", "PIP_PROXY", "PIP_KEYRING_PROVIDER", "PIP_CONFIG_FILE", "PIP_CACHE_DIR", "PIP_NO_CACHE_DIR"),
-    *("PIP_RETRIES", "PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT", "PIP_RESUME_RETRIES", "PIP_NO_INPUT", "PIP_PROGRESS_BAR"),
-    *("PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_COLOR", "PIP_VERBOSE", "PIP_USE_FEATURE", "PIP_USE_DEPRECATED"),
+    *("PIP_CLIENT_CERT", "PIP_PROXY", "PIP_KEYRING_PROVIDER", "PIP_CONFIG_FILE", "PIP_CACHE_DIR"),
 }
 
 
@@ -103,8 +99,8 @@ def where_of(machine: Machine) -> str:
     gpus = [f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
     driver = f"driver for CUDA {machine.driver}" if machine.driver else "no NVIDIA driver"
     python = ".".join(machine.python_version.split(".")[:2]) + ("t" if machine.free_threaded else "")
-    words = [*(gpus or ["no GPU"]), driver, machine.arch, f"glibc {machine.glibc}", f"Python {python}"]
-    shown = "".join(letter if letter.isprintable() else " " for letter in ", ".join(words))
+    words = ", ".join([*(gpus or ["no GPU"]), driver, machine.arch, f"glibc {machine.glibc}", f"Python {python}"])
+    shown = "".join(letter if letter.isprintable() else " " for letter in words)
     return " ".join(shown.split())[:_LONGEST_WHERE].rstrip()
 
 

@@ -36,32 +36,22 @@ from wheelsmith.wheel.variant_format import variant_for, variant_version
 _ADDRESSES = ("https://", "http://")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildRequest:
-    """What is built again.
-
-    :param places: wheels, folders with wheels or an index in them, and addresses of indexes.
-    :param run: the matrix, the engine, the cache.
-    :param source: where the source is, as for ``init``; None takes the matrix.
-    """
-
-    places: tuple[str, ...]
-    run: Request
-    source: str | None = None
-
-
-def rebuild(request: RebuildRequest, listen: Listener, cancel: Flag) -> tuple[RebuildAnswer, ...]:
+def rebuild(
+    places: Sequence[str], request: Request, source: str | None, listen: Listener, cancel: Flag
+) -> tuple[RebuildAnswer, ...]:
     """Compare each wheel with what its plan makes now.
 
     Everything is compiled anew: nothing is taken from the cache, and nothing stays in it.
 
+    :param places: wheels, folders with wheels or an index in them, and addresses of indexes.
+    :param request: the matrix, the engine, the cache.
+    :param source: where the source is, as for ``init``; None takes the matrix.
     :raises WheelsmithError: nothing can be planned or built at all.
     """
-    run = request.run
-    with in_use(run.cache), scratch(run.cache / "work") as folder, WheelReader() as reader:
+    with in_use(request.cache), scratch(request.cache / "work") as folder, WheelReader() as reader:
         answers: dict[Path, RebuildAnswer | None] = {}
         records: dict[Path, RecordedPlan] = {}
-        for path in _wheels_in(request.places, folder / "given", listen):
+        for path in _wheels_in(places, folder / "given", listen):
             answers[path] = None
             try:
                 records[path] = _read_record(path, reader).head
@@ -69,9 +59,9 @@ def rebuild(request: RebuildRequest, listen: Listener, cancel: Flag) -> tuple[Re
                 answers[path] = _not_rebuilt(path, None, error.message)
         if records:
             planned = (
-                plans_of_source(request.source, records.values(), run, listen)
-                if request.source
-                else plans_of_matrix(run, listen)
+                plans_of_source(source, records.values(), request, listen)
+                if source
+                else plans_of_matrix(request, listen)
             )
             rebuilt = _build(records.values(), planned, request, folder, listen, cancel)
             for path, recorded in records.items():
@@ -146,12 +136,12 @@ class _Rebuilt:
 def _build(
     records: Iterable[RecordedPlan],
     planned: Replanned,
-    request: RebuildRequest,
+    request: Request,
     folder: Path,
     listen: Listener,
     cancel: Flag,
 ) -> _Rebuilt:
-    cache = _own_cache(request.run.cache, folder)
+    cache = _own_cache(request.cache, folder)
     rebuilt = _Rebuilt(results={}, store=Store(cache / "store"), work=folder)
     wanted = dict.fromkeys(each.digest for each in records if each.digest in planned.plans)
     plans = tuple(planned.plans[digest] for digest in wanted)
@@ -174,13 +164,13 @@ def _build(
                 folder=own,
                 logs=own / "logs",
                 limits=limits_of(planned.limits),
-                jobs=request.run.jobs,
-                cores_per_cell=request.run.cores_per_cell,
-                memory=request.run.memory,
+                jobs=request.jobs,
+                cores_per_cell=request.cores_per_cell,
+                memory=request.memory,
                 force=True,
                 reuse=False,
             )
-            open_executor(request.run.executor).build(work, listen=listen, on_result=finish, cancel=cancel)
+            open_executor(request.executor).build(work, listen=listen, on_result=finish, cancel=cancel)
     return rebuilt
 
 

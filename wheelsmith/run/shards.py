@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from wheelsmith.base.sanitize import visible
 from wheelsmith.index.entries.state import check_project
 from wheelsmith.model import Listener
 from wheelsmith.model.run_record import ShardName
-from wheelsmith.plan.planned_run import Build, PlannedRun
-from wheelsmith.plan.shards import Shard, ShardedPlan
+from wheelsmith.plan.planned_run import PlannedRun
+from wheelsmith.plan.shards import ShardedPlan, fewest, split
 from wheelsmith.run.prepare import Prepared, Request, prepare
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
@@ -29,20 +28,24 @@ _LARGEST = 256 << 20  # bytes: a plan of flash-attn2's is one megabyte
 _WORD = re.compile(r"(?P<number>\d{1,6})/(?P<count>\d{1,6})", re.ASCII)
 _WRITE = "write it once for all jobs: wheelsmith plan --shards 3"
 
-Divide = Callable[[Sequence[Build], dict[str, float]], tuple[Shard, ...]]
 
-
-def sharded_plan(prepared: Prepared, divide: Divide) -> ShardedPlan:
+def sharded_plan(prepared: Prepared, count: int, *, longest: float, most: int) -> ShardedPlan:
     """Split what was prepared.
 
-    :param divide: makes shards of builds and of what they took before, as cell id → seconds of one core.
+    :param count: of shards; 0 takes as few as the limits allow.
+    :param longest: seconds of one core that a shard may take then.
+    :param most: shards that there may be then.
     :raises MatrixError: nobody says what the project is called, so that there can be no index.
     """
     if not prepared.distribution or not prepared.version:
         raise MatrixError("nobody says what the project is called", remedy="say kernel.distribution and version")
     costs = BuildCosts(Costs(prepared.request.cache / "costs.sqlite"), (build.plan for build in prepared.builds))
-    known: dict[str, Any] = {field.name: getattr(prepared, field.name) for field in fields(PlannedRun)}
-    return ShardedPlan(**known, shards=divide(prepared.builds, costs.known()))
+    known = costs.known()
+    shards = (
+        split(prepared.builds, known, count) if count else fewest(prepared.builds, known, longest=longest, most=most)
+    )
+    planned: dict[str, Any] = {field.name: getattr(prepared, field.name) for field in fields(PlannedRun)}
+    return ShardedPlan(**planned, shards=shards)
 
 
 def write_shards(plan: ShardedPlan, path: Path) -> None:

@@ -80,9 +80,7 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
     run = _run_record(folder)
     with WheelReader() as reader:
         todo = {
-            name: [
-                (entry, _statement(folder / "index" / entry.path, entry, run, by, reader)) for entry in state.entries
-            ]
+            name: [(entry, _statement(folder / "index", entry, run, by, reader)) for entry in state.entries]
             for name, state in states.items()
         }
     # All signatures before any is kept: a service may refuse the next one.
