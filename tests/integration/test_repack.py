@@ -50,10 +50,10 @@ def refusal(factory, variant=CUDA):
     request = RepackRequest(
         repo=str(factory.folder / "repo"), run=Request(matrix=Path(), cache=factory.cache, engine="bwrap")
     )
-    made = prepare_repack(request)
-    (answer,) = (each for each in made.variants if each.variant == variant)
+    prepared, variants = prepare_repack(request)
+    (answer,) = (each for each in variants if each.variant == variant)
     assert answer.refused
-    assert made.prepared.plans == ()
+    assert prepared.plans == ()
     return answer.reason
 
 
@@ -312,7 +312,7 @@ def test_a_wheel_is_laid_out_of_its_own_variant_alone(factory):
     for name in names:
         lay_out(repo, name, "pure_thing", {**pure(), "_pure_thing_cpu_0a1b2c3.abi3.so": b"\x7fELF"})
     run = Request(matrix=Path(), cache=factory.cache, engine="bwrap")
-    prepared = prepare_repack(RepackRequest(repo=str(repo), run=run)).prepared
+    prepared, _ = prepare_repack(RepackRequest(repo=str(repo), run=run))
     for plan, name in zip(prepared.plans, names, strict=True):
         command.lay_out(plan, prepared.source, factory.folder / name)
         assert [path.name for path in (factory.folder / name / "src/build").iterdir()] == [name]

@@ -28,7 +28,7 @@ from wheelsmith.engine import (
 )
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.values import ARCHES
-from wheelsmith.model import PINNED, CellSettings, ignore
+from wheelsmith.model import PINNED, CellSettings, ImageId, ignore
 from wheelsmith.platforms import cxx_toolchain, header_libraries, platforms, python_headers
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
@@ -81,41 +81,32 @@ def _engines() -> Iterator[Symptom]:
 
 def _promises() -> Iterator[Symptom]:
     for engine in engines(default_cache()).values():
-        if engine.probe().readiness is Readiness.READY:
-            yield from _promises_of(engine)
+        if engine.probe().readiness is not Readiness.READY:
+            continue
+        try:
+            for promise in try_promises(engine, _own_image(engine)):
+                yield Symptom(
+                    what=f"{promise.engine}: {promise.what}",
+                    ok=promise.holds,
+                    found=promise.found,
+                    needed=False,
+                )
+        except EngineError as error:
+            what, found = f"{engine.name}: containment of builds", f"not tried: {error.message}"
+            yield Symptom(what=what, ok=False, found=found, needed=False, remedy=error.remedy)
 
 
-def _promises_of(engine: Engine) -> Iterator[Symptom]:
+def _own_image(engine: Engine) -> ImageId | None:
+    """Return the image that promises are tried in; None for an engine without images."""
     from wheelsmith.engine.images import list_images, recipes
 
-    image = None
-    try:
-        if isinstance(engine, ContainerEngine):
-            name = next((image.name for image in list_images(engine) if image.name in recipes()), None)
-            if name is None:
-                remedy = f"wheelsmith image build debian --engine {engine.name}"
-                yield _untried(engine, "it has no image of ours", remedy)
-                return
-            image = engine.build_host(name).image
-        for promise in try_promises(engine, image):
-            yield Symptom(
-                what=f"{promise.engine}: {promise.what}",
-                ok=promise.holds,
-                found=promise.found,
-                needed=False,
-            )
-    except EngineError as error:
-        yield _untried(engine, error.message, error.remedy)
-
-
-def _untried(engine: Engine, reason: str, remedy: str | None) -> Symptom:
-    return Symptom(
-        what=f"{engine.name}: containment of builds",
-        ok=False,
-        found=f"not tried: {reason}",
-        needed=False,
-        remedy=remedy,
-    )
+    if not isinstance(engine, ContainerEngine):
+        return None
+    for image in list_images(engine):
+        if image.name in recipes():
+            return engine.build_host(image.name).image
+    remedy = f"wheelsmith image build debian --engine {engine.name}"
+    raise EngineError("it has no image of ours", remedy=remedy)
 
 
 def _compilers() -> Iterator[Symptom]:

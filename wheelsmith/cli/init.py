@@ -46,9 +46,9 @@ def command(*, source: str, matrix: Path, submodules: str | None, force: bool) -
     kernel = parse_source(source, matrix.absolute().parent)
     if submodules is not None:
         kernel = with_submodules(kernel, submodules)
-    made = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))
-    atomic_write(matrix, made.text.encode())
-    click.echo(f"{matrix}: {made.kernel}, {counted(made.cells, 'cell')}; wheelsmith plan shows it", err=True)
+    text, label, cells = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))
+    atomic_write(matrix, text.encode())
+    click.echo(f"{matrix}: {label}, {counted(cells, 'cell')}; wheelsmith plan shows it", err=True)
 
 
 @click.command("schema")

@@ -94,6 +94,6 @@ def vendor_command(
     target = (folder or vendor_path(matrix)).absolute()
     prepared = prepare(make_request(matrix, engine, only=only, skip=skip, locked=True), listen)
     os.environ[VENDORED] = str(target)
-    found = vendor(prepared, target, listen)
-    click.echo(f"{folder or vendor_path(matrix)}: {counted(found.files, 'file')}, {show_size(found.size)}")
+    files, size = vendor(prepared, target, listen)
+    click.echo(f"{folder or vendor_path(matrix)}: {counted(files, 'file')}, {show_size(size)}")
     ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)

@@ -59,20 +59,20 @@ def command(
 
     run = make_request(Path(), **asked)
     request = RepackRequest(repo=repo, run=run, distribution=distribution, module=module, version=version)
-    made = prepare_repack(request, reporter("plain", Path()))
+    prepared, variants = prepare_repack(request, reporter("plain", Path()))
     record = run_prepared(
-        made.prepared,
+        prepared,
         progress=progress,
         as_json=as_json,
-        complete=partial(_with_variants, made.variants),
-        shown=partial(_of_builds, frozenset(build.plan.cell.id for build in made.prepared.builds)),
+        complete=partial(_with_variants, variants),
+        shown=partial(_of_builds, frozenset(build.plan.cell.id for build in prepared.builds)),
     )
-    for answer in made.variants:
+    for answer in variants:
         if answer.reason is not None:
             mark = "refused" if answer.refused else "excluded"
             click.echo(f"{mark}: {visible(answer.variant)}: {visible(answer.reason)}", err=True)
     code = exit_code(record)
-    refused = any(answer.refused for answer in made.variants)
+    refused = any(answer.refused for answer in variants)
     ctx.exit(ExitCode.CELLS_FAILED if refused and code in {ExitCode.OK, ExitCode.NOTHING_SELECTED} else code)
 
 

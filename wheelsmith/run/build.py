@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event as Flag
 
@@ -144,9 +143,10 @@ def make_output_folder(out: Path) -> None:
 
 
 def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: ActiveRun, cancel: Flag) -> None:
-    request, to_do = prepared.request, _look_up(prepared)
+    request = prepared.request
+    proven, to_recheck, to_build = _look_up(prepared)
     costs = Costs(request.cache / "costs.sqlite")
-    spent = BuildCosts(costs, (build.plan for build in to_do.to_build))
+    spent = BuildCosts(costs, (build.plan for build in to_build))
 
     def listen(event: Event) -> None:
         spent(event)
@@ -156,11 +156,11 @@ def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: Active
         spent(CellFinished(result=result))
         run.finish(result)
 
-    for result in to_do.proven:
+    for result in proven:
         finish(result)
     listen(Expectation(seconds=spent.known()))
-    collector = ResultCollector((*to_do.to_build, *to_do.to_recheck), Store(request.cache / "store"), finish)
-    work = request_of(prepared, folder, to_build=to_do.to_build, to_recheck=to_do.to_recheck)
+    collector = ResultCollector((*to_build, *to_recheck), Store(request.cache / "store"), finish)
+    work = request_of(prepared, folder, to_build=to_build, to_recheck=to_recheck)
     try:
         executor.build(work, listen=listen, on_result=collector.take, cancel=cancel)
     finally:
@@ -205,31 +205,25 @@ def limits_of(choice: EngineChoice) -> Limits:
     return Limits(memory=choice.memory, disk=choice.disk or usual.disk, seconds=choice.seconds or usual.seconds)
 
 
-@dataclass(slots=True, kw_only=True)
-class _ToDo:
-    """The work of a run.
+def _look_up(prepared: Prepared) -> tuple[list[BuildResult], list[Build], list[Build]]:
+    """Return the work of a run.
 
-    :param proven: results of wheels in the store that passed this very check.
-    :param to_recheck: builds whose wheel in the store is to be checked again, which needs no toolchain.
-    :param to_build: builds to make, or whose wheel is to be tested.
+    That is results of wheels in the store that passed this very check; builds whose wheel in the store is to be checked
+    again, which needs no toolchain; and builds to make, or whose wheel is to be tested.
     """
-
-    proven: list[BuildResult] = field(default_factory=list)
-    to_recheck: list[Build] = field(default_factory=list)
-    to_build: list[Build] = field(default_factory=list)
-
-
-def _look_up(prepared: Prepared) -> _ToDo:
-    request, to_do = prepared.request, _ToDo()
+    request = prepared.request
+    proven: list[BuildResult] = []
+    to_recheck: list[Build] = []
+    to_build: list[Build] = []
     stored = {} if request.force else stored_wheels(prepared.plans, request.cache, prepared.engine)
     for build in prepared.builds:
         known = stored.get(build.plan.build_digest)
         if known is None or request.test:
-            to_do.to_build.append(build)
+            to_build.append(build)
         elif known.checked != checker_digest():
-            to_do.to_recheck.append(build)
+            to_recheck.append(build)
         else:
-            to_do.proven += (
+            proven += (
                 BuildResult(
                     cell=plan.cell,
                     plan_digest=plan.build_digest,
@@ -239,7 +233,7 @@ def _look_up(prepared: Prepared) -> _ToDo:
                 )
                 for plan in build.plans
             )
-    return to_do
+    return proven, to_recheck, to_build
 
 
 def _prune_cache(request: Request, run: ActiveRun, cancel: Flag) -> None:

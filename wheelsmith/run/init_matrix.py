@@ -61,21 +61,8 @@ class Draft:
     hint: ProjectHint | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstMatrix:
-    """The text of a matrix.yaml, and what comes of it.
-
-    :param kernel: what people call it, with the commit.
-    :param cells: how many have a plan.
-    """
-
-    text: str
-    kernel: str
-    cells: int
-
-
-def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -> FirstMatrix:
-    """Return the matrix.yaml to begin with.
+def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -> tuple[str, str, int]:
+    """Return the matrix.yaml to begin with, what people call its kernel, and how many cells have a plan.
 
     :param kernel: where the source is.
     :param file: where it will lie: paths start from there.
@@ -96,7 +83,7 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
             kept = _narrowed(draft, tried.plans)
             # A cell has the same plan whatever others stand beside it.
             cells = sum(_has(kept, plan.cell) for plan in tried.plans)
-            return FirstMatrix(text=render(kept), kernel=tried.kernel, cells=cells)
+            return render(kept), tried.kernel, cells
         excluded = tried.excluded or excluded
     raise _nothing(excluded)
 

@@ -92,26 +92,17 @@ class RepackRequest:
         for pattern in (*self.run.only, *self.run.skip):
             if not any(matches(pattern, name) for name in names):
                 raise SelectionError(f"{pattern!r} matches no variant", remedy=remedy)
-        kept = tuple(name for name in names if self._takes(name))
+        wanted = {name for name in names if any(matches(glob, name) for glob in self.run.only or ("*",))}
+        kept = tuple(name for name in names if name in wanted and not any(matches(g, name) for g in self.run.skip))
         if not kept:
             raise SelectionError("the selection leaves no variant", remedy=remedy)
         return kept
 
-    def _takes(self, name: str) -> bool:
-        only, skip = self.run.only, self.run.skip
-        return (not only or any(matches(p, name) for p in only)) and not any(matches(p, name) for p in skip)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedRepack:
-    """What will be made of a repo's builds, and an answer for every variant that was asked for."""
-
-    prepared: Prepared
-    variants: tuple[VariantAnswer, ...]
-
-
-def prepare_repack(request: RepackRequest, listen: Listener = log_notices) -> PreparedRepack:
-    """Read the builds of a repo, and plan a wheel of each that wheels can be made of.
+def prepare_repack(
+    request: RepackRequest, listen: Listener = log_notices
+) -> tuple[Prepared, tuple[VariantAnswer, ...]]:
+    """Read the builds of a repo, and plan a wheel of each that wheels can be made of; answer every variant.
 
     :param listen: hears of what is worth knowing meanwhile.
     :raises WheelsmithError: the repo or the machine is not fit for it, or nobody says what the wheels are called.
@@ -129,16 +120,16 @@ def prepare_repack(request: RepackRequest, listen: Listener = log_notices) -> Pr
     folders: list[BuildFolder] = []
     for name, variant in known.items():
         try:
-            folders.append(_read_folder(variant, _usable(trees[name]), request))
+            if isinstance(tree := trees[name], SourceError):
+                raise tree
+            folders.append(_read_folder(variant, tree, request))
         except SourceError as error:
             answers.append(VariantAnswer(variant=name, reason=str(error), refused=True))
     names = _names_of(folders, request, listen) if folders else None
     image = engine.build_host(None).image if engine.has_images else None
     planned = plan_folders(folders, names, image) if names else FolderPlans()
-    return PreparedRepack(
-        prepared=_prepared(request, builds, trees, engine, names, planned),
-        variants=tuple(sorted((*answers, *planned.answers), key=lambda answer: answer.variant)),
-    )
+    prepared = _prepared(request, builds, trees, engine, names, planned)
+    return prepared, tuple(sorted((*answers, *planned.answers), key=lambda answer: answer.variant))
 
 
 def _usable_variants(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[VariantAnswer]]:
@@ -154,12 +145,6 @@ def _usable_variants(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[
         else:
             known[name] = variant
     return known, answers
-
-
-def _usable(tree: SourceTree | SourceError) -> SourceTree:
-    if isinstance(tree, SourceError):
-        raise tree
-    return tree
 
 
 def _prepared(

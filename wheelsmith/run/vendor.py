@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
@@ -32,18 +31,11 @@ _BEGINS = b"Written by wheelsmith vendor"
 _SCRATCH = ".scratch-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vendored:
-    """What a vendored folder holds: ``size`` in bytes."""
+def vendor(prepared: Prepared, folder: Path, listen: Listener) -> tuple[int, int]:
+    """Write the folder anew, and return how many files and bytes it has.
 
-    files: int
-    size: int
-
-
-def vendor(prepared: Prepared, folder: Path, listen: Listener) -> Vendored:
-    """Write the folder anew; what an earlier one has is not fetched again.
-
-    Each toolchain is laid out once from what was written, so that nothing is missing.
+    What an earlier one has is not fetched again. Each toolchain is laid out once from what was written, so that nothing
+    is missing.
 
     :param prepared: a matrix that keeps to its lock.
     :raises MatrixError: the folder is somebody else's.
@@ -70,7 +62,7 @@ def vendor(prepared: Prepared, folder: Path, listen: Listener) -> Vendored:
             remove_tree(part)
         remove_tree(old)
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
-    return Vendored(files=len(sizes), size=sum(sizes))
+    return len(sizes), sum(sizes)
 
 
 def _require_own(folder: Path) -> None:

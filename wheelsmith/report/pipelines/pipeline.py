@@ -115,7 +115,7 @@ class Pipeline:
             missing = [other for other in others if not getattr(self, other)]
             if missing:
                 option, needed = f"--{name.replace('_', '-')}", " and ".join(f"--{each}" for each in missing)
-                raise SettingError(f"{option} needs {needed}", remedy=f"{_WHY[missing[0]]}: --{missing[0]}")
+                raise SettingError(f"{option} needs {needed}", remedy=f"give both, or leave {option} out")
         if self.keyless and self.url:
             _check_served(self.url)
         if self.promote and self.promote == self.channel:
@@ -199,14 +199,6 @@ _NEEDS = {
     "test": ("publish", "channel", "url", "project", "promote"),
     "promote": ("test",),
     "require": ("promote",),
-}
-_WHY = {
-    "publish": "say where the index is",
-    "channel": "say which channel is published to, and promoted from",
-    "url": "say where the index is served, for who installs",
-    "project": "say what the wheels are of",
-    "test": "say what is run beside a wheel that is installed",
-    "promote": "say where a version goes that no test is against; the job that records tests is the one that promotes",
 }
 
 
