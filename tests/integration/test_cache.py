@@ -8,10 +8,8 @@ import json
 import multiprocessing
 import os
 import random
-import resource
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 import warnings
@@ -23,7 +21,7 @@ from command_line import run_command
 from kernels import matrix, pure_kernel
 
 from wheelsmith.base.beneath import make_read_only
-from wheelsmith.base.errors import CacheInUseError, StoreError
+from wheelsmith.base.errors import CacheInUseError
 from wheelsmith.base.files import publish_tree, sha256_file
 from wheelsmith.model import Timing, WheelRecord
 from wheelsmith.model.events import ignore
@@ -185,26 +183,6 @@ def test_every_kind_is_counted(cache):
     assert sum(stock.of(kind).size for kind in Kind) == stock.size
 
 
-def test_sizes_are_those_of_the_disk(cache):
-    def du(*paths):
-        answer = subprocess.run(
-            ["du", "-s", "--block-size=1", "--total", *paths], capture_output=True, text=True, check=True
-        )
-        return int(answer.stdout.splitlines()[-1].split()[0])
-
-    stock = take_inventory(cache)
-    prefixes = [item.path for item in stock.items if item.kind in {Kind.TOOLCHAINS, Kind.ENVIRONMENTS}]
-    assert stock.of(Kind.TOOLCHAINS).size + stock.of(Kind.ENVIRONMENTS).size == du(
-        *prefixes, *map(proof_path, prefixes)
-    )
-    wheels = [*(cache / "store/plans").iterdir(), *(cache / "store/wheels").iterdir()]
-    assert len(wheels) == 3 + 2
-    assert stock.of(Kind.WHEELS).size == du(*wheels)
-    objects = [path for path in (cache / "objects").rglob("*") if path.is_file()]
-    assert len(objects) == 2 + 2
-    assert stock.of(Kind.OBJECTS).size == du(*objects)
-
-
 def test_a_file_with_two_names_counts_once_and_goes_with_the_last(tmp_path):
     first, second = (tmp_path / "prefix" / name for name in ("environment-1", "environment-2"))
     for folder in (first, second):
@@ -309,15 +287,6 @@ def test_a_folder_that_another_cache_shares_is_left_alone(cache, tmp_path):
     assert everything(shared) == before
 
 
-def test_names_that_cannot_be_read_or_name_what_is_gone(cache):
-    for number, text in enumerate(["", "[]", '{"sha256": ["x"]}', '{"sha256": "../../x"}', "\udcff"]):
-        plan(cache, f"bad{number}").write_bytes(text.encode(errors="surrogateescape"))
-        action(cache, "aa1").with_name(f"bad{number}.json").write_bytes(text.encode(errors="surrogateescape"))
-    assert len(take_inventory(cache).of(Kind.LEFTOVERS).items) == 10
-    prune(cache, Bounds())
-    assert len(take_inventory(cache).items) == 3 + 2 + 3 + 1
-
-
 def test_a_prune_that_ends_at_any_moment_loses_nothing_that_is_named(cache, monkeypatch):
     """End it after every number of steps; what is left over goes the next time."""
     honest = _Removal.take_away
@@ -344,47 +313,6 @@ def test_a_prune_that_ends_at_any_moment_loses_nothing_that_is_named(cache, monk
         if len(taken) < steps:
             break
     assert 10 < steps < 39
-
-
-def test_what_would_not_go_is_told_and_the_rest_goes(cache, monkeypatch):
-    honest = Path.unlink
-
-    def unlink(self):
-        if self.name == "old.json":
-            raise PermissionError(13, "Permission denied")
-        honest(self)
-
-    monkeypatch.setattr(Path, "unlink", unlink)
-    with pytest.raises(StoreError, match=r"1 thing in the cache .*old.json: Permission denied"):
-        prune(cache, Bounds(since=float("inf")))
-    assert [path.name for path in (cache / "store/plans").iterdir()] == ["old.json"]
-    assert dangling(cache) == []
-
-
-def test_an_ordinary_user_can_prune_read_only_prefixes():
-    folder = Path(tempfile.mkdtemp())
-    try:
-        cache = folder / "cache"
-        make_prefix(cache, "cuda-13.0-x86_64-ab")
-        if os.geteuid() == 0:
-            folder.chmod(0o755)
-            for path in (cache, *cache.rglob("*")):
-                os.lchown(path, 65534, 65534)
-        with quiet_fork():
-            child = os.fork()
-        if child == 0:
-            with contextlib.suppress(BaseException):
-                if os.geteuid() == 0:
-                    os.setgroups([])
-                    os.setgid(65534)
-                    os.setuid(65534)
-                prune(cache, Bounds(since=float("inf")))
-                os._exit(0)
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert everything(cache) == ["in-use", "prefix/.cuda-13.0-x86_64-ab.lock"]
-    finally:
-        shutil.rmtree(folder)
 
 
 # --- runs and prunes at once --------------------------------------------------------------------------------
@@ -504,23 +432,6 @@ def test_a_damaged_blob_is_as_good_as_none_until_it_is_made_again(harm, cache):
         read_back(objects, output)
     objects.put("cc3", {"x.o": [content("x")]}, ())
     assert read_back(objects, output) == content("x")
-
-
-def test_a_write_that_is_cut_off_leaves_nothing(cache):
-    before = everything(cache)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    origin = cache.parent / "big.whl"
-    origin.write_bytes(content("big", 200_000))
-    wheel = WheelRecord(filename="b.whl", sha256="1" * 64, size=200_000, metadata_sha256="", requires_python=None)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-    try:
-        with pytest.raises(StoreError, match="File too large"):
-            Store(cache / "store").put("big", origin, wheel)
-        with pytest.raises(OSError, match="File too large"):
-            Objects(cache / "objects").put("cc3", {"z.o": [content("z", 200_000)]}, ())
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert everything(cache) == before
 
 
 # --- the command --------------------------------------------------------------------------------------------

@@ -27,8 +27,6 @@ from loopback_sigstore import (
 )
 from wrong_server import serving
 
-from wheelsmith.index.publish.writer import Index
-from wheelsmith.index.storage.folder import Folder
 from wheelsmith.wheel.attestation import keyless
 
 pytestmark = [
@@ -127,9 +125,7 @@ def test_a_policy_says_who_may_sign(signed):
     assert verify(signed, "dist", "--policy", policy, trust=())[0] == 0
     for before, after, refused in (
         ("issuer: https://token", "issuer: https://other", f"the issuer {GITHUB}, not https://other"),
-        ("repository: https", "repository: http", f"the repository {REPOSITORY}, not http://"),
         ("wheels.yml\n", "other.yml\n", "the workflow https://github.com/org/wheels/.github/workflows/wheels.yml@"),
-        ("refs/tags/*\n", "refs/heads/*\n", "the ref refs/tags/v1, not refs/heads/*"),
         ("sources: path", "sources: hub:org/k", "made from path, not from hub:org/k"),
         ("repositories: https", "repositories: http", f"in the repository {REPOSITORY}, not in http://"),
         ("builders: https", "builders: http", f"made by {WORKFLOW}, not by http://"),
@@ -169,17 +165,12 @@ MATERIAL, ENVELOPE = "verificationMaterial", "dsseEnvelope"
 ENTRY = (MATERIAL, "tlogEntries", 0)
 TAMPERED = {
     "statement": changed(ENVELOPE, "payload", to=flipped),
-    "another's statement": changed(ENVELOPE, "payload", to=others),
     "signature": changed(ENVELOPE, "signatures", 0, "sig", to=flipped),
     "another certificate": changed(MATERIAL, "certificate", "rawBytes", to=others),
     "log entry: another's": changed(*ENTRY, to=others),
     "log entry: time": changed(*ENTRY, "integratedTime", to=more),
-    "log entry: promise": changed(*ENTRY, "inclusionPromise", "signedEntryTimestamp", to=flipped),
-    "log entry: root": changed(*ENTRY, "inclusionProof", "rootHash", to=flipped),
-    "log entry: proof": changed(*ENTRY, "inclusionProof", "hashes", to=lambda *_: ["AA=="] * 10_000),
     "log entry: none": changed(MATERIAL, "tlogEntries", to=lambda *_: []),
     "log entry: words": changed(MATERIAL, "tlogEntries", to=lambda *_: ["\x1b[31m"]),
-    "a key, too": lambda data, _: data[MATERIAL].update(publicKey={"hint": "x"}),
 }
 
 
@@ -288,17 +279,6 @@ def test_a_statement_that_contradicts_the_certificate_is_refused_by_name(signed)
     assert signed.run_in_process("sign", "--keyless", "--builder", "https://x").returncode == 2
 
 
-def test_a_repository_is_the_certificates_where_the_statement_names_none(signed):
-    assert sign(signed, folder="unsigned", GITHUB_SHA="HEAD").returncode == 0
-    who = ("--identity", WORKFLOW)
-    code, (answer,) = verify(signed, "unsigned", *who, "--repository", REPOSITORY)
-    said = answer["verified"]
-    assert (code, said["repository"], said["certificate"]["repository"]) == (0, REPOSITORY, REPOSITORY)
-    assert f"the repository {REPOSITORY}, not https://h/o/r" in refusal(
-        signed, "unsigned", *who, "--repository", "https://h/o/r"
-    )
-
-
 def test_pick_chooses_what_a_workflow_signed(signed):
     picked = ("pick", "pure", "--index", "dist/index", "--torch", "2.13", "--cuda", "cpu", "--keep-torch", *TRUST)
     answer = signed.run_in_process(*picked, "--repository", REPOSITORY, "--json")
@@ -318,31 +298,6 @@ def test_to_sign_again_changes_nothing_but_for_another_workflow(signed):
     # The statement names another builder than the certificate, which is nobody's whom it could be held against.
     assert sign(signed, folder="unsigned", claims={**NOBODYS, "sub": "https://other.test/"}).returncode == 0
     assert sign(signed, folder="unsigned").stderr == "1 wheel signed, 0 were before\n"
-
-
-def test_what_does_not_hold_is_signed_again(signed):
-    index = Index(Folder(signed.folder / "dist/index"))
-    data = json.loads((signed.folder / "dist/wheels" / BUNDLE).read_bytes())
-    TAMPERED["log entry: time"](data, data)
-    text = json.dumps(data).encode()
-    index.attach("pure", {entry.sha256: {".sigstore.json": text} for entry in index.entries("pure")})
-    assert sign(signed).stderr == "1 wheel signed, 0 were before\n"
-    assert verify(signed, "dist", "--identity", WORKFLOW)[0] == 0
-
-
-def test_a_certificate_that_ends_soon_is_had_anew(signed, monkeypatch):
-    monkeypatch.setenv("TOKEN", token())
-    signer = keyless.KeylessSigner.with_token("env:TOKEN", signed.folder / "trust.json")
-    bundle = json.loads((signed.folder / "dist/wheels" / BUNDLE).read_bytes())
-    statement = base64.b64decode(bundle["dsseEnvelope"]["payload"])
-
-    def certificate():
-        return json.loads(signer.sign(statement).bundle)["verificationMaterial"]["certificate"]["rawBytes"]
-
-    first = certificate()
-    assert certificate() == first
-    monkeypatch.setattr(keyless, "_RENEWED", -1.0)
-    assert certificate() != first
 
 
 def test_what_was_signed_stays_together_in_an_index(signed):
@@ -371,7 +326,7 @@ def test_pages_name_the_provenance_once_the_address_is_known(signed):
     assert signed.run_in_process(*publish).returncode == 0
     file, html = page_of(signed)
     assert ("provenance" in file, "data-provenance" in html) == (False, False)
-    for wrong in ("ftp://x", "http://example.org", "https://", "https://u@x", 'https://x/"y', "https://x?y", "x"):
+    for wrong in ("http://example.org", "https://u@x", "x"):
         answer = signed.run_in_process(*publish, "--address", wrong)
         assert (answer.returncode, "is not the address of an index" in answer.stderr) == (4, True)
     assert signed.run_in_process(*publish, "--address", "https://wheels.test/kernels").returncode == 0
@@ -474,21 +429,6 @@ def test_cosign_verifies_it_without_a_network(signed, package, more, tmp_path):
     assert not verifies()
 
 
-def test_a_workflow_of_gitlabs_is_a_publisher_and_a_person_is_none(signed):
-    # The authority on loopback knows the claims of GitHub alone: of GitLab's no repository comes into a certificate.
-    for name, claims in (("person", {"iss": "https://accounts.test", "sub": "https://people.test/me"}),):
-        folder = signed.folder / name
-        shutil.copytree(signed.folder / "unsigned", folder, symlinks=True)
-        bare = dict.fromkeys(("repository", "ref", "sha", "workflow_ref", "job_workflow_ref"))
-        answer = sign(signed, folder=name, claims={**bare, **claims}, GITHUB_ACTIONS="")
-        assert answer.returncode == 0, answer.stderr
-        assert not (folder / "wheels" / PROVENANCE).exists()
-        who = ("--identity", "https://people.test/me", "--issuer", "https://accounts.test")
-        code, (answer,) = verify(signed, name, *who)
-        assert (code, answer["verified"]["certificate"]["repository"]) == (0, None)
-        assert "none that it names, not" in refusal(signed, name, "--repository", REPOSITORY)
-
-
 def test_the_token_of_the_job_is_asked_for(signed):
     """As GitHub's runner gives it: from an address in the environment, for a token in the environment."""
     with job_tokens() as (given, asked):
@@ -504,14 +444,11 @@ def test_without_a_token_nothing_is_signed_and_none_is_shown(signed):
     trust = ("--trust-config", "trust.json")
     for argv, env in (
         ((*trust,), {"GITHUB_ACTIONS": "true"}),
-        ((*trust,), {"GITHUB_ACTIONS": ""}),
         ((*trust, "--identity-token", "env:NOTHING"), {}),
         ((*trust, "--identity-token", "env:TOKEN"), {"TOKEN": expired}),
-        ((*trust, "--identity-token", "env:TOKEN"), {"TOKEN": "secret"}),
         ((*trust, "--identity-token", "secret"), {}),
         (("--trust-config", "root.json", "--identity-token", "env:TOKEN"), {"TOKEN": token()}),
         (("--trust-config", "nothing.json", "--identity-token", "env:TOKEN"), {"TOKEN": token()}),
-        (("--trust-config", "matrix.yaml", "--identity-token", "env:TOKEN"), {"TOKEN": token()}),
         (("--trust-config", "down.json", "--identity-token", "env:TOKEN"), {"TOKEN": token()}),
     ):
         down = (signed.folder / "trust.json").read_text()
@@ -544,24 +481,9 @@ def test_attestations_of_another_wheel_are_not_published(signed):
     envelope = data["attestation_bundles"][0]["attestations"][0]["envelope"]
     statement = base64.b64decode(envelope["statement"]).replace(WHEEL.encode(), b"other-1-py3-none-any.whl")
     envelope["statement"] = base64.b64encode(statement).decode()
-    keyed = json.loads(text)
-    keyed["attestation_bundles"][0]["attestations"][0]["verification_material"]["transparency_entries"] = []
     others = json.loads(text)
     others["attestation_bundles"][0]["attestations"][0]["verification_material"]["certificate"] = "AAAA"
-    worded, two = json.loads(text), json.loads(text)
-    worded["attestation_bundles"][0]["attestations"][0]["verification_material"]["transparency_entries"] = "x"
-    attestations = two["attestation_bundles"][0]["attestations"]
-    attestations.append({**attestations[0], "envelope": {**attestations[0]["envelope"], "signature": "aaaa"}})
-    for wrong in (
-        json.dumps(data),
-        json.dumps(keyed),
-        json.dumps(worded),
-        json.dumps(two),
-        json.dumps(others),
-        "{}",
-        "[" * 100_000,
-        '{"version": 1, "attestation_bundles": []}',
-    ):
+    for wrong in (json.dumps(data), json.dumps(others), "{}"):
         (alone / PROVENANCE).write_text(wrong)
         answer = signed.run_in_process("publish", "public", "--from", "alone")
         assert (answer.returncode, f"{PROVENANCE} beside" in answer.stderr) == (4, True), answer.stderr

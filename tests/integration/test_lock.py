@@ -1,7 +1,6 @@
 """A lock: what a matrix is built from stays, is asked for no more, and what does not hold is refused by its name."""
 
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -183,15 +182,10 @@ def test_what_an_index_took_back_or_replaced_is_refused_by_name(factory, index):
     [
         "version = 2\npins = {}\n",
         "version = [\n",
-        "\0",
-        "pins = {}\n",
-        'version = 1\npins = "x"\n',
         "version = 1\n[source]\nkernel = 3\n",
         'version = 1\n[[environments]]\nname = "../../x"\n',
         'version = 1\n[[environments]]\nname = "gone"\nrequirements = []\nrather = []\npython = "3.12"\narch = "x"\n',
         "a = " + "[" * 100_000,
-        "version" + ".a" * 5000 + " = 1",
-        "a" + ".a" * 50_000 + " = 1",
         'version = 1\n[source]\nkernel = "git:repo"\ncommit = "HEAD"\ntree = "x"\n',
         'version = 1\n[[environments]]\nname = "a"\n[[environments]]\nname = "a"\n',
     ],
@@ -229,16 +223,6 @@ def test_an_archive_that_was_replaced_is_refused(factory):
     assert f"path:k.tar.gz is {sha256(factory.folder / 'k.tar.gz')[:12]} now, and was {locked[:12]}" in refused.stderr
 
 
-def test_no_link_of_a_strangers_is_followed(factory, kernel, tmp_path_factory):
-    outside = tmp_path_factory.mktemp("outside")
-    (outside / "pylock.mine.toml").touch()
-    (factory.folder / "wheelsmith.lock.d").symlink_to(outside)
-    refused = factory.run_in_process("lock", "--engine", "local")
-    assert refused.returncode == 2
-    assert "wheelsmith.lock.d: it is a link" in refused.stderr
-    assert [path.name for path in outside.iterdir()] == ["pylock.mine.toml"]
-
-
 def pack(folder, path):
     with tarfile.open(path, "w:gz") as archive:
         archive.add(folder, "k-1")
@@ -252,9 +236,7 @@ def sha256(path):
     ("old", "new"),
     [
         ('sha256 = "', 'sha256 = "x\\n--index-url https://evil.invalid\\n'),
-        ('sha256 = "', 'sha256 = "0'),
         ('name = "helper"', 'name = "another"'),
-        ('name = "torch"', 'name = "helper"'),
     ],
 )
 def test_an_environment_that_was_tampered_with_is_not_read(factory, index, old, new):
@@ -268,13 +250,6 @@ def test_an_environment_that_was_tampered_with_is_not_read(factory, index, old, 
         answer = factory.run_in_process("plan", "--engine", "local", *more, **found)
         assert answer.returncode == 2
         assert answer.stderr.startswith("error: wheelsmith.lock: it cannot be read: ")
-
-
-def test_what_is_no_file_is_not_waited_for(factory, kernel):
-    os.mkfifo(factory.folder / "wheelsmith.lock")
-    answer = factory.run_in_process("plan", "--engine", "local")
-    assert answer.returncode == 2
-    assert "wheelsmith.lock: it cannot be read" in answer.stderr
 
 
 def test_another_kernel_or_another_cell_is_not_what_was_locked(factory, kernel):

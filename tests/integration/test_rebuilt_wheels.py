@@ -22,11 +22,7 @@ from wheels import make_wheel
 
 from wheelsmith.base.json_dataclass import canonical_json
 from wheelsmith.index.storage.serve import make_server
-from wheelsmith.model import BuildResult, Cell, Failure, ImageId, Project, Status
-from wheelsmith.run.rebuild import _Rebuilt
-from wheelsmith.run.replan import NotRebuiltError
-from wheelsmith.store import Store
-from wheelsmith.wheel.recorded_plan import plan_differences
+from wheelsmith.model import ImageId, Project
 
 SETTINGS = "toolchain: host\n"
 
@@ -134,11 +130,6 @@ def test_a_wheel_of_an_index_that_cannot_be_fetched_is_not_passed_over(made, whe
     assert (answer.returncode, found) == (4, []), answer.stderr
 
 
-def test_a_word_that_is_no_address(made):
-    answer, found = again(made, "http://[::1/simple")
-    assert (answer.returncode, found) == (4, [])
-
-
 @pytest.mark.network
 def test_a_wheel_that_cannot_be_read_takes_nobodys_answer(made, wheel, tmp_path):
     (tmp_path / "folder").mkdir()
@@ -146,28 +137,6 @@ def test_a_wheel_that_cannot_be_read_takes_nobodys_answer(made, wheel, tmp_path)
     (tmp_path / "folder/broken-1-py3-none-any.whl").write_bytes(b"PK")
     answer, found = again(made, tmp_path / "folder")
     assert (answer.returncode, [each["verdict"] for each in found]) == (1, ["not rebuilt", "equal"]), answer.stderr
-
-
-def test_a_folder_with_an_index_somewhere_in_it_is_no_heap_of_wheels(made, tmp_path):
-    shutil.copytree(made.folder / "dist", tmp_path / "releases/one")
-    answer, found = again(made, tmp_path / "releases")
-    assert (answer.returncode, found) == (4, []), answer.stderr
-    assert "is no index, and has 1 in it" in answer.stderr
-
-
-def test_what_is_too_large_is_not_read(made, tmp_path):
-    path = tmp_path / "tiny-1-py3-none-any.whl"
-    with path.open("wb") as file:
-        file.truncate(5 << 30)
-    answer, (found,) = again(made, path)
-    assert (answer.returncode, found["sha256"], found["differences"]) == (1, "", ["it has more than 4 GiB"])
-
-
-def test_what_is_no_index_is_said_so(made, address):
-    for root in ("nothing/", "simple/tiny/"):
-        answer, found = again(made, f"{address}/{root}")
-        assert (answer.returncode, found) == (4, []), answer.stderr
-        assert "127.0.0.1" in answer.stderr
 
 
 @pytest.mark.network
@@ -199,17 +168,6 @@ def test_a_build_that_fails_says_why(made, wheel):
     answer, (found,) = again(made, wheel, "--matrix", "small.yaml")
     assert (answer.returncode, found["verdict"]) == (1, "not rebuilt"), answer.stderr
     assert found["differences"][0].startswith("build: out of memory")
-
-
-def test_the_end_of_its_log_is_told(tmp_path):
-    cell = Cell(release="2.13", toolkit=None, arch="x86_64")
-    failure = Failure(stage="build", message="it ended", tail=("cmake: there is no make", "error"))
-    result = BuildResult(cell=cell, plan_digest="d", status=Status.FAILED, failure=failure)
-    rebuilt = _Rebuilt(results={"d": result}, store=Store(tmp_path), work=tmp_path)
-    for digest, reasons in (("d", ("build: it ended", *failure.tail)), ("e", ("it was not built",))):
-        with pytest.raises(NotRebuiltError) as raised:
-            rebuilt.wheel_like(tmp_path / "a-1-py3-none-any.whl", digest)
-        assert raised.value.reasons == reasons
 
 
 @pytest.mark.network
@@ -287,33 +245,19 @@ def nested(depth):
 
 
 HOSTILE = [
-    ("module", "tiny;__attribute__((constructor))void e(){}"),
     ("module", "tiny{__import__('os').system('echo')}"),
-    ("module", "../../evil"),
-    ("module", "sitecustomize"),
     ("module", "x" * 10_000_000),
     ("module", None),
     ("distribution", "torch"),
-    ("distribution", "tiny\nRequires-Dist: evil"),
     ("distribution", "tiny\x1b[31m"),
     ("declared", ["*"]),
     ("toolkit", "999.9"),
-    ("toolkit", "\u0661\u0663.\u0660"),
-    ("toolkit", ["13.0"]),
-    ("release", "99.0"),
-    ("release", 2.13),
     ("arch", "../x"),
     ("framework", "evil"),
-    ("gpu_archs", ["9.0"] * 100_000),
-    ("gpu_archs", "9.0"),
     ("gpu_archs", ["evil"]),
-    ("version", "1+" + "9" * 5000),
     ("version", "\u202e1"),
-    ("toolkit", "13.9"),
     ("release", "2.99"),
     ("more", nested(600)),
-    ("more", nested(40)),
-    ("more", [[]] * 400_000),
 ]
 
 
@@ -350,13 +294,6 @@ def replace_member(path, end, make):
 
 
 @pytest.mark.network
-def test_a_name_of_its_own_is_part_of_a_wheel(made, wheel):
-    other = wheel.rename(wheel.with_name("evil-9-py3-none-any.whl"))
-    _, (found,) = again(made, other)
-    assert (found["verdict"], found["differences"]) == ("different", [f"built again it is called {wheel.name}"])
-
-
-@pytest.mark.network
 def test_one_that_cannot_be_read_to_its_end_keeps_none_from_an_answer(made, wheel, tmp_path):
     (tmp_path / "b").mkdir()
     broken = Path(shutil.copy(wheel, tmp_path / "b" / wheel.name))
@@ -378,14 +315,6 @@ def test_a_project_is_built_again_by_its_matrix(made, wheel, tmp_path):
     answer, found = again(made, wheel, "--source", tmp_path / "p")
     assert (answer.returncode, found) == (2, []), answer.stderr
     assert "--matrix matrix.yaml" in answer.stderr
-
-
-def test_a_parse_source_which_a_file_changed_is_another_source(made, wheel, tmp_path):
-    shutil.copytree(made.folder / "k", tmp_path / "other")
-    (tmp_path / "other/tiny.cpp").write_text("int tiny_answer() { return 43; }\n")
-    _, (found,) = again(made, wheel, "--source", tmp_path / "other")
-    assert found["verdict"] == "not rebuilt"
-    assert found["differences"][0].startswith("the source is another one")
 
 
 def test_what_records_no_plan_or_cannot_be_read_is_not_rebuilt(made, tmp_path):
@@ -434,13 +363,3 @@ def test_what_a_matrix_tells_a_projects_build_is_in_no_wheel():
     assert told.recorded() != replace(told, project=replace(project, variables={})).recorded()
     assert told.recorded() != replace(told, image=replace(image, digest="sha256:1")).recorded()
     assert told.recorded() == replace(told, project=replace(project, test_requires=("pytest",))).recorded()
-
-
-def test_differences_are_bounded():
-    found = plan_differences({str(n): n for n in range(1000)}, {})
-    assert len(found) <= 10
-    assert plan_differences({"a": [1, 2]}, {"a": [1, 3]}) == ["a[1]: the wheel says 2, the plan is 3"]
-    assert plan_differences({"a": "x" * 1000}, {"a": 1})[0].startswith('a: the wheel says "xxx')
-    assert len(plan_differences({"a": "x" * 1000}, {"a": 1})[0]) < 200
-    assert len(plan_differences({"x" * 100_000: 1}, {})[0]) < 200
-    assert plan_differences({"\x1b": 1}, {})[0].isprintable()

@@ -2,8 +2,6 @@
 
 import json
 import os
-import shutil
-import subprocess
 import zipfile
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from wheelsmith.index.publish.kernels_layout import build_layout
 from wheelsmith.pipeline import command
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.repack import RepackRequest, prepare_repack
-from wheelsmith.toolchain.link_stub import link_stub
 from wheelsmith.wheel.archive import open_wheel
 
 CUDA, CPU = "torch-cuda", "torch-cpu"

@@ -121,12 +121,6 @@ def test_it_says_how_the_wheel_was_made(signed):
     assert str(signed.folder) not in json.dumps(statement)
 
 
-def test_of_a_wheel_that_was_there_before_no_time_is_told(unsigned):
-    assert unsigned.run("build-matrix", "--engine", "local").returncode == 0
-    assert unsigned.run_in_process("sign", "--key", "release.key").returncode == 0
-    assert statement_of(unsigned)["predicate"]["runDetails"]["metadata"] == {}
-
-
 @pytest.mark.parametrize("place", [f"dist/wheels/{WHEEL}", "dist/wheels", "dist", "dist/index"])
 def test_it_is_verified_wherever_it_lies(signed, place):
     code, (answer,) = verify(signed, place)
@@ -204,14 +198,6 @@ def test_nothing_is_written_through_a_link(unsigned, tmp_path):
     answer = unsigned.run_in_process("sign", "--key", "release.key")
     assert (answer.returncode, "dist/wheels is a link" in answer.stderr) == (4, True)
     assert not list(tmp_path.rglob("*.sigstore.json"))
-
-
-def test_a_run_with_nothing_new_keeps_it(signed):
-    before = bundle_of(signed)
-    for _ in range(2):
-        assert signed.run("build-matrix", "--engine", "local").returncode == 0
-        assert verify(signed, "dist")[0] == 0
-    assert bundle_of(signed) == before
 
 
 def test_a_wheel_of_other_bytes_loses_it(signed):
@@ -335,28 +321,6 @@ def test_installers_take_no_other_wheel_than_the_one_that_was_picked(signed, pro
         assert not (tmp_path / "there/pure").exists()
 
 
-def test_links_are_taken_as_installers_take_them(signed):
-    """A page may say what its links are relative to; what is fetched is what pip would."""
-    (signed.folder / "true").mkdir()
-    (signed.folder / "evil").mkdir()
-    for name in (WHEEL, BUNDLE):
-        shutil.copy(signed.folder / "dist/wheels" / name, signed.folder / "true" / name)
-        shutil.copy(signed.folder / "dist/wheels" / name, signed.folder / "evil" / name)
-    replaced(signed.folder / "evil" / WHEEL, "pure/__init__.py", b"VALUE = 3\n")
-    page = signed.folder / "simple/pure/index.html"
-    page.parent.mkdir(parents=True)
-    (signed.folder / "simple/index.html").write_text('<a href="pure/">pure</a>')
-    link = f'<a href="../../true/{WHEEL}" data-sigstore-bundle="../../true/{BUNDLE}">{WHEEL}</a>'
-    with served(signed.folder) as address:
-        page.write_text(link)
-        assert verify(signed, f"{address}/simple/")[0] == 0
-        page.write_text(f'<head><base href="{address}/evil/x/y/"></head>{link}'.replace("../../true", ".."))
-        (signed.folder / "evil/x").mkdir()
-        for name in (WHEEL, BUNDLE):
-            shutil.copy(signed.folder / "evil" / name, signed.folder / "evil/x" / name)
-        assert "what is signed is of a wheel whose sha256" in refusal(signed, f"{address}/simple/")
-
-
 def evil(folder, name):
     (folder / name).write_bytes(b"evil")
 
@@ -381,16 +345,6 @@ def test_nothing_that_lies_in_a_folder_is_passed_over(signed, name, lay, place):
     code, answers = verify(signed, place)
     if code != 4:  # an index that does not list what lies beside it is refused as a whole
         assert (code, {each["wheel"] for each in answers if each["refused"]}) == (1, {name})
-
-
-def test_a_wheel_that_an_index_removed_is_still_looked_at(signed):
-    assert signed.run_in_process("index", "remove", "dist/index", "pure", "1").returncode == 0
-    shutil.rmtree(signed.folder / "dist/wheels")
-    code, why = verify(signed, "dist")
-    assert (code, "there is no wheel in dist" in why) == (4, True)
-    (signed.folder / "dist/wheels").mkdir()
-    evil(signed.folder / "dist/wheels", WHEEL)
-    assert verify(signed, "dist")[0] != 0
 
 
 def test_a_key_by_mistake_is_not_shown(unsigned):

@@ -169,32 +169,6 @@ def test_of_a_wheel_nothing_is_said_where_what_it_requires_cannot_be_installed(f
 
 @slow
 @pytest.mark.usefixtures("world")
-def test_what_lies_on_pythons_path_is_not_in_the_environment(factory, monkeypatch, tmp_path):
-    """Clusters' modules set it: a torch there would be taken for one that need not be installed."""
-    info = tmp_path / "torch-2.13.0+cpu.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+cpu\n")
-    for name in ("torch", "pip"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("")
-    monkeypatch.setenv("PYTHONPATH", f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}{tmp_path}")
-    ended = try_it(factory, *python(USE))
-    assert (ended.returncode, said(factory)["outcome"]) == (0, "passed"), ended.stderr
-
-
-@slow
-@pytest.mark.usefixtures("world")
-def test_of_a_wheel_nothing_is_said_where_its_torch_cannot_be_installed(factory):
-    shutil.rmtree(factory.folder / "pytorch")
-    (factory.folder / "pytorch").mkdir()
-    (factory.folder / "said.json").write_text("of an earlier test")
-    ended = try_it(factory, *python("pass"))
-    assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False), ended.stderr
-    assert "nothing is said of the wheel" in ended.stderr
-
-
-@slow
-@pytest.mark.usefixtures("world")
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])
 def test_a_page_with_another_hash_gives_no_other_wheel(factory, algorithm):
     other = make_wheel(factory.folder / "other", "pure", "1", files={"pure/__init__.py": b"VALUE = 2\n"})
@@ -225,15 +199,6 @@ def test_a_test_that_is_cancelled_leaves_nothing(factory, tmp_path):
     assert running.wait() == ExitCode.INTERRUPTED
     assert list(place.iterdir()) == []
     assert subprocess.run(["pgrep", "-f", str(began)], capture_output=True).stdout == b""
-
-
-@slow
-@pytest.mark.usefixtures("world")
-def test_of_a_wheel_nothing_is_said_where_pip_comes_to_no_end(factory, monkeypatch):
-    monkeypatch.setattr(install_check, "_PIP_PATIENCE", 0.5)
-    ended = try_it(factory, *python("pass"))
-    assert (ended.returncode, (factory.folder / "said.json").exists()) == (4, False)
-    assert "has not ended in an hour" in ended.stderr
 
 
 FAULTS = {

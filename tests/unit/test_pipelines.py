@@ -81,13 +81,6 @@ def test_no_expression_stands_in_a_script():
         assert "${{" not in step.get("run", "")
 
 
-def test_a_shard_that_failed_reaches_join_and_none_does_publish():
-    jobs = read(WHOLE)["jobs"]
-    assert "!cancelled()" in jobs["join"]["if"]
-    assert "cancelled" not in jobs["publish"]["if"]
-    assert jobs["build"]["strategy"]["fail-fast"] == "false"
-
-
 def test_without_a_target_and_a_key_there_is_nothing_to_publish():
     assert "publish" not in read(Pipeline(wheelsmith="wheelsmith==1"))["jobs"]
     signed = read(Pipeline(wheelsmith="wheelsmith==1", sign=True))["jobs"]["publish"]
@@ -102,12 +95,6 @@ def test_it_says_by_which_command_it_is_written(system):
         f"# Written by: wheelsmith ci {system} --shards 3 --wheelsmith 'wheelsmith[x]==1' "
         "--publish s3://wheels/kernels --locked --sign"
     )
-
-
-@every_system
-@pytest.mark.parametrize("pipeline", [WHOLE, TESTED, LEAST], ids=["whole", "tested", "least"])
-def test_every_word_is_put_in(system, pipeline):
-    assert "<<" not in WRITERS[system](pipeline)
 
 
 @every_system
@@ -137,37 +124,20 @@ def test_it_signs_and_publishes_what_is_asked_for(system, pipeline, said):
 @pytest.mark.parametrize(
     "words",
     [
-        {"matrix": 'a"; rm -rf ~; "'},
         {"matrix": "$(id)"},
         {"wheelsmith": "x\ny"},
         {"publish": "s3://a/${{ secrets.X }}"},
-        {"publish": "s3://`id`"},
-        {"wheelsmith": "x' y"},
-        {"matrix": "a\\b"},
         {"matrix": "a: b"},
-        {"publish": "s3://x: y"},
         {"matrix": ""},
-        {"shards": "3; id"},
         {"shards": "0"},
         {"python": "3.12 x"},
-        {"channel": "Test"},
         {"channel": "a/b"},
         {"url": "file:///x"},
-        {"url": "https://user:word@example.org"},
-        {"url": "https://example.org/'x"},
         {"project": "-x"},
-        {"project": "a b"},
         {"test": "echo 'x'"},
-        {"test": "echo $HOME"},
-        {"test": "echo ${{ secrets.X }}"},
-        {"test": "echo `id`"},
-        {"test": "echo \\x"},
-        {"test": "one\ntwo"},
         {"test": "one\x85two"},
         {"test_on": ("gpu", "x] y")},
-        {"test_on": ("$X",)},
         {"promote": "stable --require nothing"},
-        {"require": "x y"},
     ],
 )
 @every_system
@@ -250,13 +220,10 @@ def test_an_address_that_could_not_be_published_is_refused_before_anything_is_si
 @pytest.mark.parametrize(
     ("option", "address"),
     [
-        *(("publish", each) for each in ("s3://me:hunter2@b/p", "https:/me:hunter2@h", "S3://me:hunter2@b/p")),
-        *(("url", each) for each in ("https://me:hunter2@h/w", "https://h/w?token=hunter2", "https://me:hunter2/w")),
-        *(
-            ("wheelsmith", f"wheelsmith @ {each}")
-            for each in ("https://me:hunter2@h/w.whl", "git+https://hunter2@h/w@v1")
-        ),
-        *(("wheelsmith", f"wheelsmith@{each}") for each in ("https://hunter2@h/w.whl", "https://me:hunter2@h/w.whl")),
+        ("publish", "s3://me:hunter2@b/p"),
+        ("url", "https://h/w?token=hunter2"),
+        ("wheelsmith", "wheelsmith @ git+https://hunter2@h/w@v1"),
+        ("wheelsmith", "wheelsmith@https://me:hunter2@h/w.whl"),
     ],
 )
 def test_no_pipeline_has_a_password(system, option, address):
@@ -270,7 +237,7 @@ def test_a_bucket_that_cannot_be_is_refused_before_a_job_meets_it():
         github_workflow(replace(TESTED, publish="s3://b/x@y"))
 
 
-@pytest.mark.parametrize("place", ["dist", "/", "-x", "https://h/w", "S3://b/p"])
+@pytest.mark.parametrize("place", ["dist", "https://h/w"])
 def test_a_pipeline_publishes_where_others_reach_it(place):
     with pytest.raises(SettingError, match="other machines"):
         github_workflow(replace(TESTED, publish=place))
@@ -422,16 +389,11 @@ def test_a_pipeline_that_tests_nothing_has_no_such_job(system):
     [
         ({"publish": None}, "--channel needs --publish"),
         ({"channel": None}, "--test needs --channel"),
-        ({"url": None}, "--test needs --url"),
-        ({"project": None}, "--test needs --project"),
         ({"promote": None, "require": "not-failed"}, "--test needs --promote"),
-        ({"promote": None}, "needs --promote"),
-        ({"test": None}, "needs --test"),
         (
             {"test": None, "url": None, "project": None, "promote": None, "require": "not-failed"},
             "--test-on needs --test",
         ),
-        ({"test": None, "url": None, "project": None, "test_on": ()}, "--promote needs --test"),
         ({"promote": "test"}, "test is where it is published already"),
         ({"test": "  "}, "the test is empty"),
     ],
