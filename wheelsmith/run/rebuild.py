@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 
@@ -63,9 +63,11 @@ def rebuild(
                 if source
                 else plans_of_matrix(request, listen)
             )
-            rebuilt = _build(records.values(), planned, request, folder, listen, cancel)
+            results = _build(records.values(), planned, request, folder, listen, cancel)
+            store = Store(folder / "cache/store")
             for path, recorded in records.items():
-                answers[path] = _answer(path, recorded, planned, rebuilt, reader)
+                find = partial(_wheel_like, path, results.get(recorded.digest), store.find(recorded.digest), folder)
+                answers[path] = _answer(path, recorded, planned, find, reader)
         return tuple(answer for answer in answers.values() if answer)
 
 
@@ -97,40 +99,27 @@ def _read_record(path: Path, reader: WheelReader) -> RecordedPlan:
     return recorded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rebuilt:
-    """What was built again.
+def _wheel_like(given: Path, result: BuildResult | None, stored: StoredWheel | None, work: Path) -> Path:
+    """Return the wheel to compare another one with.
 
-    :param results: by the digests of plans.
     :param work: a folder for variant wheels.
+    :raises NotRebuiltError: there is none.
     """
-
-    results: dict[str, BuildResult]
-    store: Store
-    work: Path
-
-    def wheel_like(self, given: Path, digest: str) -> Path:
-        """Return the wheel to compare another one with.
-
-        :raises NotRebuiltError: there is none.
-        """
-        result, stored = self.results.get(digest), self.store.find(digest)
-        if result is None or stored is None:
-            failure = result.failure if result else None
-            # The log is removed with everything else that was made.
-            if failure is None:
-                raise NotRebuiltError("it was not built")
-            raise NotRebuiltError(f"{failure.stage}: {failure.message}", *failure.tail)
-        return self._variant(stored) if read_wheel_name(given.name).label else stored.path
-
-    def _variant(self, stored: StoredWheel) -> Path:
-        """Make the variant wheel of a plain one, as publishing does."""
-        name = read_wheel_name(stored.path.name)
-        version = variant_version(str(name.version))
-        if version is None:
-            raise NotRebuiltError(f"of {stored.path.name} there is no variant")
-        variant = variant_for(read_local_version(name.version.local).compute or "", stored.wheel.gpu_archs)
-        return make_variant(stored.path, variant, version, Path(tempfile.mkdtemp(dir=self.work)))
+    if result is None or stored is None:
+        failure = result.failure if result else None
+        # The log is removed with everything else that was made.
+        if failure is None:
+            raise NotRebuiltError("it was not built")
+        raise NotRebuiltError(f"{failure.stage}: {failure.message}", *failure.tail)
+    if not read_wheel_name(given.name).label:
+        return stored.path
+    # The variant wheel of a plain one is made as publishing does.
+    name = read_wheel_name(stored.path.name)
+    version = variant_version(str(name.version))
+    if version is None:
+        raise NotRebuiltError(f"of {stored.path.name} there is no variant")
+    variant = variant_for(read_local_version(name.version.local).compute or "", stored.wheel.gpu_archs)
+    return make_variant(stored.path, variant, version, Path(tempfile.mkdtemp(dir=work)))
 
 
 def _build(
@@ -140,14 +129,14 @@ def _build(
     folder: Path,
     listen: Listener,
     cancel: Flag,
-) -> _Rebuilt:
-    cache = _own_cache(request.cache, folder)
-    rebuilt = _Rebuilt(results={}, store=Store(cache / "store"), work=folder)
+) -> dict[str, BuildResult]:
+    """Return digest of a plan → what came of it."""
+    cache, results = _own_cache(request.cache, folder), dict[str, BuildResult]()
     wanted = dict.fromkeys(each.digest for each in records if each.digest in planned.plans)
     plans = tuple(planned.plans[digest] for digest in wanted)
 
     def finish(result: BuildResult) -> None:
-        rebuilt.results[result.plan_digest] = result
+        results[result.plan_digest] = result
         listen(CellFinished(result=result))
 
     if plans:
@@ -171,7 +160,7 @@ def _build(
                 reuse=False,
             )
             open_executor(request.executor).build(work, listen=listen, on_result=finish, cancel=cancel)
-    return rebuilt
+    return results
 
 
 def _own_cache(shared: Path, folder: Path) -> Path:
@@ -195,11 +184,11 @@ def _with_distinct_cells(plans: Iterable[BuildPlan]) -> list[tuple[BuildPlan, ..
 
 
 def _answer(
-    path: Path, recorded: RecordedPlan, planned: Replanned, rebuilt: _Rebuilt, reader: WheelReader
+    path: Path, recorded: RecordedPlan, planned: Replanned, find: Callable[[], Path], reader: WheelReader
 ) -> RebuildAnswer:
     try:
         planned.require(recorded, lambda: _read_record(path, reader))
-        other = rebuilt.wheel_like(path, recorded.digest)
+        other = find()
     except NotRebuiltError as error:
         return _not_rebuilt(path, recorded.digest, *error.reasons)
     except WheelError as error:

@@ -31,7 +31,6 @@ from wheelsmith.model import (
 from wheelsmith.model.build_host import AUTO
 from wheelsmith.plan.kernel import plan_kernel
 from wheelsmith.plan.pypi_names import own_name
-from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import cxx_toolchains, platforms
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare
@@ -119,54 +118,41 @@ def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Reques
             "what a project's build system was told, and its environment, are not in the wheel", remedy=_BY_MATRIX
         )
     engine = choose(request.engine or AUTO, images=frozenset({None}), trusted=False, cache=request.cache).engine
-    planner = _Replanner(
-        kernel=kernel,
-        spec=spec,
-        source=source,
-        known=kernel_source(source, spec),
-        build_host=engine.build_host(None),
-    )
+    build_host = engine.build_host(None)
     plans: dict[str, BuildPlan] = {}
     refused: dict[str, str] = {}
     for each in recorded:
         if each.tree == source.id.tree:
             try:
-                plans |= {plan.build_digest: plan for plan in planner.plans(each)}
+                plans |= {plan.build_digest: plan for plan in _plans(each, kernel, spec, source, build_host)}
             except (WheelsmithError, ValueError) as error:
                 refused[each.digest] = f"it records what no matrix may ask for: {in_one_line(error)}"
     return Replanned(source=source, engine=engine, limits=EngineChoice(), plans=plans, refused=refused)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Replanner:
-    """Plans the wheels of one kernel by what they record."""
+def _plans(
+    recorded: RecordedPlan, named: KernelRef, own: KernelSpec, source: SourceTree, build_host: BuildHost
+) -> Iterator[BuildPlan]:
+    """Yield each plan that a wheel of a kernel may have been built from; the digest tells which one it was.
 
-    kernel: KernelRef
-    spec: KernelSpec
-    source: SourceTree
-    known: KernelSource
-    build_host: BuildHost
-
-    def plans(self, recorded: RecordedPlan) -> Iterator[BuildPlan]:
-        """Yield each plan that a wheel may have been built from; the digest tells which one it was.
-
-        :raises WheelsmithError: no matrix may ask for this wheel.
-        :raises ValueError: it is recorded in another form than plans have.
-        """
-        wheel = WheelSpec.from_json(recorded.data["wheel"])
-        kernel = _with_names(self.kernel, self.spec, wheel)
-        spec = named_kernel(self.spec, self.source, kernel, "build-plan.json")
-        for cell in _cells(wheel, recorded.data["toolset"]):
-            made = plan_kernel(
-                cell,
-                spec=spec,
-                source=replace(self.known, readme=describe(self.source, spec)),
-                build_host=self.build_host,
-                distribution=kernel.distribution,
-                version=Version(wheel.version).public,
-            )
-            if isinstance(made, BuildPlan):
-                yield made
+    :raises WheelsmithError: no matrix may ask for this wheel.
+    :raises ValueError: it is recorded in another form than plans have.
+    """
+    wheel = WheelSpec.from_json(recorded.data["wheel"])
+    kernel = _with_names(named, own, wheel)
+    spec = named_kernel(own, source, kernel, "build-plan.json")
+    known = replace(kernel_source(source, own), readme=describe(source, spec))
+    for cell in _cells(wheel, recorded.data["toolset"]):
+        made = plan_kernel(
+            cell,
+            spec=spec,
+            source=known,
+            build_host=build_host,
+            distribution=kernel.distribution,
+            version=Version(wheel.version).public,
+        )
+        if isinstance(made, BuildPlan):
+            yield made
 
 
 def _with_names(kernel: KernelRef, spec: KernelSpec, wheel: WheelSpec) -> KernelRef:

@@ -6,7 +6,7 @@ cells do not all begin at once to end at once.
 
 from __future__ import annotations
 
-import heapq
+from bisect import insort
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -110,8 +110,8 @@ class TaskQueue:
         """Forget what has not been started of a build; say whether nothing of it runs."""
         ready = (task for _, _, task in (*self._ready, *self._ready_in_lanes))
         dropped = {task.name for task in ready if task.group == group}
-        self._ready = _without(self._ready, group)
-        self._ready_in_lanes = _without(self._ready_in_lanes, group)
+        self._ready = [entry for entry in self._ready if entry[2].group != group]
+        self._ready_in_lanes = [entry for entry in self._ready_in_lanes if entry[2].group != group]
         for name, waiters in list(self._waiting.items()):
             dropped.update(task.name for task in waiters if task.group == group)
             self._waiting[name] = [task for task in waiters if task.group != group]
@@ -157,31 +157,26 @@ class TaskQueue:
     def _push(self, task: Task) -> None:
         self._count += 1
         task = _estimated(task)
-        heap = self._ready if task.demand.cores else self._ready_in_lanes
-        heapq.heappush(heap, (-task.rank, self._count, task))
+        ready = self._ready if task.demand.cores else self._ready_in_lanes
+        insort(ready, (-task.rank, self._count, task))
 
     def _best(self) -> Task | None:
         if self._lanes and self._ready_in_lanes:
-            return heapq.heappop(self._ready_in_lanes)[2]
-        passed: list[_Entry] = []
-        found, kept = None, 0
-        while self._cores and self._ready and found is None:
-            rank, count, task = heapq.heappop(self._ready)
+            return self._ready_in_lanes.pop(0)[2]
+        kept = 0
+        for place, (rank, count, task) in enumerate(self._ready if self._cores else ()):
             if self._lacks_memory(task):
                 # Others like it may have shown meanwhile what it needs.
-                task = _estimated(task)
-            entry = (rank, count, task)
+                task = _estimated(task)  # noqa: PLW2901  # the same task
+                self._ready[place] = (rank, count, task)
             if self._room(task) and not self._lacks_memory(task) and self._leaves(kept, task):
-                found = task
-                continue
-            passed.append(entry)
+                for _, _, other in self._ready[:place]:
+                    self._overtaken[other.name] = self._overtaken.get(other.name, 0) + 1
+                del self._ready[place]
+                return task
             if not kept and self._overtaken.get(task.name, 0) >= _PATIENCE and self._fits_beside_waiters(task):
                 kept = task.demand.memory
-        for entry in passed:
-            heapq.heappush(self._ready, entry)
-            if found:
-                self._overtaken[entry[2].name] = self._overtaken.get(entry[2].name, 0) + 1
-        return found
+        return None
 
     def _room(self, task: Task) -> bool:
         # One that wants more than there is runs alone, as one that wants more memory does.
@@ -229,9 +224,3 @@ def _estimated(task: Task) -> Task:
             raise mistake
 
         return replace(task, run=fail, estimate=None)
-
-
-def _without(heap: list[_Entry], group: str) -> list[_Entry]:
-    left = [entry for entry in heap if entry[2].group != group]
-    heapq.heapify(left)
-    return left
