@@ -183,20 +183,6 @@ def test_every_kind_is_counted(cache):
     assert sum(stock.of(kind).size for kind in Kind) == stock.size
 
 
-def test_a_file_with_two_names_counts_once_and_goes_with_the_last(tmp_path):
-    first, second = (tmp_path / "prefix" / name for name in ("environment-1", "environment-2"))
-    for folder in (first, second):
-        folder.mkdir(parents=True)
-    (first / "torch.so").write_bytes(content("torch", 1 << 20))
-    (second / "torch.so").hardlink_to(first / "torch.so")
-    use(first, 1000)
-    use(second, 2000)
-    assert 1 << 20 <= take_inventory(tmp_path).size < 1.1 * (1 << 20)
-    assert prune(tmp_path, Bounds(since=1500)).freed < 1 << 19
-    assert [item.path for item in take_inventory(tmp_path).items] == [second]
-    assert prune(tmp_path, Bounds(size=1 << 19)).freed >= 1 << 20
-
-
 def test_looking_into_no_cache_makes_none(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "none"))
     answer = run_command(monkeypatch, capsys, "cache", "info", "--json")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from command_line import run_command
-from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel, write
+from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel
 from loopback_hub import Hub, serve, use_here
 from sampled import sampled
 from zips import wheel_entries, write_zip
@@ -79,13 +79,6 @@ def test_command_line(argv, code, message, monkeypatch, capsys, tmp_path):
     answer = run_command(monkeypatch, capsys, *argv)
     assert answer.code == code
     assert message in tell(answer)
-
-
-def test_what_needs_no_source_is_told_before_one_is_fetched(monkeypatch, capsys, tmp_path):
-    matrix(tmp_path, "nowhere")
-    answer = run_command(monkeypatch, capsys, "build-matrix", "--test")
-    assert answer.code == 2
-    assert "names no test" in answer.err
 
 
 # --- kernels ------------------------------------------------------------------------------------------------
@@ -416,10 +409,3 @@ def test_a_file_of_another_project_is_declared(monkeypatch, capsys, tmp_path):
     assert (refused.code, "wrong installs: it installs torch/extra.py" in refused.out) == (1, True)
     accepted = run_command(monkeypatch, capsys, "check", "-v", "--declare", "torch/*", str(path))
     assert (accepted.code, "outside of its import packages: kernel.pth" in accepted.out) == (0, True)
-
-
-def test_a_name_that_is_no_wheels(monkeypatch, capsys, tmp_path):
-    write(tmp_path, {"thing.whl": ""})
-    answer = run_command(monkeypatch, capsys, "check", "thing.whl")
-    assert answer.code == 1
-    assert "thing.whl" in answer.out

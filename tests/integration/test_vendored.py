@@ -182,20 +182,6 @@ def test_a_changed_wheel_of_an_environment_is_refused_by_name(project):
     assert "is not in the vendored folder" in changed.stderr
 
 
-@pytest.mark.network
-def test_a_header_that_was_taken_out_is_missed(vendored):
-    """A compiler would take another one, or none, and nobody would know."""
-    (part,) = (vendored.folder / "wheelsmith.vendor/parts").rglob("*.whl")
-    with zipfile.ZipFile(part) as archive:
-        files = {name: archive.read(name) for name in archive.namelist() if not name.endswith("torch/library.h")}
-    with zipfile.ZipFile(part, "w") as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    answer = offline(vendored, *BUILD)
-    assert answer.returncode == 1
-    assert "torch/library.h is not there, and RECORD says that it is" in answer.stderr
-
-
 def test_another_origin_or_revision_than_the_matrixs_is_refused(vendored):
     identity = vendored.folder / "wheelsmith.vendor/source/source.json"
     honest = identity.read_text()
