@@ -173,21 +173,6 @@ def test_a_good_variant_beside_a_bad_one_has_its_wheel(factory):
     assert told(factory)[CUDA]["status"] == "repacked"
 
 
-@pytest.mark.skipif(not shutil.which("g++"), reason="there is no g++")
-def test_no_library_of_this_machine_comes_into_a_wheel(factory):
-    """The repo's builds were linked elsewhere: the same builds would give other bytes on each machine."""
-    repo = factory.folder / "repo"
-    variant = lay_out(repo, "torch213-cxx11-cpu-x86_64-linux", "pure_thing", pure())
-    (variant / "metadata.json").unlink()
-    (stub := factory.folder / "stub").write_bytes(link_stub("liblzma.so.5", ["lzma_code"], "x86_64"))
-    (code := factory.folder / "code.c").write_text("int lzma_code(); int f() { return lzma_code(); }\n")
-    library = variant / "_pure_thing_cpu_0a1b2c3.abi3.so"
-    subprocess.run(["g++", "-x", "c", "-shared", "-fPIC", "-s", code, "-x", "none", stub, "-o", library], check=True)
-    assert repack(factory, "--version", "1").returncode == 1
-    (answer,) = told(factory).values()
-    assert "needs liblzma.so.5: neither the wheel's, the platform's, torch's nor CUDA's" in answer["reason"]
-
-
 def test_what_the_check_refuses_has_its_reason(factory):
     """Nothing of a library that is none is loaded; its reader ends in the sandbox."""
     broken = {**pure(), "_pure_thing_cpu_0a1b2c3.abi3.so": b"\x7fELF" + b"\xff" * 5000}

@@ -13,7 +13,7 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import MatrixError, ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
-from wheelsmith.base.offline import MARK, WHEELS
+from wheelsmith.base.offline import ARCHIVES, MARK, PARTS, SOURCE, WHEELS
 from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
 from wheelsmith.run.prepare import Prepared
 from wheelsmith.source.vendored import vendor_source
@@ -28,6 +28,7 @@ what was pinned or locked when it is used. Copy it beside the matrix, then: whee
 The next wheelsmith vendor replaces the whole folder.
 """
 _BEGINS = b"Written by wheelsmith vendor"
+_OWN = {MARK, WHEELS, PARTS, ARCHIVES, SOURCE}
 _SCRATCH = ".scratch-"
 
 
@@ -69,7 +70,7 @@ def _require_own(folder: Path) -> None:
     """Refuse to replace what was not written here."""
     mark = folder / MARK
     is_new = not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir()))
-    is_own = mark.is_file() and mark.read_bytes().startswith(_BEGINS)
+    is_own = mark.is_file() and mark.read_bytes().startswith(_BEGINS) and not set(os.listdir(folder)) - _OWN
     if folder.name and not folder.is_symlink() and (is_new or is_own):
         return
     raise MatrixError(
