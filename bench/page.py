@@ -15,43 +15,42 @@ from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.base.files import atomic_write
 
 _KERNELS = {
-    "stable": "stable: torch's stable ABI, the .cu knows nothing of torch",
-    "several": "several: four .cu files with some of torch's headers",
-    "heavy": "heavy: one .cu file with all of torch's headers",
+    "stable": "stable: torch's stable ABI, a .cu file without torch headers",
+    "several": "several: four .cu files with some torch headers",
+    "heavy": "heavy: one .cu file with all torch headers",
 }
 _HEAD = """\
 <!-- Written by bench/run report; do not edit. -->
 
 # The benchmark
 
-One matrix, {cells} cells ({torches} torch releases × {cudas} CUDA toolkits, capabilities {capabilities}), built in
-three ways that take turns on one machine in one run. Three small kernels of our own stand for what kernels are:
-`kernels/`.
+One matrix of {cells} cells ({torches} torch releases × {cudas} CUDA toolkits, capabilities {capabilities}) is built in
+three ways, in turn, on one machine in one run. The three example kernels are in `kernels/`.
 
 ![Wall time of each way](../docs/images/bench.svg)
 
-- **The usual loop**: for each cell a fresh virtual environment with pip's own whole torch, setuptools and ninja; then
-  `pip wheel` with torch's cpp_extension, ninja using every core. Environments do not depend on the kernel, so in a run
-  with several kernels each is made once, and its time, bytes and disk count for every kernel.
-- **The careful loop**: one shared environment a torch, made beforehand and not counted; ccache, empty at first, for g++
-  and nvcc.
-- **wheelsmith**: `wheelsmith build-matrix` in bubblewrap with an empty cache, downloads and all (*nothing at hand*);
-  again with a cache that holds the toolchains alone (*toolchains at hand*, as the careful loop has its environments);
-  and once more after that (*nothing changed*). It is given {memory} of memory.
-  It also proves and indexes its wheels, which the loops do not.
+- **The usual loop**: each cell has a fresh virtual environment with torch, setuptools and ninja from pip. `pip wheel`
+  then builds with torch's cpp_extension, and ninja uses every core. Environments do not depend on the kernel, so a run
+  creates each one once. Its time, bytes and disk space count for every kernel.
+- **The careful loop**: one shared environment for each torch, created before the measurement. g++ and nvcc use ccache,
+  which is empty at first.
+- **wheelsmith**: `wheelsmith build-matrix` in bubblewrap with {memory} of memory, in three runs: with an *empty cache*,
+  including downloads; with *cached toolchains* only, to compare with the careful loop; and with *no changes* since the
+  last run. Unlike the loops, wheelsmith also checks its wheels and writes an index.
 
-Both loops find a CUDA toolkit on the machine, which is not counted. No way finds any package in a cache of pip's.
+Both loops use a CUDA toolkit of the machine, which does not count. pip's cache is always empty.
 """
 _FOOT = """\
-## What was measured
+## Measurements
 
-- Wall and CPU seconds of each command with all of its processes. Peak memory: the most that these held at once of their
-  own, looked at five times a second.
-- Downloaded: bytes that the machine's network interfaces received meanwhile.
-- Disk of the usual loop: its environments together; of the careful one, an environment a torch and the ccache; of ours,
-  the cache and the finished index. *At once*: the most at one time, with what pip unpacks from.
-- The floor: CPU seconds of the distinct compile steps (preprocessing, linking and packing left out) ÷ cores. Nothing
-  that compiles them all, and on every core at once, is faster.
+- Wall and CPU time include all processes of a command. Peak memory is the largest total of their private memory,
+  sampled five times a second.
+- Downloaded: bytes that the machine's network interfaces received during the command.
+- Disk: for the usual loop, the sum of all environments; for the careful loop, one environment for each torch, and
+  ccache; for wheelsmith, the cache and the finished index. *Peak disk* is the largest total at one time, including
+  pip's temporary files.
+- The floor: CPU seconds of the distinct compile steps ÷ cores, without preprocessing, linking and packing. A perfect
+  scheduler on all cores could not compile them faster.
 
 {machine}. Measured {date} at {commit}. The figures of every cell: [results.json](results.json).
 
@@ -75,7 +74,7 @@ def write_report() -> None:
     if not groups:
         raise WheelsmithError("no kernel was measured to its end in any way", remedy="run bench/run --resume")
     about = f"{_machine(matrix['settings']['machine'])}, {matrix['date']}"
-    title = f"One matrix, {len(cells)} wheels' worth of cells, built in three ways"
+    title = f"One matrix of {len(cells)} cells, built in three ways"
     picture = draw([(_KERNELS[kernel], each) for kernel, each in groups], title, about)
     _write(ROOT / "docs" / "images" / "bench.svg", picture)
     _write(ROOT / "bench" / "README.md", page(found, groups))
@@ -108,7 +107,7 @@ def page(found: dict[str, Any], groups: list[tuple[str, dict[str, Row]]]) -> str
 def _kernel(kernel: str, found: dict[str, Row], figures: Figures) -> str:
     lines = [
         f"## {_KERNELS[kernel][0].upper()}{_KERNELS[kernel][1:]}\n",
-        "| | wall | CPU | peak memory | downloaded | disk | at once |",
+        "| | wall | CPU | peak memory | downloaded | disk | peak disk |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for way in WAYS:
@@ -127,13 +126,13 @@ def _comparison(found: dict[str, Row]) -> list[str]:
     said = []
     if usual and cold:
         said.append(
-            f"Against the usual loop, with nothing at hand: {times(usual.wall, cold.wall)} less wall time, "
+            f"Compared with the usual loop, with an empty cache: {times(usual.wall, cold.wall)} less wall time, "
             f"{times(usual.cpu, cold.cpu)} less CPU, {times(usual.received, cold.received)} fewer bytes downloaded, "
             f"{times(usual.disk, cold.disk)} less disk."
         )
     if careful and ready:
         said.append(
-            f"Against the careful loop, with toolchains at hand: {times(careful.wall, ready.wall)} less wall time."
+            f"Compared with the careful loop, with cached toolchains: {times(careful.wall, ready.wall)} less wall time."
         )
     return said
 
@@ -143,12 +142,12 @@ def _floor(kernel: str, found: dict[str, Row], figures: Figures) -> list[str]:
     if not ready:
         return []
     if ready.floor is None:
-        return ["The floor is unknown: this wheelsmith tells of no compile steps."]
+        return ["The floor is unknown: this wheelsmith does not report compile steps."]
     steps = figures[f"ours/{kernel}/ready"]["steps"]
     return [
         (
-            f"The floor is {duration(ready.floor)}, and toolchains at hand take {ready.wall / ready.floor:.2f} times "
-            f"that: {steps['run']} compiler phases run, {steps['reused']} found done."
+            f"The floor is {duration(ready.floor)}. wheelsmith with cached toolchains takes "
+            f"{ready.wall / ready.floor:.2f} times as long: {steps['run']} phases run, {steps['reused']} reused."
         )
     ]
 
@@ -156,9 +155,9 @@ def _floor(kernel: str, found: dict[str, Row], figures: Figures) -> list[str]:
 def _scaling(part: dict[str, Any]) -> str:
     figures, cells = part["figures"], part["settings"]["cells"]
     lines = [
-        "## How it grows\n",
-        "Wall time, toolchains at hand. A worker is one compiler process at a time; the careful loop uses every core,",
-        "and is run once: a smaller matrix costs what its cells did.",
+        "## Scaling\n",
+        "Wall time with cached toolchains. A worker runs one compiler process at a time.",
+        "The careful loop uses every core and runs once; the time of a smaller matrix is the sum of its cells.",
     ]
     for kernel in kernels(figures):
         table = scaling(kernel, cells, figures)

@@ -5,9 +5,9 @@ from __future__ import annotations
 WAY_NAMES = {
     "usual": "the usual loop",
     "careful": "the careful loop",
-    "cold": "wheelsmith, nothing at hand",
-    "ready": "wheelsmith, toolchains at hand",
-    "warm": "wheelsmith, nothing changed",
+    "cold": "wheelsmith, empty cache",
+    "ready": "wheelsmith, cached toolchains",
+    "warm": "wheelsmith, no changes",
 }
 _MINUTE, _HOUR = 60, 3600
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
