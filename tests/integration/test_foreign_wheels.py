@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 from command_line import run_command
 from kernels import NOARCH_TOML, matrix, pure_kernel
-from states import cell, unserved
 from wheels import make_wheel, offer
 
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.index.entries.entry import NoWheel
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
@@ -130,23 +128,6 @@ def test_what_is_not_done_is_not_told_as_done(options, tmp_path, monkeypatch, ca
     answer = run_command(monkeypatch, capsys, "index", "add", str(tmp_path / "index"), str(path), *options)
     assert answer.err.splitlines()[-1].startswith("1 wheel would be added" if options else "1 wheel added")
     assert (tmp_path / "index").exists() == (not options)
-
-
-@pytest.mark.parametrize("name", ["add_constant", "Add.Constant", "add-constant", "ADD__constant"])
-def test_answers_stay_whatever_a_distribution_is_called(name, tmp_path):
-    """A project's state lies under its normalized name."""
-    storage = Folder(tmp_path / "index")
-    failed = unserved(cell("2.8", None), NoWheel.FAILED, "it did", version="1")
-    left_out = unserved(cell("2.8", "13.0"), NoWheel.EXCLUDED, "too old", version="1")
-    path = make_wheel(tmp_path, "add_constant", "1+cpu.torch2.9")
-    given = {name: [failed], "add-constant" if name != "add-constant" else "add_constant": [left_out]}
-    Index(storage).add([offer(path)], upload_time=NOW, answers=given)
-    assert Index(storage).known("add-constant").answers == (failed, left_out)
-    assert verify(storage) == ()
-    alone = Folder(tmp_path / "alone")
-    Index(alone).add([], upload_time=NOW, answers={name: [failed]})
-    assert b"it did" in (tmp_path / "alone" / "projects" / "add-constant" / "index.html").read_bytes()
-    assert verify(alone) == ()
 
 
 def test_a_run_says_what_it_left_out_of_a_kernel_with_an_underscore(tmp_path, monkeypatch, capsys):

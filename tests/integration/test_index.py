@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from mousebender import simple
-from pypi_simple import PyPISimple
 from wheels import make_wheel, offer
 
 from wheelsmith.index.publish.writer import Index
@@ -129,26 +127,6 @@ def test_pip_takes_an_exact_pin_from_the_root_for_all(index, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["kernel-1+cu130.torch2.9-py3-none-any.whl"]
     versions = pip("index", "versions", "-i", f"{url}/cu130/", "kernel")
     assert "1+cu130.torch2.10, 1+cu130.torch2.9" in versions.stdout
-
-
-@pytest.mark.parametrize("root", ["simple", "cpu", "cu130"])
-def test_other_peoples_parsers_agree_on_html_and_json(root, index):
-    _, url = index
-    pages = {}
-    for kind in ("text/html", JSON):
-        with PyPISimple(endpoint=f"{url}/{root}/", accept=kind) as client:
-            page = client.get_project_page("kernel")
-            assert page.repository_version == "1.4"
-            pages[kind] = [
-                (p.filename, p.url, p.digests, p.requires_python, p.is_yanked, p.has_metadata, p.metadata_digests)
-                for p in page.packages
-            ]
-            assert "kernel" in client.get_index_page().projects
-    assert pages["text/html"] == pages[JSON] != []
-    request = urllib.request.Request(f"{url}/{root}/kernel/", headers={"Accept": JSON})
-    with urllib.request.urlopen(request) as response:
-        details = simple.parse_project_details(response.read().decode(), response.headers["Content-Type"], "kernel")
-    assert all(f["size"] and f["upload-time"] for f in details["files"])
 
 
 def test_the_server_serves_what_installers_rely_on(index):

@@ -147,7 +147,7 @@ def test_other_bytes_of_one_name_are_refused_before_anything_is_written(run):
     shutil.copytree("a/wheels", "w/a")
     shutil.copytree("made", "w/b")
     answer = run("publish", "target", "--from", "w")
-    assert (answer.code, "twice with other bytes" in answer.err) == (4, True)
+    assert (answer.code, "in the index with other bytes" in answer.err) == (4, True)
     assert Index(Folder(Path("target"))).states() == {}
 
 

@@ -1,6 +1,5 @@
 """The index of a run: whole when the run ends, with the wheels of its source and matrix and of no other."""
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import run_command
 from kernels import NOARCH_TOML, matrix, pure_kernel, tiny_kernel
-from signatures import Signature
+from signatures import SIGNATURE
 from states import cell, of_torch, project, unserved
 
 from wheelsmith.index.entries.entry import NoWheel
@@ -137,7 +136,7 @@ def test_wheels_of_earlier_versions_stay_while_they_are_there(build):
 
 
 def test_what_lies_beside_a_wheel_stays_while_it_is_there(build, run, monkeypatch):
-    monkeypatch.setitem(side_files(), Signature.suffix, Signature())
+    monkeypatch.setitem(side_files(), SIGNATURE.suffix, SIGNATURE)
     assert build().code == 0
     kept = Path("kept")
     kept.mkdir()
@@ -310,15 +309,6 @@ def test_a_cell_that_is_left_out_later_loses_its_wheel(build, tmp_path):
     assert build().code == 3
     assert wheels("dist") == []
     assert len(Index(Folder(Path("dist/index"))).known("pure").answers) == 2
-
-
-def test_a_run_without_any_wheel_says_why_in_its_index(build, tmp_path):
-    """As where a distribution's name is not its normalized form; no answer may get lost."""
-    matrix(tmp_path, "k", more="rules: [{exclude: {torch: 2.13}, reason: they are old}]\n", torch="2.12, 2.13")
-    assert build().code == 0
-    (answer,) = Index(Folder(Path("dist/index"))).known("pure").answers
-    assert (answer.cell.release, answer.status) == ("2.13", "excluded")
-    assert "they are old" in json.dumps(json.loads(Path("dist/index/projects/pure/catalogue.json").read_text()))
 
 
 @pytest.mark.parametrize("name", ["logs", "wheels", "index", "index/_state", "index/_state/runs"])

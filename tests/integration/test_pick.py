@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 import threading
-import urllib.request
 import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -339,19 +338,6 @@ def test_credentials_are_used_and_not_shown(pick, venv, index):
     assert seen == ["Basic bWU6Z2VoZWlt"]
     assert "geheim" not in answer.out + answer.err
     assert "netrc" in answer.err
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [("/", "text/html"), ("/projects/fused/", "text/html"), ("/projects/fused/catalogue.json", "application/json")],
-)
-def test_the_server_gives_people_html_whatever_they_take(url, path, kind):
-    request = urllib.request.Request(
-        url + path, headers={"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.1"}
-    )
-    with urllib.request.urlopen(request) as answer:
-        assert answer.headers["Content-Type"].startswith(kind)
-        assert answer.read()
 
 
 @pytest.mark.parametrize("data", [b"{}", b"<!DOCTYPE html>", b'{"schema_version": 99}'])

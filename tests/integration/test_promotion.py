@@ -267,17 +267,6 @@ def test_a_file_beside_a_wheel_with_other_bytes_is_mended(channels):
     assert (promote(nightly, stable, ASKED, stable.name).new, verify(stable)) == ((), ())
 
 
-def test_a_lost_signature_that_the_source_does_not_have_is_named(channels):
-    nightly, stable = channels
-    promote(nightly, stable, ASKED, stable.name)
-    wheel = Index(stable).known("kernel").entries[0]
-    signed = Index(stable).attach("kernel", {wheel.sha256: {".sigstore.json": b"{}"}}).entries[0]
-    (key,) = [side.path for side in signed.announced if side.kind.suffix == ".sigstore.json"]
-    stable.delete(key)
-    with pytest.raises(PackageIndexError, match=r"has lost kernel-1.*sigstore\.json"):
-        promote(nightly, stable, ASKED, stable.name)
-
-
 def test_all_of_it_appears_at_once(channels):
     """Whoever reads the state between any two writes finds the version whole, or not at all."""
     seen = []

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from wheelsmith.index.entries.side_files import SideFile
 
-
-class Signature(SideFile):
-    """Only who signed a wheel has it."""
-
-    suffix = ".signature"
-
-    def json_keys(self, url, sha256):
-        return {"signature": url}
-
-    def html_attributes(self, url, sha256):
-        return {"data-signature": url}
+SIGNATURE = SideFile(
+    suffix=".signature",
+    in_json=lambda url, _: {"signature": url},
+    in_html=lambda url, _: {"data-signature": url},
+)

@@ -113,7 +113,7 @@ def _detail(state: ProjectState, root: str, files: Sequence[tuple[Version, dict[
 
 
 def _file(entry: IndexEntry, address: str | None) -> dict[str, Any]:
-    beside = (side.kind.json_keys(url, side.sha256) for side, url in _announced(entry, address))
+    beside = (side.kind.in_json(url, side.sha256) for side, url in _announced(entry, address))
     return {
         "filename": entry.filename,
         "url": _url(entry.path),
@@ -131,7 +131,7 @@ def _file(entry: IndexEntry, address: str | None) -> dict[str, Any]:
 
 def _attributes(entry: IndexEntry, address: str | None) -> dict[str, str]:
     """Return what announces the files beside a wheel in HTML."""
-    given = (side.kind.html_attributes(url, side.sha256) for side, url in _announced(entry, address))
+    given = (side.kind.in_html(url, side.sha256) for side, url in _announced(entry, address))
     return dict(pair for attributes in given for pair in attributes.items())
 
 

@@ -215,7 +215,6 @@ def release_of(folder: Path) -> IndexRelease:
         raise PackageIndexError(
             f"there is no index in {folder}, and no wheel", remedy="build one: wheelsmith build-matrix"
         )
-    _refuse_two_of_a_name(wheels)
     return IndexRelease(offers=foreign_wheels(wheels))
 
 
@@ -309,17 +308,6 @@ def _refuse_unlisted(states: Collection[ProjectState], index: Path, folder: Path
             f"{index} does not list {len(lost)} of the wheels that lie in {folder}, such as {lost[0].name}",
             remedy=_APART,
         )
-
-
-def _refuse_two_of_a_name(wheels: Sequence[Path]) -> None:
-    known: dict[str, Path] = {}
-    for path in wheels:
-        other = known.setdefault(path.name, path)
-        if other != path and sha256_file(other) != sha256_file(path):
-            raise PackageIndexError(
-                f"{path.name} is there twice with other bytes: {other} and {path}",
-                remedy="remove the one that is wrong",
-            )
 
 
 def _indexes(folder: Path) -> list[Path]:

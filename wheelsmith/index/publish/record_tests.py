@@ -54,19 +54,15 @@ def load_tests(data: bytes, place: str) -> tuple[RecordedTest, ...]:
     :param place: where it came from, for the error.
     :raises WheelTestError: it is nothing that ``dump_tests`` could have written.
     """
+    remedy = "run the test again: wheelsmith test --output FILE"
     try:
-        return _read(data)
+        file = _File.from_json(read_json(data))
     except (ValueError, TypeError) as error:
-        remedy = "run the test again: wheelsmith test --output FILE"
         raise WheelTestError(f"{place} cannot be read: {in_one_line(error)}", remedy=remedy) from None
-
-
-def _read(data: bytes) -> tuple[RecordedTest, ...]:
-    file = _File.from_json(read_json(data))
     if file.schema_version != SCHEMA_VERSION:
-        raise ValueError(f"it is of another version than {SCHEMA_VERSION}")
+        raise WheelTestError(f"{place} cannot be read: it is of another version than {SCHEMA_VERSION}", remedy=remedy)
     if not file.tests or any(each.outcome is WheelOutcome.UNTESTED for each in file.tests):
-        raise ValueError("it has no test, or one without a result")
+        raise WheelTestError(f"{place} cannot be read: it has no test, or one without a result", remedy=remedy)
     return file.tests
 
 

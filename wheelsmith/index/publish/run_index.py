@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -206,11 +206,10 @@ def _digest(run: PlannedRun, results: Sequence[BuildResult]) -> str:
 
 def _seen(out: Path) -> bytes:
     """Return the size and the time of every file of the index and of the wheels beside it, as JSON."""
-    return json.dumps(dict(_sizes_and_times(out)), sort_keys=True).encode()
-
-
-def _sizes_and_times(out: Path) -> Iterator[tuple[str, tuple[int, float]]]:
-    for prefix in ("index/", "wheels/"):
-        for item in Folder(out).listing(prefix):
-            if item.key != "index/_state/.lock" and not item.key.startswith(f"index/{RUNS}/"):
-                yield item.key, (item.size, item.modified)
+    found = {
+        item.key: (item.size, item.modified)
+        for prefix in ("index/", "wheels/")
+        for item in Folder(out).listing(prefix)
+        if item.key != "index/_state/.lock" and not item.key.startswith(f"index/{RUNS}/")
+    }
+    return json.dumps(found, sort_keys=True).encode()

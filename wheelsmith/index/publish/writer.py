@@ -240,7 +240,7 @@ class Index:
         :param revise: project → a change of its state that is made before.
         :raises PackageIndexError: a file name is there with other bytes, or the storage cannot be written.
         """
-        changes = _additions(offers, _by_project(answers or {}), _by_project(planned or {}), revise or {}, upload_time)
+        changes = _additions(offers, answers or {}, planned or {}, revise or {}, upload_time)
         return self._storage.transaction(lambda storage: _add(storage, offers, changes))
 
     def change(self, project: str, transition: Transition) -> ProjectState:
@@ -278,17 +278,6 @@ class Index:
         :raises PackageIndexError: something was published in the moment in which it was collected.
         """
         return self._storage.transaction(lambda storage: _collect(storage, older_than))
-
-
-def _by_project(given: Mapping[str, Sequence[T]]) -> dict[str, list[T]]:
-    """Return things by the normalized names of their projects.
-
-    :raises PackageIndexError: a name is none that an index can hold.
-    """
-    named: dict[str, list[T]] = {}
-    for name, items in given.items():
-        named.setdefault(check_project(name), []).extend(items)
-    return named
 
 
 def _additions(

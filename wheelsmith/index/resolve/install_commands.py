@@ -44,7 +44,7 @@ class Installer(StrEnum):
     @property
     def label(self) -> str:
         """Return what people call it."""
-        return _LABELS[self]
+        return _LABELS.get(self, self)
 
 
 class Presence(StrEnum):
@@ -80,13 +80,7 @@ class Template(Record):
         return self.before + " && ".join(" ".join(map(quote, words)) for words in self.lines)
 
 
-_LABELS = {
-    Installer.PIP: "pip",
-    Installer.UV: "uv pip",
-    Installer.PROJECT: "uv project",
-    Installer.REQUIREMENTS: "requirements.txt",
-    Installer.DOCKERFILE: "Dockerfile",
-}
+_LABELS = {"uv": "uv pip", "uv-project": "uv project", "requirements": "requirements.txt", "dockerfile": "Dockerfile"}
 _FROM_ROOT = ("{requirement}", "{framework}", "--index-url", "{base}{root}/")
 _WITH_TORCH = ("{requirement}", "{framework}", "--index-url", "{base}{root}/", "--extra-index-url", "{torch_index}")
 _ADDRESS = "{name} @ {base}{path}#sha256={sha256}"
@@ -103,27 +97,19 @@ _PROJECT = (
     "",
     "[tool.uv.sources]",
     '{name} = { index = "{name}-{root}" }',
-    'torch = { index = "pytorch-{torch_compute}" }',
+)
+_PROJECT_INDEX = (
     "",
     "[[tool.uv.index]]",
     'name = "{name}-{root}"',
     'url = "{base}{root}/"',
     "explicit = true",
+)
+_PROJECT_TORCH = (
     "",
     "[[tool.uv.index]]",
     'name = "pytorch-{torch_compute}"',
     'url = "{torch_index}"',
-    "explicit = true",
-)
-_PROJECT_ALONE = (
-    'dependencies = ["{requirement}", "{framework_release}"]',
-    "",
-    "[tool.uv.sources]",
-    '{name} = { index = "{name}-{root}" }',
-    "",
-    "[[tool.uv.index]]",
-    'name = "{name}-{root}"',
-    'url = "{base}{root}/"',
     "explicit = true",
 )
 _PROJECT_NOTE = "dependencies belong to [project] in pyproject.toml; then run uv sync."
@@ -145,7 +131,8 @@ def template_for(installer: Installer, presence: Presence, *, framework: str = T
     """
     own_index = frameworks()[framework].by_compute
     if installer is Installer.PROJECT:
-        text = _PROJECT if own_index else _PROJECT_ALONE
+        torch = ('torch = { index = "pytorch-{torch_compute}" }', *_PROJECT_INDEX, *_PROJECT_TORCH)
+        text = (*_PROJECT, *(torch if own_index else _PROJECT_INDEX))
         return Template(lines=tuple((line,) for line in text), shell=False, note=_PROJECT_NOTE)
     present = presence is Presence.PRESENT
     words: tuple[str, ...]
@@ -220,9 +207,7 @@ def _pinned_torch(choice: Choice, target: Target, compute: str) -> str | None:
 
 def clean_base(address: str) -> str:
     """Return an index's address with a slash at its end, and nothing in it that a shell, TOML or pip would read."""
-    safe = re.sub(
-        r"[^A-Za-z0-9._~:/@%+=,\[\]-]", lambda match: "".join(f"%{b:02X}" for b in match[0].encode()), address
-    )
+    safe = _UNSAFE.sub(lambda match: "".join(f"%{b:02X}" for b in match[0].encode()), address)
     return safe.rstrip("/") + "/"
 
 
