@@ -5,7 +5,6 @@ Chromium and npm must be there; without them the tests are skipped, but never in
 
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -394,12 +393,6 @@ def test_a_cell_of_the_matrix_is_a_question_to_the_picker(visit):
     assert "compute=cu132" in page.url
 
 
-@detail
-def test_an_anchor_in_the_address_is_no_choice(visit):
-    assert command_of(visit("projects/activation/#content")) == command_of(visit("projects/activation/"))
-    assert visit("projects/activation/#wheel-3").locator("#wheel-3 dl").is_visible()
-
-
 def test_the_keyboard_alone_is_enough(visit):
     page = visit("projects/activation/#torch=2.11&compute=cu130&arch=x86_64&python=3.12")
     page.keyboard.press("Tab")
@@ -425,16 +418,6 @@ def test_the_command_and_the_address_are_copied(visit, base):
         page.get_by_role("button", name=f"Copied {name}").wait_for()
         assert page.evaluate("navigator.clipboard.readText()") == copied
     page.get_by_role("button", name="Copy the command").wait_for()
-
-
-@detail
-def test_the_address_of_every_root_can_be_copied(visit, base):
-    page = visit("", permissions=["clipboard-read", "clipboard-write"])
-    for name, address in (("this index", base), ("CUDA 13.0", f"{base}cu130/"), ("every wheel", f"{base}simple/")):
-        page.get_by_role("button", name=re.compile(f"Copy the address (of|for) {name}")).click()
-        page.wait_for_function(
-            "(wanted) => navigator.clipboard.readText().then((text) => text === wanted)", arg=address
-        )
 
 
 @detail
