@@ -9,6 +9,7 @@ from build_folders import SHIM, pure, said
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.model import SourceId
+from wheelsmith.plan.kernel import WheelNames
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.repack.folders import (
     BuildFacts,
@@ -18,7 +19,7 @@ from wheelsmith.plan.repack.folders import (
     check_digests,
     read_build_facts,
 )
-from wheelsmith.plan.repack.plans import WheelNames, plan_folders
+from wheelsmith.plan.repack.plans import plan_folders
 from wheelsmith.plan.repack.variants import NoWheelError, cells_of, read_variant_name
 
 NAMES = WheelNames(distribution="relu", version="1", module="relu", repo="org/relu")

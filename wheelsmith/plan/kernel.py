@@ -52,16 +52,32 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WheelNames:
+    """What the wheels of a kernel are called.
+
+    :param distribution: the project's name.
+    :param version: without a local part.
+    :param module: the import name, of a repo whose builds are repacked; None takes the kernel's.
+    :param repo: the Hub repo that is repacked; None for a folder.
+    :param declared: patterns of files that are meant, though they are outside of the wheel's import packages.
+    """
+
+    distribution: str
+    version: str
+    module: str | None = None
+    repo: str | None = None
+    declared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _PlanInputs:
     """One cell of one kernel, and all that is known before it is planned."""
 
     cell: Cell
     spec: KernelSpec
     source: KernelSource
-    distribution: str
-    version: str
+    names: WheelNames
     build_host: BuildHost
-    declared: tuple[str, ...]
 
 
 def plan_kernel(
@@ -82,15 +98,9 @@ def plan_kernel(
     :param declared: patterns of files that are meant, though they are outside of the wheel's import packages.
     :raises BuildTomlError: the kernel itself is wrong, whatever the cell.
     """
-    order = _PlanInputs(
-        cell=cell,
-        spec=spec,
-        source=source,
-        distribution=distribution or spec.name,
-        version=_public_version(spec, version),
-        build_host=build_host,
-        declared=declared,
-    )
+    public = _public_version(spec, version)
+    names = WheelNames(distribution=distribution or spec.name, version=public, declared=declared)
+    order = _PlanInputs(cell=cell, spec=spec, source=source, names=names, build_host=build_host)
     if found := obstacles(_checks(order)):
         return Excluded(cell=cell, reason="; ".join(found))
     return _noarch_plan(order) if spec.binding is None else _compiled_plan(order)
@@ -138,32 +148,30 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
 
 def _noarch_plan(order: _PlanInputs) -> BuildPlan:
     """Plan the one pure wheel that serves every cell, so nothing of the cell may show in it."""
-    wheel = pure_wheel(order.spec, order.source, order.distribution, order.version, order.declared)
+    wheel = pure_wheel(order.spec, order.source, order.names)
     return _plan(order, noarch_recipe(order.spec, order.source), wheel)
 
 
-def pure_wheel(
-    spec: KernelSpec, source: KernelSource, distribution: str, version: str, declared: tuple[str, ...]
-) -> WheelSpec:
+def pure_wheel(spec: KernelSpec, source: KernelSource, names: WheelNames) -> WheelSpec:
     """Return the one wheel of a kernel with nothing compiled.
 
     :raises NotBuildableError: it depends on what is not on kernel-builder's list.
     """
     requirements, extras = _noarch_requirements(spec)
     return WheelSpec(
-        distribution=distribution,
-        version=version,
+        distribution=names.distribution,
+        version=names.version,
         python_tag="py3",
         abi_tag="none",
         platform="any",
-        metadata=render_metadata(spec, source, distribution, version, requirements, extras),
+        metadata=render_metadata(spec, source, names.distribution, names.version, requirements, extras),
         module=spec.module,
         gpu_archs=(),
         release=None,
         toolkit=None,
         arch="any",
         stable_abi=None,
-        declared=declared,
+        declared=names.declared,
     )
 
 
@@ -213,12 +221,10 @@ def _compiled_plan(order: _PlanInputs) -> BuildPlan:
         order.spec,
         order.source,
         cell,
-        distribution=order.distribution,
-        version=order.version,
+        order.names,
         release=release if floor else cell.release,
         floor=floor,
         gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
-        declared=order.declared,
     )
     recipe = compiled_recipe(order.spec, order.source, groups, target)
     return replace(
@@ -254,32 +260,29 @@ def compiled_wheel(
     spec: KernelSpec,
     source: KernelSource,
     cell: Cell,
+    names: WheelNames,
     *,
-    distribution: str,
-    version: str,
     release: str,
     floor: str | None,
     gpu_archs: tuple[str, ...],
-    declared: tuple[str, ...],
 ) -> WheelSpec:
     """Return the wheel of a kernel with an extension.
 
-    :param version: without its local part.
     :param release: of the framework that it is compiled against.
     :param floor: the oldest release that it works with, by the stable ABI; None if it serves one release.
     :raises NotBuildableError: it depends on what is not on kernel-builder's list.
     """
     calls = framework(cell.framework)
-    local = f"{version}+{local_version_of(cell, stable_abi=floor is not None)}"
+    local = f"{names.version}+{local_version_of(cell, stable_abi=floor is not None)}"
     needed = f"{calls.project}>={floor}" if floor else calls.requirement(release)
     requirements = dict.fromkeys((needed, *python_depends(spec, ""), *python_depends(spec, cell.backend)))
     return WheelSpec(
-        distribution=distribution,
+        distribution=names.distribution,
         version=local,
         python_tag=calls.tags[0],
         abi_tag=calls.tags[1],
         platform=f"linux_{cell.arch}",
-        metadata=render_metadata(spec, source, distribution, local, tuple(requirements)),
+        metadata=render_metadata(spec, source, names.distribution, local, tuple(requirements)),
         module=spec.module,
         gpu_archs=gpu_archs,
         framework=cell.framework,
@@ -287,7 +290,7 @@ def compiled_wheel(
         toolkit=cell.toolkit,
         arch=cell.arch,
         stable_abi=floor,
-        declared=declared,
+        declared=names.declared,
     )
 
 

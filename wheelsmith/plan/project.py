@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -32,7 +31,7 @@ from wheelsmith.model import (
     wheel_stem,
 )
 from wheelsmith.plan.feasibility import NotBuildableError, check_python, compilers, requested_capabilities, toolkit_of
-from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION
+from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, WheelNames
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.platforms import cuda_of, platforms
@@ -81,11 +80,11 @@ def plan_project(
         )
     try:
         told = ProjectSettings(env={_PRETEND: version} if version and spec.asks_git else {})
-        given, named = told.with_more(settings or ProjectSettings()), (name, public)
-        made = _plan(cell, cell.python, spec, source, named, build_host, resolve=resolve, settings=given)
+        given = told.with_more(settings or ProjectSettings())
+        names = WheelNames(distribution=name, version=public, declared=declared)
+        return _plan(cell, cell.python, spec, source, names, build_host, resolve=resolve, settings=given)
     except NotBuildableError as impossible:
         return Excluded(cell=cell, reason=str(impossible))
-    return replace(made, wheel=replace(made.wheel, declared=declared))
 
 
 def _unsaid(spec: ProjectSpec, what: str, revision: str | None) -> MatrixError:
@@ -113,7 +112,7 @@ def _plan(
     python: str,
     spec: ProjectSpec,
     source: KernelSource,
-    named: tuple[str, str],
+    names: WheelNames,
     build_host: BuildHost,
     *,
     resolve: Resolve,
@@ -141,7 +140,7 @@ def _plan(
         libraries=_headers(cell, toolkit),
         recipe=_NO_RECIPE,
         environment=ENVIRONMENT,
-        wheel=_wheel(cell, python, named, archs),
+        wheel=_wheel(cell, python, names, archs),
         recipe_version=RECIPE_VERSION,
         deflate=other_deflate(),
         project=Project(
@@ -228,22 +227,22 @@ def _variables(cell: Cell, archs: tuple[str, ...], home: str, settings: ProjectS
     return found | (platforms()[cell.platform].variables(home, archs) if cell.toolkit else {}) | own
 
 
-def _wheel(cell: Cell, python: str, named: tuple[str, str], archs: tuple[str, ...]) -> WheelSpec:
-    name, public = named
+def _wheel(cell: Cell, python: str, names: WheelNames, archs: tuple[str, ...]) -> WheelSpec:
     tag = "cp" + python.replace(".", "")
     return WheelSpec(
-        distribution=name,
-        version=f"{public}+{local_version_of(cell, stable_abi=False)}",
+        distribution=names.distribution,
+        version=f"{names.version}+{local_version_of(cell, stable_abi=False)}",
         python_tag=tag,
         abi_tag=tag,
         platform=f"linux_{cell.arch}",
         metadata=None,
-        module=wheel_stem(name),
+        module=wheel_stem(names.distribution),
         gpu_archs=archs,
         release=cell.release,
         toolkit=cell.toolkit,
         arch=cell.arch,
         stable_abi=None,
+        declared=names.declared,
     )
 
 

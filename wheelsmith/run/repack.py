@@ -20,6 +20,7 @@ from wheelsmith.matrix.types import KernelRef, Matrix
 from wheelsmith.matrix.values import public_version
 from wheelsmith.model import Listener, Notice, SourceId, log_notices
 from wheelsmith.model.build_host import AUTO
+from wheelsmith.plan.kernel import WheelNames
 from wheelsmith.plan.pypi_names import own_name, why_not_own
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.recipe.static_setup_metadata import may_import
@@ -31,7 +32,7 @@ from wheelsmith.plan.repack.folders import (
     check_digests,
     read_build_facts,
 )
-from wheelsmith.plan.repack.plans import FolderPlans, VariantAnswer, WheelNames, plan_folders
+from wheelsmith.plan.repack.plans import FolderPlans, VariantAnswer, plan_folders
 from wheelsmith.plan.repack.variants import HubVariant, NoWheelError, cells_of, read_variant_name
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.source.builds import BuildTrees, read_build_folder, read_hub_builds

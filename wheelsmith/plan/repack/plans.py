@@ -11,31 +11,13 @@ from wheelsmith.base.units import numbers
 from wheelsmith.base.zlib_fingerprint import other_deflate
 from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, ImageId, Recipe, WheelSpec
 from wheelsmith.plan.feasibility import NotBuildableError
-from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, compiled_wheel, licence_files, pure_wheel
+from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, WheelNames, compiled_wheel, licence_files, pure_wheel
 from wheelsmith.plan.recipe.recipe import PYPROJECT
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.plan.repack.folders import BuildFolder
 from wheelsmith.plan.repack.variants import cells_of
 
 _EDITION = 5  # of build.toml: those folders are as this one's builder makes them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WheelNames:
-    """What the wheels of a repo are called.
-
-    :param distribution: the project's name.
-    :param version: without a local part.
-    :param module: the import name.
-    :param repo: the Hub repo; None for a folder.
-    :param declared: patterns of files that are meant, though they are outside of their import packages.
-    """
-
-    distribution: str
-    version: str
-    module: str
-    repo: str | None = None
-    declared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +136,7 @@ def _spec(folders: Sequence[BuildFolder], names: WheelNames) -> KernelSpec:
     """Return the kernel as its build.toml may have had it, as far as its builds say."""
     facts, variant = folders[0].facts, folders[0].variant
     return KernelSpec(
-        name=facts.name or names.module.replace("_", "-"),
+        name=facts.name or str(names.module).replace("_", "-"),
         edition=_EDITION,
         version=facts.version,
         license=facts.license,
@@ -179,17 +161,15 @@ def _depends(folders: Sequence[BuildFolder]) -> dict[str, tuple[str, ...]]:
 def _wheel(spec: KernelSpec, folder: BuildFolder, cell: Cell, names: WheelNames) -> WheelSpec:
     variant = folder.variant
     if variant.release is None:
-        return pure_wheel(spec, folder.source, names.distribution, names.version, names.declared)
+        return pure_wheel(spec, folder.source, names)
     return compiled_wheel(
         spec,
         folder.source,
         cell,
-        distribution=names.distribution,
-        version=names.version,
+        names,
         release=variant.release,
         floor=variant.release if variant.stable_abi else None,
         gpu_archs=(),  # the check reads them from the code
-        declared=names.declared,
     )
 
 
