@@ -68,9 +68,9 @@ def vendor(prepared: Prepared, folder: Path, listen: Listener) -> tuple[int, int
 
 def _require_own(folder: Path) -> None:
     """Refuse to replace what was not written here."""
-    mark = folder / MARK
     is_new = not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir()))
-    is_own = mark.is_file() and mark.read_bytes().startswith(_BEGINS) and not set(os.listdir(folder)) - _OWN
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    is_own = MARK in names <= _OWN and (folder / MARK).read_bytes().startswith(_BEGINS)
     if folder.name and not folder.is_symlink() and (is_new or is_own):
         return
     raise MatrixError(
