@@ -183,14 +183,6 @@ def test_every_kind_is_counted(cache):
     assert sum(stock.of(kind).size for kind in Kind) == stock.size
 
 
-def test_looking_into_no_cache_makes_none(monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "none"))
-    answer = run_command(monkeypatch, capsys, "cache", "info", "--json")
-    assert answer.code == 0
-    assert json.loads(answer.out)["size"] == 0
-    assert not (tmp_path / "none").exists()
-
-
 # --- use ----------------------------------------------------------------------------------------------------
 
 

@@ -200,16 +200,6 @@ def test_nothing_is_written_through_a_link(unsigned, tmp_path):
     assert not list(tmp_path.rglob("*.sigstore.json"))
 
 
-def test_a_wheel_of_other_bytes_loses_it(signed):
-    (signed.folder / "k/torch-ext/pure/__init__.py").write_text("VALUE = 2\n")
-    assert signed.run("build-matrix", "--engine", "local").returncode == 0
-    assert not (signed.folder / "dist/wheels" / BUNDLE).exists()
-    assert not list((signed.folder / "dist/index/files").rglob("*.sigstore.json"))
-    assert "nothing signed" in refusal(signed, "dist")
-    assert signed.run_in_process("sign", "--key", "release.key").returncode == 0
-    assert verify(signed, "dist")[0] == 0
-
-
 def replaced(wheel, name, text):
     """Write a member of a wheel anew, and leave the rest."""
     with zipfile.ZipFile(wheel) as archive:

@@ -156,19 +156,6 @@ def test_a_command_that_takes_too_long_or_prints_without_end_has_failed(factory)
 
 @slow
 @pytest.mark.usefixtures("world")
-def test_of_a_wheel_nothing_is_said_where_what_it_requires_cannot_be_installed(factory):
-    """Nor is another version than the one that METADATA writes in another way taken for another."""
-    for version, requires, code in (("2024.01.02", (), 0), ("2025.1", ("no-such-project",), 4)):
-        wheel = make_wheel(factory.folder / "more", "pure", version, requires=requires)
-        entry = offer(wheel, Cell(release="2.13", toolkit=None, arch="x86_64"))
-        Index(Folder(factory.folder / "index/test")).add([entry], upload_time=NOW)
-        ended = try_it(factory, *python("pass"))
-        assert ended.returncode == code, ended.stderr
-    assert not (factory.folder / "said.json").exists()
-
-
-@slow
-@pytest.mark.usefixtures("world")
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])
 def test_a_page_with_another_hash_gives_no_other_wheel(factory, algorithm):
     other = make_wheel(factory.folder / "other", "pure", "1", files={"pure/__init__.py": b"VALUE = 2\n"})

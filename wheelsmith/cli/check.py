@@ -53,11 +53,8 @@ def _check(reader: WheelReader, path: Path, declared: tuple[str, ...]) -> CheckR
     try:
         return reader.check(path, declared=declared)
     except WheelError as error:
-        return CheckReport(wheel=path.name, findings=(Finding(rule="readable", ok=False, message=_message(error)),))
-
-
-def _message(error: WheelError) -> str:
-    return f"{error.message}; {error.remedy}" if error.remedy else error.message
+        message = f"{error.message}; {error.remedy}" if error.remedy else error.message
+        return CheckReport(wheel=path.name, findings=(Finding(rule="readable", ok=False, message=message),))
 
 
 def _show(report: CheckReport, console: Console, *, verbose: bool) -> None:

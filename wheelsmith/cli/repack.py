@@ -64,7 +64,9 @@ def command(
         prepared,
         progress=progress,
         as_json=as_json,
-        complete=partial(_with_variants, variants),
+        complete=lambda record: replace(
+            record, variants={answer.variant: _variant(answer, record) for answer in variants}
+        ),
         shown=partial(_of_builds, frozenset(build.plan.cell.id for build in prepared.builds)),
     )
     for answer in variants:
@@ -89,11 +91,6 @@ def _of_builds(cells: frozenset[str], event: Event) -> Event | None:
         case CellFinished() if event.result.cell.id not in cells:
             return None
     return event
-
-
-def _with_variants(variants: tuple[VariantAnswer, ...], record: RunRecord) -> RunRecord:
-    """Add to the record of a run what became of each variant."""
-    return replace(record, variants={answer.variant: _variant(answer, record) for answer in variants})
 
 
 def _variant(answer: VariantAnswer, record: RunRecord) -> dict[str, str | None]:

@@ -40,7 +40,7 @@ class LocalExecutor:
 
         context = make_context(work, listen, cancel)
         whole = Capacity(cores=context.all_cores, memory=context.memory)
-        needs = {plan.cell.id: _fetched(plan) for plan in work.to_build}
+        needs = {plan.cell.id: tuple(map(_fetch_name, plan.prefixes)) for plan in work.to_build}
         plans = _heaviest_first((*work.to_build, *work.to_recheck))
         try:
             run_builds(
@@ -94,10 +94,6 @@ def _heaviest_first(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
         return sum(1 + len(step.gpu_archs) for step in plan.recipe.steps)
 
     return sorted(plans, key=weight, reverse=True)
-
-
-def _fetched(plan: BuildPlan) -> tuple[str, ...]:
-    return tuple(_fetch_name(prefix) for prefix in plan.prefixes)
 
 
 def _fetch_name(prefix: PrefixId) -> str:
