@@ -41,7 +41,6 @@ MATRICES = [
     ("empty", "", 2, "the file is empty", "wheelsmith schema"),
     ("not yaml", "kernel: {path: x\n", 2, "not YAML", None),
     ("deep", "[" * 3000 + "]" * 3000, 2, "nested too deeply", None),
-    ("alias", "kernel: &k {path: x}\naxes: *k\n", 2, "aliases are not supported", "write the value out"),
     ("duplicate key", "kernel: {path: x}\nkernel: {path: y}\n" + AXES, 2, "2:1: kernel stands twice", "keep one"),
     ("unknown key", "kernal: {path: x}\n" + AXES, 2, "unknown key 'kernal'", "did you mean 'kernel'"),
     ("no folder", "kernel: {path: nowhere}\n" + AXES, 4, "there is no folder", "kernel.path"),
