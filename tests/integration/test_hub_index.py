@@ -16,6 +16,7 @@ from loopback_hub import Hub, serve, use_here
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.state import unyank, yank
 from wheelsmith.index.publish.kernels_layout import add_release, hub_builds
+from wheelsmith.index.publish.release import IndexRelease
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage import hub as hub_module
@@ -101,7 +102,7 @@ def test_what_changes_nothing_makes_no_commit_and_sends_nothing(hub, tmp_path):
 def test_the_changes_can_be_shown_and_not_made(hub, tmp_path):
     staged, made = Staged(open_repo(KERNEL)), wheels(tmp_path)
     with hub_builds(made, KERNEL) as builds:
-        add_release(staged, made, builds.builds, upload_time=NOW)
+        add_release(staged, IndexRelease(offers=tuple(made)), builds.builds, upload_time=NOW)
         keys = {write.key.split("/")[0] for write in staged.writes if write.size}
     pages = {"index.html", "projects", "simple", "cpu", "cu130"}
     assert keys == {"files", "_state", "build", *pages}
@@ -209,7 +210,7 @@ def test_listings_go_on_over_pages(hub, tmp_path):
 
 def release(hub, *offers, target=KERNEL):
     with hub_builds(offers, target) as builds:
-        add_release(open_repo(target), offers, builds.builds, upload_time=NOW)
+        add_release(open_repo(target), IndexRelease(offers=tuple(offers)), builds.builds, upload_time=NOW)
     return builds.left_out
 
 
@@ -266,7 +267,8 @@ def test_only_a_kernel_repo_gets_builds(hub, tmp_path):
     release(hub, *wheels(tmp_path), target="hf://org/index")
     assert not any(path.startswith("build/") for path in hub.repos["org/index"].files)
     with hub_builds(wheels(tmp_path), str(tmp_path / "index")) as builds:
-        add_release(Folder(tmp_path / "index"), wheels(tmp_path), builds.builds, upload_time=NOW)
+        made = IndexRelease(offers=tuple(wheels(tmp_path)))
+        add_release(Folder(tmp_path / "index"), made, builds.builds, upload_time=NOW)
     assert verify(Folder(tmp_path / "index")) == ()
 
 
