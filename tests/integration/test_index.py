@@ -16,6 +16,8 @@ from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
+pytestmark = pytest.mark.xdist_group("index")
+
 NOW = "2026-01-02T03:04:05Z"
 JSON = "application/vnd.pypi.simple.v1+json"
 

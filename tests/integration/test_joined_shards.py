@@ -12,7 +12,7 @@ from factory import Factory
 from kernels import matrix, tiny_kernel
 from wheels import make_wheel
 
-pytestmark = pytest.mark.network
+pytestmark = [pytest.mark.network, pytest.mark.xdist_group("joined shards")]
 OUTPUTS = ("s1", "s2")
 
 

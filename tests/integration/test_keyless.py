@@ -30,6 +30,7 @@ from wrong_server import serving
 from wheelsmith.wheel.attestation import keyless
 
 pytestmark = [
+    pytest.mark.xdist_group("keyless"),
     pytest.mark.release("npm fetches what plays Sigstore, and each program that verifies imports its library anew"),
     pytest.mark.network,
 ]

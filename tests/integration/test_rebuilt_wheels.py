@@ -23,6 +23,8 @@ from wheelsmith.base.json_dataclass import canonical_json
 from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import ImageId, Project
 
+pytestmark = pytest.mark.xdist_group("rebuilt wheels")
+
 SETTINGS = "toolchain: host\n"
 
 

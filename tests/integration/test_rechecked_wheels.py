@@ -16,6 +16,8 @@ from wheelsmith.wheel.archive import open_wheel
 from wheelsmith.wheel.checker_version import checker_digest, parts
 from wheelsmith.wheel.repair import pack
 
+pytestmark = pytest.mark.xdist_group("rechecked wheels")
+
 BUILD = ("build-matrix", "--engine", "local", "--progress", "plain")
 CELL = "torch212-cxx11-cpu-x86_64-linux"
 

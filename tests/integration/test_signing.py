@@ -32,6 +32,8 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.wheel.attestation.keys import KeySigner
 
+pytestmark = pytest.mark.xdist_group("signing")
+
 WHEEL = "pure-1-py3-none-any.whl"
 BUNDLE = f"{WHEEL}.sigstore.json"
 P256 = ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")

@@ -15,6 +15,8 @@ from wheels import make_wheel
 
 from wheelsmith.run.vendor import _WRITTEN
 
+pytestmark = pytest.mark.xdist_group("vendored")
+
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
 NOWHERE = ("unshare", "--net") if os.geteuid() == 0 else ("unshare", "--map-current-user", "--net")

@@ -29,6 +29,8 @@ from wheelsmith.platforms import Gpu
 from wheelsmith.run import install_check
 from wheelsmith.run.install_check import where_of
 
+pytestmark = pytest.mark.xdist_group("wheel tests")
+
 CELL = "torch213-cxx11-cpu-x86_64-linux"
 WHEEL = "pure-1-py3-none-any.whl"
 USE = (
