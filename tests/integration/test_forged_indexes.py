@@ -58,19 +58,14 @@ def removed(**fields):
 
 FORGED = {
     "a hash that leads out": of_entry(sha256="../../../../../outside"),
-    "a side-car's hash that is none": of_entry(metadata_sha256="x"),
     "a file beside it of no known kind": of_entry(side_files={"/../../x": "ab" * 32}),
     "a file name that leads out": of_entry(filename="../../../../kernel-1-py3-none-any.whl"),
-    "a file name that is too long": of_entry(filename=f"kernel-1+{'a' * 300}-py3-none-any.whl"),
     "another project's wheel": of_entry(filename="torch-2.9-py3-none-any.whl"),
-    "no number": of_entry(size="5"),
     "a size beyond all": of_entry(size=10**400),
-    "a CUDA that leads out": of_cell(cuda="../../x"),
     "a torch that leads out": of_cell(torch="../../x"),
     "a platform of nobody": of_cell(platform="os"),
     "a variant that is none": of_entry(variant={"label": "../x", "properties": {}}),
     "a plain wheel that leads out": of_entry(variant_of="../x"),
-    "GPU code for nothing": of_entry(gpu_archs=["x"]),
     "a requirement that is none": of_entry(requires=["torch >>1"]),
     "half a surrogate pair": of_entry(yanked="\ud800"),
     "another project's state": lambda data: data.update(project="torch"),
@@ -115,12 +110,6 @@ def linked(path):
     path.symlink_to(private)
 
 
-def linked_folder(path):
-    private = path.parents[4] / "private"
-    path.parent.rename(private)
-    path.parent.symlink_to(private)
-
-
 def piped(path):
     path.unlink()
     os.mkfifo(path)
@@ -134,13 +123,10 @@ def another(path):
 DAMAGES = {
     "a flipped bit": flipped,
     "a link": linked,
-    "a linked folder": linked_folder,
     "a pipe": piped,
     "another wheel of this name": another,
-    "half a file": lambda path: os.truncate(path, 100),
     "nothing": lambda path: path.unlink(),
     "no side-car": lambda path: path.with_name(f"{path.name}.metadata").unlink(),
-    "a linked side-car": lambda path: linked(path.with_name(f"{path.name}.metadata")),
     "another side-car": lambda path: path.with_name(f"{path.name}.metadata").write_text("Name: kernel\n"),
 }
 

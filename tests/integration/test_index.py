@@ -61,20 +61,6 @@ def pip(*argv):
 
 @pytest.mark.parametrize("root", ["cpu", "cu130"])
 @pytest.mark.parametrize("torch", ["2.9", "2.10"])
-def test_pip_takes_the_wheel_for_its_torch(root, torch, index):
-    folder, url = index
-    answer = pip(
-        *("install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"),
-        *("--index-url", f"{url}/{root}/", "--find-links", str(folder / "torches")),
-        *("kernel", f"torch=={torch}.0"),
-    )
-    assert answer.returncode == 0, answer.stderr
-    chosen = {i["metadata"]["name"]: i["metadata"]["version"] for i in json.loads(answer.stdout)["install"]}
-    assert chosen == {"kernel": f"1+{root}.torch{torch}", "torch": f"{torch}.0"}
-
-
-@pytest.mark.parametrize("root", ["cpu", "cu130"])
-@pytest.mark.parametrize("torch", ["2.9", "2.10"])
 def test_uv_takes_the_wheel_for_its_torch(root, torch, index, tmp_path):
     folder, url = index
     wanted = tmp_path / "in.txt"

@@ -85,10 +85,8 @@ def told(about):
 DAMAGES = {
     "a page is gone": (remove("cu130/kernel/index.html"), True),
     "a page is another": (write("projects/kernel/index.html"), True),
-    "a list is another": (write("cpu/index.json", b"{}"), True),
     "the lists are broken": (write("_state/.listing.json", b"{"), True),
     "a page of nobody": (write("simple/evil/index.html"), True),
-    "a page of a root that is none": (write("cu999/kernel/index.html"), True),
     "a project's state is gone": (remove("_state/relu.json"), True),
     "a side-car is gone": (first("files/*/*/kernel*.metadata", lambda path: path.unlink()), True),
     "a side-car is another": (first("files/*/*/kernel*.metadata", lambda path: path.write_text("Name: x\n")), True),

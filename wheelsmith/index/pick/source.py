@@ -45,7 +45,7 @@ class Found:
     @property
     def base(self) -> str:
         """Return the address without credentials."""
-        return redact(self.address)
+        return self.address if self.address.startswith("file:") else redact(self.address)
 
     @property
     def credentials(self) -> bool:
