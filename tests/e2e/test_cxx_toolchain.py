@@ -22,7 +22,7 @@ from wheelsmith.platforms import cxx_toolchain
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.cxx.install import programs_of
-from wheelsmith.toolchain.cxx.symbol_versions import is_newer
+from wheelsmith.toolchain.cxx.libraries import is_newer
 from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [

@@ -22,7 +22,7 @@ from test_hostile import CANARY
 
 import wheelsmith
 from wheelsmith.engine import Command, Ending, Limits, Mount
-from wheelsmith.engine.seccomp_rules import system_calls
+from wheelsmith.engine.seccomp import system_calls
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("reach")]
 IPC_KEY = 0x77680000 + os.getpid() % 0xFFFF

@@ -17,8 +17,8 @@ from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.environment import lock_environment
 from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip import PipSettings, pip_settings
+from wheelsmith.toolchain.prefix_builder import unpack
 from wheelsmith.toolchain.remote import fetch_part, fetch_whole
-from wheelsmith.toolchain.unpack import unpack
 
 
 class Index:

@@ -17,11 +17,10 @@ from wheelsmith.base.errors import AttestationError, PolicyError, SigningKeyErro
 from wheelsmith.frameworks import framework
 from wheelsmith.model import ImageId, LockedWheel, PrefixId, Project, SourceId
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits, cxx_toolchains, header_library
-from wheelsmith.toolchain.prefix_pins import made_from
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
 from wheelsmith.wheel.attestation.keys import key_signer, verifying_key
 from wheelsmith.wheel.attestation.policy import SignaturePolicy, read_policy
-from wheelsmith.wheel.attestation.statement import Made, read_statement, write_statement
+from wheelsmith.wheel.attestation.statement import Made, made_from, read_statement, write_statement
 from wheelsmith.wheel.attestation.verification import verify_statement
 from wheelsmith.wheel.recorded_plan import RecordedPlan
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import wants
 
-from wheelsmith.engine.bwrap_mounts import InstalledPython, host_mounts, host_view
+from wheelsmith.engine.bwrap import InstalledPython, host_mounts, host_view
 
 ASK = "from wheelsmith.engine import this_machine; print([(t.cxx, t.digest) for t in this_machine().toolsets])"
 

@@ -15,9 +15,9 @@ from wheelsmith.model.pinned import pinned_prefix
 from wheelsmith.plan.feasibility import NotBuildableError, compilers
 from wheelsmith.platforms import cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.host_compilers import KIND
-from wheelsmith.toolchain.cxx.symbol_versions import is_newer
+from wheelsmith.toolchain.cxx.libraries import is_newer
 from wheelsmith.wheel.archive import WheelContents
-from wheelsmith.wheel.retag import for_platform
+from wheelsmith.wheel.repair import for_platform
 
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 13", digest="machine's")
 HERE = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None)

@@ -16,7 +16,7 @@ from wheelsmith.plan.project import plan_project, torch_cuda, why_other_cuda
 from wheelsmith.plan.recipe.project import ProjectSpec, parse_project, with_pkg_info
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
-from wheelsmith.wheel.retag import relabel
+from wheelsmith.wheel.repair import relabel
 
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="d")
 SOURCE = KernelSource(id=SourceId(origin="path", revision=None, commit=None, tree="0" * 16), paths=(), readme=None)

@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from wheelsmith.base.errors import EngineError
-from wheelsmith.engine.seccomp_bpf import assemble, launch_filter
-from wheelsmith.engine.seccomp_rules import AllowedArguments, ArgumentIs, CallRule, container_profile, system_calls
+from wheelsmith.engine.seccomp import (
+    AllowedArguments,
+    ArgumentIs,
+    CallRule,
+    assemble,
+    container_profile,
+    launch_filter,
+    system_calls,
+)
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 I386, ARM = 0x40000003, 0x40000028

@@ -12,8 +12,7 @@ from wheelsmith.model import LockedWheel
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.environment import install_environment
-from wheelsmith.toolchain.link_stub import link_stub
-from wheelsmith.toolchain.project_toolkit import lay_out_toolkit
+from wheelsmith.toolchain.project_toolkit import lay_out_toolkit, link_stub
 from wheelsmith.wheel.elf import read_extension
 
 RUNTIME = LockedWheel(name="nvidia-cuda-runtime", version="13.0.1", sha256="r")

@@ -8,19 +8,22 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from threading import Event
 
 from wheelsmith.base.errors import EngineError
-from wheelsmith.engine.bwrap_mounts import InstalledPython, host_mounts, host_view
+from wheelsmith.base.files import read_facts
+from wheelsmith.base.json_dataclass import Record
 from wheelsmith.engine.cgroup import limited, remove_dead_groups
 from wheelsmith.engine.installed_python import this_machine, with_visible_pythons
 from wheelsmith.engine.process_tree import limited_tree, most_processes
 from wheelsmith.engine.processes import SupervisedProcess, last_words
 from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness
-from wheelsmith.engine.seccomp_bpf import launch_filter
+from wheelsmith.engine.seccomp import launch_filter
 from wheelsmith.model import BuildHost
 
 _INSTALL = "apt-get install bubblewrap"
@@ -36,6 +39,8 @@ _PERMISSION_IN = {
         " --security-opt systempaths=unconfined …"
     ),
 }
+_USR = Path("/usr")
+_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 class Bubblewrap:
@@ -128,13 +133,19 @@ _NAMESPACES = (
     *("--clearenv", "--cap-drop", "ALL"),
     *("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SYS_CHROOT", "--cap-add", "CAP_SETPCAP"),
 )
+
+
 # The build's root stays in the mount namespace that bubblewrap made, and the build itself moves to another: so its
 # mountinfo has nothing that it could reach, and lists nothing. A bind mount is listed with its path on the host.
 _KEEP_ROOT = (
     'exec 3</; exec /usr/bin/unshare --mount --propagation unchanged --root=/proc/self/fd/3 --wd="$1"'
     ' /bin/sh -c "$2" "$@"'
 )
+
+
 _GIVE_UP = 'shift; exec 3<&- /usr/bin/setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all "$@"'
+
+
 # One byte, at which the kernel hands a crash to nobody; see setrlimit in engine/system_calls.json.
 _NO_CORES = ("/usr/bin/prlimit", "--core=1:1")
 
@@ -231,6 +242,8 @@ def _output(*argv: str) -> str:
 
 
 _KEYCTL = {"x86_64": 250, "aarch64": 219}
+
+
 _JOIN_SESSION_KEYRING = 1
 
 
@@ -243,3 +256,111 @@ def leave_session_keyring() -> None:
     if number is not None:
         # A kernel without key store has nothing to leave.
         ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(_JOIN_SESSION_KEYRING), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathRule(Record):
+    """A file or folder, as a pattern, and why it is shown or hidden."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostView(Record):
+    """What is shown, and what of that is hidden again.
+
+    :param development: what is hidden besides where compilers are brought along.
+    :param python: below where a Python is installed outside of ``/usr``; ``{version}`` stands for ``3.11``.
+    :param python_hidden: likewise.
+    """
+
+    source: str
+    date: str
+    shown: tuple[PathRule, ...]
+    hidden: tuple[PathRule, ...]
+    development: tuple[PathRule, ...]
+    python: tuple[PathRule, ...]
+    python_hidden: tuple[PathRule, ...]
+
+
+@cache
+def host_view() -> HostView:
+    """Return what sandboxes without image see of this machine."""
+    return HostView.from_json(read_facts(__package__, "host_view.json"))
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledPython:
+    """Where a Python of this machine is: ``prefix``/bin/python``version``, without links in ``prefix``."""
+
+    prefix: str
+    version: str
+
+
+@cache
+def host_mounts(pythons: tuple[InstalledPython, ...], more_hidden: tuple[PathRule, ...] = ()) -> tuple[str, ...]:
+    """Return bubblewrap's options for what is seen of this machine; it is looked at once a process.
+
+    :param more_hidden: what is hidden besides, but for a Python's own.
+    """
+    known = host_view()
+    words = [word for sight in known.shown for word in ("--ro-bind-try", sight.path, sight.path)]
+    for name in _MERGED:
+        path = Path("/", name)
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            words += ["--ro-bind", str(path), str(path)]
+    words += ["--proc", "/proc"]
+    hidden = _targets((*known.hidden, *more_hidden), Path("/"), [*(sight.path for sight in known.shown), "/proc"])
+    words += [word for path in hidden for word in _hide(path)]
+    for python in pythons:
+        # After what hides /usr/local, for a Python may be there.
+        words += _show_python(python, hidden)
+        found = _targets(known.python_hidden, Path(python.prefix), [python.prefix])
+        own = [path for path in found if path not in hidden]
+        hidden += own
+        words += [word for path in own for word in _hide(path)]
+    # Where wheelsmith is root, the build's user owns /proc/sys outside too, and needs no capability to write there:
+    # kernel.core_pattern names a program that the host runs as root.
+    folders = [path for path in hidden if Path(path).is_dir()]
+    return (*words, *(word for path in [*folders, "/proc"] for word in ("--remount-ro", path)))
+
+
+def _show_python(python: InstalledPython, hidden: list[str]) -> list[str]:
+    prefix = Path(python.prefix)
+    patterns = [sight.path.format(version=python.version) for sight in host_view().python]
+    if (prefix / "conda-meta").is_dir():
+        # The libraries of conda's Python are files among those of every other package.
+        patterns.append("lib")
+    found = [path for pattern in patterns for path in sorted(prefix.glob(pattern))]
+    if prefix.is_relative_to(_USR) and not _is_below(prefix, hidden):
+        return _show_again(path for path in found if _is_below(path, hidden))
+    words = _show_again(found)
+    for name in ("python3", "python"):
+        words += ["--symlink", f"python{python.version}", f"{python.prefix}/bin/{name}"]
+    return words
+
+
+def _show_again(paths: Iterable[Path]) -> list[str]:
+    return [word for path in paths for word in ("--ro-bind", str(path), str(path))]
+
+
+def _is_below(path: Path, folders: list[str]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _targets(sights: Iterable[PathRule], folder: Path, shown: list[str]) -> list[str]:
+    """Return what there is of it in shown folders, by the path that every link to it ends at."""
+    patterns = (sight.path.removeprefix("/") for sight in sights)
+    found = (path.resolve() for pattern in patterns for path in sorted(folder.glob(pattern)))
+    seen = (path for path in found if path.exists() and any(path.is_relative_to(each) for each in shown))
+    return list(dict.fromkeys(map(str, seen)))
+
+
+def _hide(path: str) -> tuple[str, ...]:
+    if Path(path).is_dir():
+        return ("--tmpfs", path)
+    # Without devices on the mount nobody can open it, and for Python it is no file.
+    return ("--ro-bind", "/dev/null", path)

@@ -32,7 +32,7 @@ from wheelsmith.engine.container_init import READY
 from wheelsmith.engine.process_tree import ContainerTree, namespace_of
 from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, TreeLimits
-from wheelsmith.engine.seccomp_rules import profile_file
+from wheelsmith.engine.seccomp import profile_file
 from wheelsmith.model import BuildHost, ImageId
 
 OWNER = "org.wheelsmith.owner"

@@ -6,12 +6,17 @@ when; so what it holds is pinned, and any packing of it will do.
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import re
 import shutil
 import stat
+import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
@@ -24,7 +29,6 @@ from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.offline import ARCHIVES, PARTS, VENDOR, WHEELS, is_offline, vendored_folder
 from wheelsmith.base.redact import redact
-from wheelsmith.base.tar_archive import BadArchiveError, tar_members
 from wheelsmith.model import Listener, LockedWheel, PinnedFile, PinnedPackage, PinnedTree, read_wheel_name
 from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip import PipSettings, local_folder, pip_settings
@@ -42,6 +46,9 @@ _PLACES = "WHEELSMITH_ARCHIVES"
 _POOL = "/pool/"  # below which an archive of Debian has its packages
 _MOST_PACKED = 256 << 20  # bytes: CUTLASS with its pictures is 40 MB
 _MOST_UNPACKED = 512 << 20
+_TAR_CHUNK = 1 << 16  # bytes
+# RecursionError: tarfile reads a header that tells of the next one together with that.
+_FAILURES = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,3 +341,69 @@ def _write(files: dict[str, bytes], folder: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         path.chmod(0o644)
+
+
+class BadArchiveError(Exception):
+    """An archive cannot be unpacked; the message lacks the file's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TarMember:
+    """One member of an archive that is being read."""
+
+    info: tarfile.TarInfo
+    _archive: tarfile.TarFile
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the content of a regular file.
+
+        :raises BadArchiveError: it cannot be unpacked.
+        """
+        with _tar_errors():
+            content = self._archive.extractfile(self.info)
+            while content and (chunk := content.read(_TAR_CHUNK)):
+                yield chunk
+
+
+def tar_members(path: Path, *, most_bytes: int) -> Iterator[TarMember]:
+    """Yield the members of an archive, in its order; their names may be unsafe.
+
+    :param most_bytes: that it may unpack to, headers and members that are skipped among them.
+    :raises BadArchiveError: it is no .tar.gz, or has more.
+    """
+    with _tar_errors(), _LimitedGzip(path, most_bytes) as stream:
+        with tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:
+            for info in archive:
+                if info.issparse() or info.size < 0:
+                    raise BadArchiveError(f"{info.name!r} is a file with holes")
+                yield TarMember(info, archive)
+        while stream.read(_TAR_CHUNK):  # the checksum is behind what tarfile reads
+            pass
+
+
+@contextmanager
+def _tar_errors() -> Iterator[None]:
+    try:
+        yield
+    except _FAILURES as error:
+        raise BadArchiveError(f"it cannot be unpacked: {error}") from error
+
+
+class _LimitedGzip(gzip.GzipFile):
+    """A packed file that is not read beyond a limit: to skip a member is to unpack it."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        super().__init__(path)
+        self._most = most
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._allow(self.tell() + (size or 0))
+        return super().read(size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._allow(offset)
+        return super().seek(offset, whence)
+
+    def _allow(self, end: int) -> None:
+        if end > self._most:
+            raise BadArchiveError(f"it unpacks to more than {self._most >> 20} MiB")

@@ -10,8 +10,7 @@ from pathlib import Path
 from wheelsmith.base.units import numbers
 from wheelsmith.wheel.archive import open_wheel
 from wheelsmith.wheel.gpu import GpuCode
-from wheelsmith.wheel.repair import pack
-from wheelsmith.wheel.retag import renamed
+from wheelsmith.wheel.repair import pack, renamed
 from wheelsmith.wheel.variant_format import VARIANT_FILE, Variant, dump_variants, sm_values
 
 _VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)

@@ -13,8 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.platforms import CxxToolchain, HostCompilers
-from wheelsmith.toolchain.cxx.libstdcxx_nonshared import NONSHARED, keep_newer_objects
-from wheelsmith.toolchain.cxx.symbol_versions import limit_versions
+from wheelsmith.toolchain.cxx.libraries import NONSHARED, keep_newer_objects, limit_versions
 from wheelsmith.toolchain.cxx.wrappers import RUNTIME, move_program, write_compiler, write_starter
 from wheelsmith.toolchain.debian_package import package_members, write_member
 

@@ -16,8 +16,12 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.ci import Checkout
 from wheelsmith.base.errors import AttestationError
 from wheelsmith.base.json_dataclass import Record, canonical_json, in_one_line, parse_json
+from wheelsmith.frameworks import frameworks
 from wheelsmith.model import PinnedFile, PinnedPackage, PinnedTree, PrefixId, SourceId
-from wheelsmith.toolchain.prefix_pins import made_from
+from wheelsmith.platforms import DEVELOPMENT, cuda_prefix, cuda_toolkits, cxx_toolchains, header_library
+from wheelsmith.platforms.cuda import cuda_development, cuda_pins
+from wheelsmith.platforms.header_libraries import KIND as LIBRARY
+from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.wheel.attestation.bundle import unreadable
 from wheelsmith.wheel.recorded_plan import RecordedPlan
 
@@ -28,6 +32,7 @@ BUILD_TYPE = "urn:wheelsmith:build:1"
 TREE, FOLDER, PINS = "wheelsmithTree", "wheelsmithFolder", "wheelsmithPins"
 _SHA256 = "sha256:"
 Descriptor = dict[str, Any]
+Pins = tuple[PinnedFile | PinnedTree | PinnedPackage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,3 +267,35 @@ def _environment(plan: dict[str, Any]) -> Iterator[Descriptor]:
 def _pypi(project: str, version: str, filename: str | None = None) -> str:
     beside = {"file_name": filename} if filename else None
     return PackageURL(type="pypi", name=canonicalize_name(project), version=version, qualifiers=beside).to_string()
+
+
+def made_from(prefix: PrefixId) -> Pins:
+    """Return the files that a prefix is made from; none where this wheelsmith knows no prefix of its digest."""
+    try:
+        return next((pins for known, pins in _named_so(prefix) if known == prefix), ())
+    except KeyError:
+        return ()
+
+
+def _named_so(prefix: PrefixId) -> Iterator[tuple[PrefixId, Pins]]:
+    """Yield the prefixes that are known by its name, whatever their digests.
+
+    :raises KeyError: none is.
+    """
+    if prefix.kind == CXX:
+        yield from ((each.prefix, each.packages) for each in cxx_toolchains())
+    elif prefix.kind == LIBRARY:
+        library = header_library(prefix.version)
+        yield library.prefix, tuple(pin for pin in (library.wheel, library.archive) if pin)
+    elif prefix.kind == DEVELOPMENT:
+        toolkit = cuda_toolkits()[prefix.version]
+        yield cuda_development(toolkit), toolkit.development
+    elif prefix.kind in frameworks():
+        calls = frameworks()[prefix.kind]
+        for release in calls.releases().values():
+            if prefix.arch in release.wheels:
+                yield calls.prefix(release.minor, prefix.arch), (release.wheels[prefix.arch],)
+    else:
+        toolkit, (machine, _, target) = cuda_toolkits()[prefix.version], prefix.arch.partition("-")
+        found = toolkit, machine, target or machine
+        yield cuda_prefix(*found), cuda_pins(*found)

@@ -10,8 +10,7 @@ from typing import BinaryIO
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.gpu.code import FileSlice, GpuCode, joined
-from wheelsmith.wheel.gpu.cubin import read_cubin
-from wheelsmith.wheel.gpu.fatbin import CONTAINER_MARK, PTX_HEAD, ptx_code, read_container, read_ptx
+from wheelsmith.wheel.gpu.fatbin import CONTAINER_MARK, PTX_HEAD, ptx_code, read_container, read_cubin, read_ptx
 
 _CHUNK = 4 << 20  # bytes
 _OVERLAP = 4096  # bytes of the next chunk that are looked at too, so that nothing is cut in two
