@@ -280,10 +280,6 @@ def test_a_policy_is_a_file(keys, tmp_path):
         "keys: ec.pub\nsources: {a: b}",
         "[" * 5000,
         "keys: &a [*a]",
-        "a: &a [x]\n"
-        + "".join(
-            f"{n}: &{n} [*{p}, *{p}]\n" for p, n in zip("abcdefghijklmnopqrst", "bcdefghijklmnopqrstu", strict=True)
-        ),
         "? [a]\n: b",
         "x" * 70_000,
     ],

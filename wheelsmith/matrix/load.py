@@ -81,7 +81,7 @@ def read_yaml(text: str, file: str) -> Any:
     """Return what other YAML says, with every scalar as text.
 
     :param file: names it in messages.
-    :raises MatrixError: it is not YAML, grows, or has a key twice.
+    :raises MatrixError: it is not YAML, or has a key twice.
     """
     mistakes: list[MatrixError] = []
     data = _plain(_compose(text, file), (), file, {}, mistakes)

@@ -163,7 +163,7 @@ def read_policy(path: Path) -> SignaturePolicy:
         policy = _PolicyModel.model_validate(read_yaml(read_bounded(path, _MAX_SIZE).decode(), str(path)))
     except MatrixError as error:
         raise PolicyError(error.message, where=error.where, remedy=error.remedy) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         first = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else in_one_line(error)
         raise PolicyError(
