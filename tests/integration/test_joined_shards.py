@@ -153,6 +153,14 @@ def forge(factory, out):
     edit(factory, out, lambda data: next(iter(data["cells"].values()))["wheel"].update(said))
 
 
+def damage(factory, out):
+    """Change one byte: the size stays."""
+    path = wheel_in(factory, out)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
 def remove(factory, out):
     wheel_in(factory, out).unlink()
 
@@ -181,7 +189,10 @@ def swap(factory, out):
     edit(factory, out, lambda data: next(iter(data["cells"].values())).update(wheel=told["wheel"]))
 
 
-@pytest.mark.parametrize("attack", [forge, remove, link, link_folder, name_elsewhere, swap], ids=lambda f: f.__name__)
+ATTACKS = [forge, damage, remove, link, link_folder, name_elsewhere, swap]
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 def test_a_wheel_that_is_not_its_cells_is_that_cells_failure(factory, attack):
     cell = cell_of(factory, "s2")
     attack(factory, "s2")
