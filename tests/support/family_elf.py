@@ -211,6 +211,7 @@ legals(
     [
         *("libcaffe2_nvrtc.so", "libtorch_cuda_linalg.so", "libcublas.so.13", "libcuda.so.1", "libnvrtc.so.13"),
         *("libcufft.so.12", "libcurand.so.10", "libcudnn.so.9", "libnccl.so.2", "libnvJitLink.so.13"),
+        *("libcupti.so.13", "libcufile.so.0", "libnvidia-ml.so.1"),
     ],
     _needed,
     base="cuda",

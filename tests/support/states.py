@@ -18,15 +18,18 @@ def cell(
 def entry(version: str, *cells: Cell, tag: str = "cp39-abi3-manylinux_2_34_x86_64", **fields) -> IndexEntry:
     """Return the entry of ``k-version-tag.whl``; its torch requirement is its version's, as the plan writes it."""
     torch = version.partition("torch")[2]
-    given = {"requires_python": ">=3.9", "requires_torch": f"=={torch}.*" if torch else None, **fields}
+    given = {
+        "sha256": (version + tag).encode().hex().ljust(64, "0")[-64:],
+        "size": 123456,
+        "requires_python": ">=3.9",
+        "requires_torch": f"=={torch}.*" if torch else None,
+    }
     return IndexEntry(
         filename=f"k-{version}-{tag}.whl",
-        sha256=(version + tag).encode().hex().ljust(64, "0")[-64:],
-        size=123456,
         metadata_sha256="cd" * 32,
         upload_time="2026-01-02T03:04:05Z",
         cells=cells,
-        **given,
+        **{**given, **fields},
     )
 
 

@@ -33,17 +33,13 @@ _GAP = "does not end where"
 LIES = {
     "another name in the local header": (changed(ENTRIES, local={"name": b"kernel/__evil__.py"}), {}, "local header"),
     "another size in the local header": (changed(ENTRIES, local={"size": 5}), {}, "in its local header"),
-    "another packed size in the local header": (changed(ENTRIES, local={"packed": 5}), {}, "in its local header"),
     "another checksum in the local header": (changed(ENTRIES, local={"crc": 5}), {}, "in its local header"),
     "another method in the local header": (changed(ENTRIES, local={"method": STORED}), {}, "packed another way"),
-    "a descriptor in the local header only": (changed(ENTRIES, local={"flags": DESCRIPTOR}), {}, "packed another way"),
-    "encryption in the local header": (changed(ENTRIES, local={"flags": 1}), {}, "packed another way"),
     "a wrong checksum": (changed(ENTRIES, local={"crc": 5}, central={"crc": 5}), {}, "cannot be unpacked: Bad CRC"),
     "a size that is too small": (changed(ENTRIES, local={"size": 5}, central={"size": 5}), {}, "Bad CRC"),
     "a size that is too large": (changed(ENTRIES, local={"size": 50}, central={"size": 50}), {}, "has 40 bytes less"),
     "packed data that is broken": (changed(ENTRIES, packed=b"\xff" * 40), {}, "cannot be unpacked"),
     "an entry that is not listed": ([*ENTRIES, shadow("evil.py")], {"listed": False}, _GAP),
-    "an entry that is not there": ([*ENTRIES, Entry(name="a.py", written=False)], {}, _GAP),
     "two entries of one name": ([shadow(), *ENTRIES], {}, "twice"),
     "two directory entries for one member": (
         [*ENTRIES, Entry(name="kernel/b.py", data=FIRST.data, written=False)],
@@ -51,7 +47,6 @@ LIES = {
         _GAP,
     ),
     "a gap": (changed(ENTRIES, 1, before=b"xxxx"), {}, _GAP),
-    "a gap before the directory": (ENTRIES, {"between": b"xxxx"}, _GAP),
     "something before it": (ENTRIES, {"prefix": b"#!/bin/sh\n"}, "before the archive"),
     "something behind it": (ENTRIES, {"suffix": b"x"}, "something follows its end record"),
     "another archive's end in its comment": (
@@ -59,18 +54,10 @@ LIES = {
         {"comment": struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0, 0, 0, 0, 0)},
         "before the archive",
     ),
-    "a part of another archive in its comment": (ENTRIES, {"comment": b"PK\3\4"}, "two archives in one file"),
-    "a comment that is longer than it says": (
-        ENTRIES,
-        {"comment": b"hello", "end": {"comment": 2}},
-        "something follows its end record",
-    ),
     "a comment in the directory": (changed(ENTRIES, comment=b"hello"), {}, "comment in the directory"),
     "a directory elsewhere": (ENTRIES, {"end": {"start": 5}}, "before the archive"),
     "zip64 with another start": (ENTRIES, {"zip64": {"start": 3}}, "before the archive"),
     "bzip2": (changed(ENTRIES, method=12, packed=bz2.compress(FIRST.data)), {}, "by method 12"),
-    "zstandard": (changed(ENTRIES, method=93), {}, "by method 93"),
-    "a version that nobody reads": (changed(ENTRIES, needed=64), {}, "not a readable zip archive"),
     "encrypted": (changed(ENTRIES, flags=1), {}, "encrypted"),
     "a name in no known encoding": ([*ENTRIES, Entry(name=b"\x82.py")], {}, "neither ASCII nor marked"),
     "a name that is no UTF-8": ([*ENTRIES, Entry(name=b"\xff.py", flags=UTF8)], {}, "is marked as UTF-8, and is not"),
@@ -93,9 +80,6 @@ LIES = {
         }.items()
     },
     "a file that is a folder": ([*ENTRIES, Entry(name="kernel")], {}, "is a file, and the folder of"),
-    "two dist-infos": ([*ENTRIES, Entry(name="torch-99.dist-info/METADATA")], {}, "2 .dist-info folders"),
-    "no dist-info": ([FIRST], {}, "0 .dist-info folders"),
-    "no WHEEL": ([entry for entry in ENTRIES if not str(entry.name).endswith("WHEEL")], {}, "has no kernel-1"),
 }
 
 
@@ -120,14 +104,8 @@ ODDITIES = {
         changed(ENTRIES, flags=DESCRIPTOR, after=struct.pack("<3L", zlib.crc32(FIRST.data), PACKED, SIZE)),
         {},
     ),
-    "sizes behind the data and before it": (
-        changed(ENTRIES, flags=DESCRIPTOR, local={"crc": zlib.crc32(FIRST.data), "packed": PACKED, "size": SIZE}),
-        {},
-    ),
-    "how hard the compressor tried": (changed(ENTRIES, flags=6), {}),
     "a mark for UTF-8 on an ASCII name": (changed(ENTRIES, flags=UTF8), {}),
     "a date in the local header": (changed(ENTRIES, local_extra=struct.pack("<HHBL", 0x5455, 5, 1, 1)), {}),
-    "a padded header": (changed(ENTRIES, extra=b"\0\0\0"), {}),
     "sizes in zip64": (
         changed(
             ENTRIES,
@@ -146,14 +124,11 @@ ODDITIES = {
     "a comment": (ENTRIES, {"comment": b"made by hand"}),
     "folders": ([Entry(name="kernel/", method=STORED, mode=0o040755), *ENTRIES], {}),
     "no modes": ([changed([entry], mode=0)[0] for entry in ENTRIES], {}),
-    "the other order": (ENTRIES[::-1], {}),
-    "an old version": (changed(ENTRIES, needed=10), {}),
     "a name beyond ASCII": (wheel_entries({"kernel/é.py": b"", "kernel/日本.py": b""}), {}),
     "an archive inside": (
         wheel_entries({"kernel/data.zip": b"PK\5\6" + bytes(18)})[::-1],
         {},
     ),
-    "an empty file": (wheel_entries({"kernel/py.typed": b""}), {}),
     "more than one piece": (wheel_entries({"kernel/data.bin": bytes(range(256)) * 9000}), {}),
 }
 

@@ -112,14 +112,10 @@ def test_no_changed_byte_of_a_statement_holds(data, tmp_path_factory):
 @pytest.mark.parametrize(
     ("changes", "refused"),
     [
-        ({"_type": "https://in-toto.io/Statement/v0.1"}, "its _type is"),
         ({"predicateType": "https://example.org/p"}, "its predicateType is"),
         ({"predicate__buildDefinition__buildType": "x"}, "its buildType is"),
         ({"subject": [{"name": WHEEL, "digest": {"sha256": SHA}}] * 2}, "cannot be read"),
-        ({"subject__0__digest": {"sha512": SHA}}, "cannot be read"),
         ({"subject__0__name": "other-1-py3-none-any.whl"}, "is of other-1"),
-        ({"subject__0__name": ["x"]}, "is no text"),
-        ({"predicate__runDetails__builder": {}}, "cannot be read"),
         ({"predicate__buildDefinition__externalParameters__source__origin": None}, "is no text"),
     ],
 )
@@ -145,12 +141,8 @@ BUNDLE = json.loads(Bundle(statement=b"{}", signature=b"s", hint="h").to_bytes()
         lambda data: data.pop("mediaType"),
         lambda data: data.update(mediaType="application/vnd.dev.sigstore.bundle+json;version=0.1"),
         lambda data: data.update(verificationMaterial={"certificate": {"rawBytes": "AA=="}}),
-        lambda data: data["verificationMaterial"].update(publicKey={"hint": 3}),
-        lambda data: data["verificationMaterial"].update(certificate={"rawBytes": "AA=="}),
-        lambda data: data["verificationMaterial"].update(x509CertificateChain={"certificates": []}),
         lambda data: data["dsseEnvelope"].update(payloadType="text/plain"),
         lambda data: data["dsseEnvelope"].update(payload="%%%"),
-        lambda data: data["dsseEnvelope"].update(signatures=[]),
         lambda data: data["dsseEnvelope"].update(signatures=data["dsseEnvelope"]["signatures"] * 2),
     ],
 )
@@ -221,14 +213,11 @@ def test_what_a_project_was_built_with_is_there_and_what_it_was_told_is_not():
         ({}, True),
         ({"sources": (GIT.origin,)}, True),
         ({"sources": ("git:https://host/org/k",)}, True),
-        ({"sources": ("git:https://host/org/k@v1",)}, True),
         ({"sources": ("git:https://host/org/other", f"git:https://host/org/k@{'c' * 40}")}, True),
         ({"sources": ("git:https://host/org/k@v2",)}, False),
         ({"sources": ("git:https://host/org",)}, False),
         ({"builders": ("https://ci/w@refs/tags/*",)}, True),
-        ({"builders": ("https://ci/*@refs/tags/v1",)}, True),
         ({"builders": ("https://ci/w@refs/*",)}, False),
-        ({"builders": ("https://ci/*w*@*refs/tags/*1",)}, True),
         ({"repositories": ("https://h/o/r",)}, False),
     ],
 )
@@ -242,16 +231,12 @@ def test_what_is_said_must_be_believed(words, holds):
     [
         ("git:https://h/o/k@v1", "main", "git:https://h/o/k@v1", False),
         ("git:https://h/o/k@v1", None, "git:https://h/o/k@v1", False),
-        ("hub:o/k@v1", "main", "hub:o/k@v1", False),
         ("git:git@h:o/k", "v1", "git:git@h:o/k@v1", True),
-        ("git:git@h:o/k", "v1", "git:git@h:o/k", True),
-        ("git:ssh://git@h/o/k", "feature/x", "git:ssh://git@h/o/k@feature/x", True),
         ("git:ssh://git@h/o/k@v1", "feature/x", "git:ssh://git@h/o/k@v1", False),
         ("git:https://h/o/k#subdirectory=a", "v1", "git:https://h/o/k#subdirectory=a@v1", True),
         ("git:https://h/o/k", "v1@x", "git:https://h/o/k@v1@x", True),
         ("archive:k@1.tar.gz", None, "archive:k@1.tar.gz", True),
         ("archive:k@1.tar.gz", None, f"archive:k@1.tar.gz@{'c' * 64}", False),
-        (f"archive:k@{'c' * 64}", None, f"archive:k@{'c' * 64}", False),
     ],
 )
 def test_an_at_sign_in_an_address_is_no_revision(origin, revision, word, holds):
@@ -280,8 +265,6 @@ def test_a_policy_is_a_file(keys, tmp_path):
         "keys: ec.pub\nsources: {a: b}",
         "[" * 5000,
         "keys: &a [*a]",
-        "? [a]\n: b",
-        "x" * 70_000,
     ],
 )
 def test_a_policy_that_says_nothing_clear_allows_nothing(text, keys, tmp_path):

@@ -16,15 +16,11 @@ FILE = f"files/ab/{'ab' * 32}/k-1+cu130-py3-none-any.whl"
     [
         ("cpu/k/index.html", "text/html; charset=utf-8", "no-cache"),
         ("cpu/k/index.json", "application/vnd.pypi.simple.v1+json", "no-cache"),
-        ("index.html", "text/html; charset=utf-8", "no-cache"),
         ("index.json", "application/json", "no-cache"),
-        ("cpu/k/k-1-variants.json", "application/json", "no-cache"),
-        ("_state/index.json", "application/json", "no-cache"),
         (FILE, "application/octet-stream", FOREVER),
         (f"{FILE}.metadata", "text/plain; charset=utf-8", FOREVER),
         ("files/ab/index.json", "application/json", FOREVER),
         ("filesystem/k/index.json", "application/vnd.pypi.simple.v1+json", "no-cache"),
-        ("cpu/k/unknown", "application/octet-stream", "no-cache"),
     ],
 )
 def test_headers(key, kind, caching):
@@ -36,9 +32,7 @@ def test_headers(key, kind, caching):
     ("target", "scheme", "bucket", "prefix"),
     [
         ("s3://wheels", "s3", "wheels", ""),
-        ("s3://wheels/", "s3", "wheels", ""),
         ("s3://my.wheels-1/a/b_c~d.e/", "s3", "my.wheels-1", "a/b_c~d.e"),
-        ("gs://under_score/x", "gs", "under_score", "x"),
         ("az://$web/whl", "az", "$web", "whl"),
     ],
 )
@@ -69,9 +63,6 @@ def test_addresses_that_are_none(target):
         "s3://user:hunt/er2@wheels/x",
         "s3://wheels/x?sig=hunter2",
         "az://c/x?sv=1&sig=hunt@er2",
-        "s3://us?er:hunter2@wheels/x",
-        "https://user:hunter2@host/simple",
-        "ftp://host/x?token=hunter2",
     ],
 )
 def test_no_secret_is_shown(target):
@@ -97,20 +88,9 @@ def status(number, code=""):
     ("error", "message", "remedy"),
     [
         (failure("FileNotFoundError", status(404, "NoSuchBucket")), "there is no such bucket", "aws s3 mb s3://wheels"),
-        (
-            failure("PermissionDeniedError", status(403, "AccessDenied")),
-            "do not suffice (403 AccessDenied)",
-            "s3:PutObject",
-        ),
         (failure("PermissionDeniedError", status(403, "InvalidAccessKeyId")), "are not accepted", "AWS_ACCESS_KEY_ID"),
         (failure("GenericError", "http://169.254.169.254/latest/api/token"), "no valid credentials", "boto3"),
         (failure("GenericError", "HTTP error: builder error BadScheme"), "plain http", "AWS_ALLOW_HTTP=true"),
-        (
-            failure("GenericError", "normally indicates an incorrectly configured region"),
-            "another region",
-            "AWS_REGION",
-        ),
-        (failure("GenericError", status(503, "SlowDown")), "the host answers 503 SlowDown", "again"),
         (failure("GenericError", status(501, "NotImplemented")), "no conditional writes", "newer"),
         (failure("GenericError", "HTTP error: error sending request"), "does not answer", "network"),
     ],
@@ -159,10 +139,8 @@ def test_only_a_refusal_is_final(text, final):
     [
         ({}, False),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9000"}, True),
-        ({"AWS_ENDPOINT_URL_S3": "http://localhost:9000"}, True),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9000", "AWS_ALLOW_HTTP": "false"}, False),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1.example:9000"}, False),
-        ({"AWS_ENDPOINT_URL_S3": "http://minio.example:9000", "AWS_ENDPOINT_URL": "http://127.0.0.1"}, False),
     ],
 )
 def test_plain_http_is_for_loopback_unless_it_is_asked_for(environ, allowed):

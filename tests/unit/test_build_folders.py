@@ -62,7 +62,6 @@ def headers(*folders: BuildFolder) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "cells"),
     [
-        ("torch210-cxx11-cu130-x86_64-linux", ["torch210-cxx11-cu130-x86_64-linux"]),
         ("torch211-cu130-x86_64-linux", ["torch211-cxx11-cu130-x86_64-linux"]),
         ("torch26-cxx98-cpu-x86_64-linux", ["torch26-cxx98-cpu-x86_64-linux"]),
         ("tvm-ffi01-cu130-x86_64-linux", ["tvm-ffi01-cu130-x86_64-linux"]),
@@ -92,13 +91,9 @@ def test_what_is_not_compiled_serves_every_known_torch(name, backends):
     ("name", "reason"),
     [
         ("torch212-cxx11-rocm71-x86_64-linux", "it is for rocm71, and wheels are made for the CPU and CUDA"),
-        ("torch-rocm", "it is for rocm, and"),
         ("torch212-metal-aarch64-darwin", "it is for darwin, and wheels are made for Linux"),
-        ("torch212-cxx11-cpu-riscv64-linux", "it is for riscv64, and"),
         ("torch27-cxx98-cpu-x86_64-linux", "torch 2.7 for cpu on x86_64 has the C++11 ABI"),
         ("torch26-cxx11-cpu-x86_64-linux", "torch 2.6 for cpu on x86_64 has the C++ ABI from before C++11"),
-        ("torch25-cxx11-cu124-x86_64-linux", "torch 2.5 is not known"),
-        ("torch212-cxx11-cu118-x86_64-linux", "CUDA 11.8 is not known"),
         ("torch28-cxx11-cu130-x86_64-linux", "torch 2.8 was built with CUDA"),
         ("torch-stable-abi299-cpu-x86_64-linux", "it is for torch 2.99 and newer, of which wheelsmith knows none"),
         ("jax05-cpu-x86_64-linux", "'jax05-cpu-x86_64-linux' is no name of a variant"),
@@ -117,7 +112,6 @@ def test_what_no_wheel_is_made_of_has_its_reason(name, reason):
     ("name", "version", "requires"),
     [
         ("torch210-cxx11-cu130-x86_64-linux", "1+cu130.torch2.10", "torch==2.10.*"),
-        ("torch212-cxx11-cpu-x86_64-linux", "1+cpu.torch2.12", "torch==2.12.*"),
         ("torch-stable-abi211-cu130-x86_64-linux", "1+cu130.torchstable", "torch>=2.11"),
         ("tvm-ffi01-cu130-x86_64-linux", "1+cu130.tvmffi0.1", "apache-tvm-ffi==0.1.*"),
         ("torch-cuda", "1", "torch"),
@@ -242,10 +236,8 @@ def test_bytecode_and_what_the_loader_reads_are_left_out():
     ("files", "name", "reason"),
     [
         ({"relu/__init__.py": b"", "evil.pth": b""}, None, "it holds evil.pth beside its package relu"),
-        ({"relu/__init__.py": b"", "numpy/__init__.py": b""}, None, "it has several packages: numpy, relu"),
         ({"x.py": b""}, None, "it has no package to import"),
         ({"relu/__init__.py": b""}, "gelu", "metadata.json calls the kernel gelu, and its package is relu"),
-        ({"__init__.py": b""}, "class", "'class' is no name that can be imported"),
         ({"a b/__init__.py": b""}, None, "'a b' is no name that can be imported"),
     ],
 )
@@ -289,16 +281,10 @@ def test_files_are_held_against_their_digests(hashes, reason):
     "text",
     [
         "[]",
-        "[" * 100_000,
         '{"name": "../x"}',
-        '{"name": 1}',
-        '{"version": true}',
         '{"version": 99999999999999999999}',
         '{"license": "a\\nRequires-Dist: evil"}',
-        '{"license": "\\ud800"}',
         '{"python-depends": "einops"}',
-        '{"kernel-depends": [1]}',
-        '{"backend": "cuda"}',
         '{"digest": {"algorithm": "md5", "files": {}}}',
         '{"digest": {"algorithm": "sha256", "files": {"a": "AAAA"}}}',
     ],

@@ -80,12 +80,9 @@ def test_a_usual_card_is_what_jinja_makes_of_it(files, named):
 @pytest.mark.parametrize(
     "template",
     [
-        "{% for a in functions %}",
         "{{ ''.__class__.__mro__ }}",
         "{% include '/etc/passwd' %}",
         "{% for a in range(99999) %}{{ 'x' * 99999 }}{% endfor %}",
-        "{{ 9 ** (9 ** 9) }}",
-        "x" * 300_000,
     ],
 )
 def test_a_template_that_fails_or_grows_gives_none(template, monkeypatch):

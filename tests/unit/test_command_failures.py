@@ -10,8 +10,6 @@ from wheelsmith.pipeline.failures import command_failed
     ("code", "line"),
     [
         (1, "as: out of memory allocating 2800000001 bytes after a total of 0 bytes"),
-        (1, "virtual memory exhausted: Cannot allocate memory"),
-        (1, "MemoryError"),
         (134, "terminate called without an active exception"),
     ],
 )

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.model import StepKind
-from wheelsmith.plan.recipe.compiler_call import compiler_call, located
-from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind
+from wheelsmith.plan.recipe.compiler_call import compiler_call
+from wheelsmith.plan.recipe.phases import NotSplittableError
 
 NVCC = "/opt/cuda/bin/nvcc"
 
@@ -71,13 +71,6 @@ def test_c_is_compiled_as_c():
     assert call("-c a.cc -o a.o", "gcc").step.argv == ("gcc", "-c", "a.cc", "-o", "build/obj/a.cc.o")
 
     assert call("-c a.c -o a.o", "g++").step.argv == ("g++", "-c", "a.c", "-o", "build/obj/a.c.o")
-
-
-def test_nvcc_names_what_is_local_after_where_the_source_lies():
-    argv = ("cicc", "--orig_src_file_name", "a.cu", "--orig_src_path_name", "a.cu", "a.cu")
-    phase = Phase(kind=PhaseKind.CICC, target="90", argv=argv, reads={}, writes=())
-    (there,) = located((phase,), "a.cu", "/work/src/a.cu")
-    assert there.argv == ("cicc", "--orig_src_file_name", "a.cu", "--orig_src_path_name", "/work/src/a.cu", "a.cu")
 
 
 @pytest.mark.parametrize(

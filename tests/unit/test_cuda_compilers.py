@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import lzma
 import tarfile
 
 import pytest
@@ -77,15 +76,11 @@ WITHOUT = {name: content for name, content in FILES.items() if not name.endswith
     ("content", "reason"),
     [
         (b"", "it is no Debian package"),
-        (b"PK\x03\x04" * 100, "it is no Debian package"),
-        (package(("debian-binary", b"2.0\n")), "it has no data.tar.xz"),
         (package(("data.tar.zst", b"")), "it has no data.tar.xz"),
         (package(("data.tar.xz", b"")), "cannot be unpacked: "),
-        (package(("data.tar.xz", lzma.compress(b"\1" * 2000))), "cannot be unpacked: "),
-        (debian(FILES)[:-200], "lacks ./usr/bin/"),
         (debian(WITHOUT), "lacks ./usr/bin/ptxas, ./usr/lib/nvidia-cuda-toolkit/bin/cicc"),
     ],
-    ids=["empty", "a zip", "no content", "other compression", "no tar", "bad tar", "cut short", "lacking"],
+    ids=["empty", "other compression", "no tar", "lacking"],
 )
 def test_a_package_that_is_none_is_named(lay_out, content, reason):
     with pytest.raises(ToolchainError) as raised:

@@ -3,13 +3,12 @@
 import contextlib
 import io
 import random
-import struct
 
 import pytest
 from forge_elf import HIDDEN, WEAK, Library, Symbol
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.elf import NeededVersion, Reference, is_for_the_cpu, read_extension, section_at
+from wheelsmith.wheel.elf import NeededVersion, Reference, is_for_the_cpu, read_extension
 
 BOTH = pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 
@@ -81,7 +80,6 @@ def test_code_of_gpus_is_data():
     [
         (4, 1, "EM_X86_64, 32 bits, little-endian"),
         (5, 2, "big-endian"),
-        (18, 3, "EM_386, 64 bits, little-endian"),
         (7, 9, "ELFOSABI_FREEBSD"),
     ],
 )
@@ -108,11 +106,3 @@ def test_damaged_files_are_read_or_refused(sections):
             data[chance.randrange(len(data))] = chance.choice((0, 1, 255, chance.randrange(256)))
         with contextlib.suppress(WheelError):
             assert read(bytes(data)).arch in {"x86_64", "aarch64"}
-
-
-def test_the_section_of_a_byte():
-    data = rich().build()
-    assert section_at(io.BytesIO(data), data.index(b"libtorch.so")) == ".dynstr"
-    assert section_at(io.BytesIO(data), 3) is None
-    assert section_at(io.BytesIO(b"\x7fELF"), 3) is None
-    assert struct.unpack_from("<H", data, 16) == (3,)

@@ -1,5 +1,4 @@
 import re
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -66,20 +65,6 @@ def test_torch_releases():
         assert set(release.wheels) == {"x86_64", "aarch64"}
         assert release.cxx_std in {17, 20}
         assert set(release.cxx11_abi) == set(release.wheels)
-    assert {minor: torch_releases()[minor].cuda for minor in known} == {
-        "2.6": ("11.8", "12.4", "12.6"),
-        "2.7": ("11.8", "12.6", "12.8"),
-        "2.8": ("12.6", "12.8", "12.9"),
-        "2.9": ("12.6", "12.8", "12.9", "13.0"),
-        "2.10": ("12.6", "12.8", "12.9", "13.0"),
-        "2.11": ("12.6", "12.8", "12.9", "13.0"),
-        "2.12": ("12.6", "12.9", "13.0", "13.2"),
-        "2.13": ("12.6", "12.9", "13.0", "13.2"),
-        "2.14": ("12.6", "13.0", "13.2"),
-        "2.15": ("13.0", "13.2"),
-    }
-    without = [(m, arch) for m, r in torch_releases().items() for arch, new in r.cxx11_abi.items() if not new]
-    assert without == [("2.6", "x86_64")]
 
 
 def test_toolkits():
@@ -121,13 +106,6 @@ def test_the_hubs_rule_for_cuda_minors():
     assert why_incompatible(releases["2.6"], "12.6") is None
 
 
-def test_one_build_of_torch_2_6_for_x86_64_has_the_new_abi():
-    release = torch_releases()["2.6"]
-    builds = {(arch, cuda) for arch in release.wheels for cuda in (None, *release.cuda)}
-    old = {("x86_64", None), ("x86_64", "11.8"), ("x86_64", "12.4")}
-    assert {build for build in builds if not release.has_cxx11_abi(*build)} == old
-
-
 def test_a_prefix_is_named_by_its_pins():
     toolkits, releases = [t for t in cuda_toolkits().values() if t.assembled], torch_releases()
     names = {cuda_prefix(t, "x86_64", target).digest for t in toolkits for target in ("x86_64", "aarch64")}
@@ -161,12 +139,7 @@ def test_a_symbol_table_gives_back_what_it_was_made_from():
 
 
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
-def test_the_shipped_tables_know_who_exports_what(arch):
-    table = symbol_table(arch)
-    for release in table.releases:
-        assert release in table.exported_by("_ZTIN3c105ErrorE", ["libc10.so"])
-        assert release not in table.exported_by("_ZTIN3c105ErrorE", ["libtorch_cpu.so"])
-        assert "libc10.so" in table.libraries[release]["libtorch_cpu.so"].needed
+def test_the_shipped_tables_know_the_platform(arch):
     exports = platform_exports(arch)
     assert exports.versions("libm.so.6", "exp2f")
     assert exports.versions("libstdc++.so.6", "_ZSt4cout") == ("GLIBCXX_3.4",)
@@ -203,6 +176,8 @@ def test_the_shipped_tables_know_cuda_and_python():
 def test_the_shipped_tables_know_torch(arch):
     table = symbol_table(arch)
     assert table.releases == tuple(torch_releases())
+    assert table.exported_by("_ZTIN3c105ErrorE", ["libtorch_cpu.so"]) == frozenset()
+    assert all("libc10.so" in table.libraries[release]["libtorch_cpu.so"].needed for release in table.releases)
     # c10::Error, in every release; torch's stable ABI, of 2.10 and later; nobody's.
     assert table.exported_by("_ZTIN3c105ErrorE") == set(torch_releases())
     assert "2.9" not in table.exported_by("torch_library_impl")
@@ -212,11 +187,3 @@ def test_the_shipped_tables_know_torch(arch):
     for name, new in (("Ss", False), ("NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", True)):
         having = {minor for minor, release in torch_releases().items() if release.cxx11_abi[arch] is new}
         assert table.exported_by(f"_ZN3c105ErrorC1ENS_14SourceLocationE{name}") == having
-
-
-def test_data_files_are_small():
-    tables = [
-        path for path in files("wheelsmith.wheel.symbols").iterdir() if path.name.endswith((".bin", ".xz", ".json"))
-    ]
-    assert {f"torch-{arch}.bin" for arch in ("x86_64", "aarch64")} < {path.name for path in tables}
-    assert all(path.stat().st_size < 1 << 20 for path in tables)

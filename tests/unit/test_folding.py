@@ -118,18 +118,6 @@ def planned(text, kernel="plain"):
 
 # --- examples -----------------------------------------------------------------------------------------------
 
-SIX = "axes: {torch: [2.10, 2.11, 2.12, 2.13, 2.14, 2.15], cuda: [13.0, 13.2]}\n"
-
-
-@pytest.mark.parametrize(
-    ("compatibility", "versions"),
-    [("minor", ["1+cu130.torchstable", "1+cu132.torchstable"]), ("oldest-minor", ["1+cu130.torchstable"])],
-)
-def test_six_torches_and_two_cudas(compatibility, versions):
-    plans, excluded, _ = planned(f"{SIX}cuda-compatibility: {compatibility}\n", "stable")
-    assert (len(plans), excluded) == (12, [])
-    assert [build.plan.wheel.version for build in fold(plans)] == versions
-
 
 def test_the_oldest_minor_is_built_and_the_newer_ones_are_folded_wherever_they_stand():
     axes = "axes: {torch: [2.13], cuda: [13.2, cpu, 13.0, 13.1]}\ncuda-compatibility: oldest-minor\n"
@@ -155,12 +143,6 @@ def test_the_oldest_minor_is_built_and_the_newer_ones_are_folded_wherever_they_s
             "set: {gpu-archs: [9.0]}\n    where: {cuda: 13.2}",
             "13.2",
             "a rule sets other gpu-archs than for CUDA 13.0",
-        ),
-        (
-            "plain",
-            "set: {image: deb}\n    where: {cuda: 13.2}",
-            "13.2",
-            "a rule sets another image than for CUDA 13.0",
         ),
         ("more from CUDA 13.1 on", None, "13.2", "the wheel of CUDA 13.0 leaves out n.cu"),
         ("capabilities of its own", None, "13.5", "CUDA 13.0 makes no code for 10.7+PTX"),

@@ -9,7 +9,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixMistakesError
-from wheelsmith.frameworks import framework, frameworks, local_version_of, read_local_version
+from wheelsmith.frameworks import framework, frameworks, read_local_version
 from wheelsmith.index.entries.catalogue import Catalogue, dump_catalogue, load_catalogue
 from wheelsmith.index.entries.entry import CellWithoutWheel, NoWheel
 from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, template_for
@@ -18,7 +18,6 @@ from wheelsmith.matrix.expand import expand
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.model import Cell, Excluded
 
-CELL = Cell(framework="tvm-ffi", release="0.1", toolkit="13.0", arch="x86_64", cxx11_abi=None)
 cells = st.builds(
     Cell,
     framework=st.sampled_from(sorted(frameworks())),
@@ -44,8 +43,6 @@ def test_what_is_written_is_read(cell):
     [
         {"framework": "tvm-ffi", "torch": "2.11"},
         {"framework": "cuda", "tvm-ffi": "0.1"},
-        [],
-        None,
     ],
 )
 def test_a_cell_without_a_release_is_none(data):
@@ -54,19 +51,10 @@ def test_a_cell_without_a_release_is_none(data):
         Cell.from_json(whole)
 
 
-def test_the_version_says_which():
-    local = local_version_of(CELL, stable_abi=False)
-    read = read_local_version(local)
-    assert local == "cu130.tvmffi0.1"
-    assert (read.compute, read.framework, read.release, read.torch, read.own) == ("cu130", "tvm-ffi", "0.1", None, True)
-
-
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
         ("cpu.tvmffi0.1.torch2.11", "the version says torch and tvm-ffi"),
-        ("cpu.torchstable.tvmffi0.1", "the version says torch and tvm-ffi"),
-        ("cpu.tvmffi0.1.tvmffi0.2", "the version says tvm-ffi 0.1 and 0.2"),
     ],
 )
 def test_of_two_releases_none_counts(text, wrong):

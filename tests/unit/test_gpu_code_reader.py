@@ -70,25 +70,14 @@ def test_a_family_that_nothing_records_is_believed():
 @pytest.mark.parametrize(
     ("entries", "wrong"),
     [
-        ([entry(PTX, "90", ptx("80"))], "the PTX itself is for 8.0"),
-        ([entry(PTX, "90", ptx("90a"))], "the PTX itself is for 9.0a"),
         ([entry(PTX, "90a", ptx("90"))], "the PTX itself is for 9.0"),
-        ([entry(PTX, "100", ptx("100f"))], "the PTX itself is for 10.0f"),
         ([entry(PTX, "90", ptx("90", toolkit="12.4"))], "its entry says PTX 9.0, the PTX itself 8.4"),
-        ([entry(PTX, "90", b"noise" * 99)], "does not begin as PTX"),
-        ([entry(CUBIN, "90", b"noise" * 99)], "it is no cubin"),
         ([entry(CUBIN, "90", cubin("90")[:-100])], "cut short"),
-        ([entry(CUBIN, "90", cubin("90")[:60])], "cut short"),
-        ([entry(CUBIN, "90", cubin("90", words=""))], "does not say which toolkit made it"),
         ([entry(CUBIN, "90", cubin("90").replace(b"\x7fELF\2\1\1\x41", b"\x7fELF\2\1\1\x40"))], "ABI 0x40"),
-        ([entry(0x10, "90", b"x" * 64)], "of kind 0x10, which is not known"),
-        ([entry(CUBIN, "90", cubin("90"), compress=ZSTANDARD, size=9999)], "unpacks to"),
         ([entry(CUBIN, "90", cubin("90"), compress=ZSTANDARD, size=1 << 63)], "decompressed"),
-        ([entry(CUBIN, "90", b"", compress=ZSTANDARD, stored=b"no frame")], "decompressed"),
         ([entry(CUBIN, "90", b"", compress=LZ4, size=99, stored=b"no block")], "decompressed"),
         ([code("90")[16:], bytes(64)], "entry at .* is none"),
         ([code("90")[16:], bytes(8)], "cut short"),
-        ([], "it holds nothing"),
     ],
 )
 def test_what_is_wrong_with_a_container_is_said(entries, wrong):

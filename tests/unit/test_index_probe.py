@@ -58,10 +58,8 @@ def test_every_rule_has_its_words_and_is_used():
     [
         ("nginx", URL, {"server": "nginx/1.22.1"}),
         ("s3", URL, {"server": "AmazonS3"}),
-        ("s3-website", "http://b.s3-website-eu-west-1.amazonaws.com/", {"server": "AmazonS3"}),
         ("cloudfront", URL, {"server": "AmazonS3", "x-amz-cf-id": "x", "x-amz-request-id": "y"}),
         ("cloudflare", URL, {"server": "cloudflare", "x-amz-request-id": "y"}),
-        ("azure", "https://b.z6.web.core.windows.net/", {}),
         ("github", "https://org.github.io/whl/", {"server": "GitHub.com"}),
         ("unknown", "https://githubXio.example/", {"server": "Apache"}),
     ],
@@ -91,7 +89,6 @@ def test_pip_trusts_tls_and_this_machine_alone(url, found):
         ("text/html; charset=utf-8", []),
         ("application/vnd.pypi.simple.v1+html", []),
         ("Text/HTML", ["content-type"]),
-        ("application/vnd.pypi.simple.latest+json", ["content-type"]),
         ("application/json", ["content-type"]),
     ],
 )
@@ -100,20 +97,12 @@ def test_content_types_are_taken_as_installers_take_them(given, found):
     assert page_rules(page(content_type=given)) == found
 
 
-def test_redirects_are_judged():
-    assert page_rules(replace(page(), final=URL.replace("https", "http"))) == ["downgrade"]
-    assert page_rules(replace(page(), final=URL.removesuffix("/"))) == ["slash-dropped"]
-
-
 @pytest.mark.parametrize(
     ("headers", "found"),
     [
         ({}, []),
-        ({"cache_control": "public, max-age=0, must-revalidate"}, []),
-        ({"cache_control": "max-age=600, no-cache"}, []),
         ({"cache_control": 'Max-Age="600"'}, ["stale-pages"]),
         ({"cache_control": None}, []),
-        ({"cache_control": None, "expires": "x"}, ["stale-pages"]),
         ({"cache_control": None, "etag": None, "last_modified": "x"}, ["no-validator", "stale-pages"]),
     ],
 )

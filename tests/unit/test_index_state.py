@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
+import states
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, ProjectState, ProjectStatus
+from wheelsmith.index.entries.entry import CellWithoutWheel, NoWheel, ProjectState, ProjectStatus
 from wheelsmith.index.entries.render import simple_pages
 from wheelsmith.index.entries.state import add_entries, project_of, set_status, unyank, yank
 from wheelsmith.index.entries.stored_states import dump_state, listing_of, load_state
@@ -18,16 +20,7 @@ EMPTY = ProjectState(project="k")
 CELLS = [Cell(release=t, toolkit=c, arch="x86_64") for t in ("2.9", "2.10") for c in (None, "13.0")]
 
 
-def entry(version, *cells, sha256="ab" * 32):
-    return IndexEntry(
-        filename=f"k-{version}-py3-none-any.whl",
-        sha256=sha256,
-        size=7,
-        requires_python=None,
-        metadata_sha256="cd" * 32,
-        upload_time="2026-01-02T03:04:05Z",
-        cells=cells,
-    )
+entry = partial(states.entry, tag="py3-none-any", sha256="ab" * 32, size=7, requires_python=None, requires_torch=None)
 
 
 def answer(cell, version="1", status=NoWheel.EXCLUDED):

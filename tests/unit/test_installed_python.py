@@ -68,10 +68,7 @@ def test_fedora_keeps_its_options_in_lib64(tmp_path):
     [
         ("/work/python", "it lies below /work"),
         ("/tmp/python", "it lies below /tmp"),
-        ("/run/user/1/python", "it lies below /run"),
-        ("/opt/cuda", "it lies below /opt/cuda"),
         ("/home/a,b/python", "at the comma"),
-        ("/home/work/python", None),
         ("/opt/python/cp311-cp311", None),
         ("/workshop", None),
     ],
@@ -89,8 +86,6 @@ def test_a_python_that_another_would_be_found_in_the_place_of_is_not_taken(prefi
         ("gcc -shared -Wl,-rpath,/p/lib -L/p/lib", "gcc -shared -L/p/lib"),
         ("gcc -shared -Wl,-rpath=/p/lib -Wl,-rpath-link,/p/lib", "gcc -shared"),
         ("gcc -shared -Wl,--rpath,/p/lib -Wl,-R/p/lib", "gcc -shared -Wl,-R/p/lib"),
-        ("gcc -shared -Wl,-rpath,/other/lib", None),
-        ("gcc -shared", None),
         ("gcc -shared -Wl,-rpath,/p/lib,-z,now", None),
     ],
 )
@@ -114,9 +109,6 @@ def test_extensions_do_not_look_where_their_builders_python_is(said, linker, mon
         {"apart": "#define B 1\n"},
         {"options": OPTIONS.replace("-O3", "-O2")},
         {"options": OPTIONS.replace("'CFLAGS': '-O3', ", "")},
-        {"options": "import os"},
-        {"options": "build_time_vars = [1]"},
-        {"options": ""},
     ],
     ids=str,
 )

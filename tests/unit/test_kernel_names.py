@@ -29,14 +29,10 @@ def named(name, *, distribution=None, module=None, repo=None, hub=""):
     [
         ("einops", "einops is another project", "import einops is einops's"),
         ("mamba-ssm", "mamba-ssm is another project", "import mamba_ssm is mamba-ssm's"),
-        ("causal-conv1d", "causal-conv1d is another project", "import causal_conv1d is causal-conv1d's"),
-        ("triton-kernels", "triton-kernels is another project", "import triton_kernels is triton-kernels's"),
         ("sonic-moe", "sonic-moe is another project", ""),
         ("fla", "", "import fla is fla-core and flash-linear-attention's"),
-        ("numpy", "numpy is another project", "import numpy is"),
         ("types", "", "import types is Python's"),
         ("yaml", "", "import yaml is pyyaml's"),
-        ("nvidia", "", "import nvidia is nvidia's"),
     ],
 )
 def test_a_name_of_anothers_is_refused_with_what_to_write(name, project, owners):

@@ -17,22 +17,14 @@ from wheelsmith.model import Cell
         (None, None, None),
         ("cpu.torch2.11", "cpu", "2.11"),
         ("cu130.torch2.11", "cu130", "2.11"),
-        ("torchstable", None, None),
         ("cu130.torchstable", "cu130", None),
         ("cu12torch2.11cxx11abitrue", "cu12", "2.11"),
         ("cu118torch20", "cu118", "2.0"),
         ("pt2.11cu126", "cu126", "2.11"),
-        ("pt2.11.0cu126", "cu126", "2.11"),
         ("pytorch2.11.cuda12.6", "cu126", "2.11"),
-        ("cuda12", "cu12", None),
         ("cu1262", "cu126", None),
-        ("cu92", None, None),
         ("cu12.cu126", "cu126", None),
-        ("cpu.avx512.torch2.11", "cpu", "2.11"),
-        ("cpucxx11abi", "cpu", None),
         ("g0a1b2c3", None, None),
-        ("rocm6.2", None, None),
-        ("20240101", None, None),
     ],
 )
 def test_what_is_named_is_read(local, compute, torch):
@@ -44,10 +36,7 @@ def test_what_is_named_is_read(local, compute, torch):
     ("local", "said"),
     [
         ("cu999", "cu999"),
-        ("cu12345678", "cu12345678"),
-        ("cu119", "cu119"),
         ("cu126.cu130", "cu126 and cu130"),
-        ("cpu.cu130", "cpu and cu130"),
         ("torch2.6.torch2.11", "torch 2.6 and 2.11"),
         ("cu130.torchstable.torch2.11", "torchstable and torch 2.11"),
     ],
@@ -93,14 +82,11 @@ def test_the_stable_abi_sorts_above_every_torch(many):
     ("local", "own"),
     [
         ("cpu", True),
-        ("cu130", True),
         ("cu130.torchstable", True),
         (None, False),
         ("torchstable", False),
         ("cu13.torch2.11", False),
-        ("cu130.torch2.11.git1234", False),
         ("cu130.torch2.11.torchstable", False),
-        ("cu130.torch211", False),
     ],
 )
 def test_one_spelling_is_ours(local, own):

@@ -116,17 +116,6 @@ def test_a_torch_whose_libraries_are_not_known_is_left_out():
     assert "is a CPU build" in arm.reason
 
 
-def test_a_torch_that_no_index_has_for_cuda_is_left_out():
-    matrix = parse_matrix("kernel: {path: k}\naxes: {torch: [2.10, 2.11], cuda: [cpu, 13.0], arch: [aarch64]}\n")
-    answers = {cell_of(answer).id: isinstance(answer, Excluded) for answer in expand(matrix)}
-    assert answers == {
-        "torch210-cxx11-cpu-aarch64-linux": False,
-        "torch210-cxx11-cu130-aarch64-linux": True,
-        "torch211-cxx11-cpu-aarch64-linux": False,
-        "torch211-cxx11-cu130-aarch64-linux": False,
-    }
-
-
 def test_all_mistakes_come_at_once_with_their_places():
     found = mistakes(
         """\
@@ -159,60 +148,37 @@ ONE = "kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "empty"),
         ("[1, 2]", "must be a mapping"),
-        ("kernel: {path: k}\nkernel: {path: l}\naxes: {torch: [2.13], cuda: [cpu]}", "2:1: kernel stands twice"),
-        ("kernel: &a {path: *a}", "nested too deeply"),
-        ("kernel: {path: k\naxes: x", "not YAML"),
         ("kernel: {path: k}\naxes: {torch: [], cuda: [cpu]}", "torch is empty"),
         ("kernel: {path: k}\naxes: {torch: [2.13, 2.13], cuda: [cpu]}", "2.13 stands twice"),
-        ("kernel: {path: k}\naxes: {torch: [2.13], cuda: [13.0, 12.8, 13.0]}", "13.0 stands twice"),
         (f"{ONE}env: {{PATH: x}}", "3:7: PATH is wheelsmith's to set"),
-        (f"{ONE}env: {{LD_PRELOAD: x}}", "LD_PRELOAD is wheelsmith's"),
         (f"{ONE}env: {{A B: x}}", "'A B' is not the name of a variable"),
         (f"{ONE}env: {{A: '{{nope}}'}}", "3:10: {nope} is none of {torch}"),
-        (f"{ONE}env: {{A: '{{{{ {{torch}} {{torch:}}'}}", "one of {torch}"),
         (f"{ONE}env: {{A: '{{'}}", "has a brace alone"),
-        (f"{ONE}env: {{A: '1', key: '{{nope}}'}}", "3:20: {nope} is none of {torch}"),
         (f'{ONE}env: {{A: "\\uD800"}}', "3:10: no program can be given this text"),
-        (f"{ONE}env: [A]", "env must be a mapping"),
         (f"{ONE}build-requires: [Torch>=2]", "which torch a cell is built with, its axis says"),
         (f"{ONE}build-requires: ['x @ https://example.org/x.whl']", "is not a requirement"),
         (f"{ONE}build-requires: [a, a]", "a stands twice"),
         (f"{ONE}config-settings: {{-x: y}}", "'-x' is not the name of a setting"),
-        (f"{ONE}config-settings: {{a=b: y}}", "'a=b' is not the name of a setting"),
         (f"{ONE}config-settings: {{a: [b, '{{nope}}']}}", "{nope} is none of {torch}"),
-        (f"{ONE}config-settings: [a]", "config-settings must be a mapping"),
         (f"{ONE}before-build: ' '", "a command is text"),
         (f'{ONE}before-build: "\\0"', "no program can be given this text"),
-        (f"{ONE}before-build: [a, b]", "before-build must be one value"),
         ("kernel: {path: k}\naxes: {torch: 2.13, cuda: [cpu]}", "torch must be a list"),
         ("kernel: {path: k}\naxes: {torch: [21.1], cuda: [cpu]}", "'21.1' is not a release"),
-        ("kernel: {path: k}\naxes: {torch: [2.13], cuda: [1.30]}", "'1.30' is not a release"),
         ("kernel: {path: k}", "axes is missing"),
         ("kernel: {path: k, hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "exactly one of hub, git, path and sdist"),
         ("kernel: {hub: a/b}\naxes: {torch: [2.13], cuda: [cpu]}", "needs a revision"),
         (GIT.format("git: x"), "a git repository needs a revision"),
         (GIT.format("git: 'ext::sh -c x', revision: v1"), "1:15: git would run a program"),
-        (GIT.format("git: x, revision: a..b"), "'a..b' is not a branch"),
-        (GIT.format("hub: a/b, revision: a b"), "'a b' is not a branch"),
-        (GIT.format("git: x, revision: v1, subdirectory: ../y"), "1:46: '../y' is not a folder inside"),
-        (GIT.format("git: x, revision: v1, submodules: yes"), "1:44: submodules must be a list"),
-        (GIT.format("git: x, revision: v1, submodules: [a, ./a/]"), "a stands twice"),
         (GIT.format("path: x, submodules: [a]"), "subdirectory and submodules are for git"),
         ("kernel: {hub: ../b, revision: v1}\naxes: {torch: [2.13], cuda: [cpu]}", "is not a Hub repo"),
         ("kernel: {path: k, declare: ['**/*']}\naxes: {torch: [2.13], cuda: [cpu]}", "1:29: '**/*' names no file"),
         (SMALL + "version: 1+cu130", "local part"),
-        (SMALL + "version: one", "is not a version"),
-        (SMALL + f"version: {'1' * 65}", "at most 64 characters"),
         (SMALL + "gpu-archs: [sm_90]", "is not a compute capability"),
         (SMALL + "engine: {name: dokcer}", "is not one of"),
         (SMALL + "engine: {timeout: 5}", "is not a duration"),
         (SMALL + "rules: [{exclude: {cuda: cpu}}]", "an exclusion needs a reason"),
         (SMALL + "rules: [{set: {advertise: false}}]", "set needs where"),
-        (SMALL + "rules: [{exclude: {}, reason: x}]", "names at least one of"),
-        (SMALL + "rules: [{set: {advertise: no}, where: {cuda: cpu}}]", "neither true nor false"),
-        (SMALL + "rules: [{exclude: {cuda: '<<3'}, reason: x}]", "is not a version specifier"),
     ],
 )
 def test_mistakes(text, message):

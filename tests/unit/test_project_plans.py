@@ -118,17 +118,14 @@ requires = ["setuptools>=70", "torch>=2.4", "pybind11; python_version > '3.8'"]
     [
         ("x = ", "not TOML"),
         ("x = " + "[" * 5000, "nested too deeply"),
-        ("#" * 2**21, "longer than 1024 KiB"),
         (f"[{'a.' * 400}a]\n" + "k = 1\n" * 60_000, "too many keys with up to 400 dots"),
         ("project = 1", "project is no table"),
         ("[build-system]\nrequires = 'x'", "is no list"),
         ("[build-system]\nrequires = ['--index-url=x']", "is not a requirement"),
         ("[build-system]\nrequires = ['x @ https://example.org/x.whl']", "names an address"),
         ("[project]\nversion = 'one'", "is not a version"),
-        (f"[project]\nversion = '{'1' * 65}'", "is not a version"),
         ("[project]\nname = '../x'", "is not a project's name"),
         (f"[build-system]\nrequires = ['x; {'(' * 900}']", "is not a requirement"),
-        (f"[build-system]\nrequires = ['torch==1.{'1' * 5000}']", "is not a requirement"),
     ],
 )
 def test_what_a_project_must_not_say(text, words):
@@ -239,9 +236,7 @@ def test_files_that_are_meant_are_in_the_plan():
         (locked("2.11.0+cu130"), "13.0"),
         (locked("2.11.0", "nvidia-cuda-runtime", "13.0.96"), "13.0"),
         (locked("2.8.0", "nvidia-cuda-runtime-cu12", "12.8.90"), "12.8"),
-        (locked("2.11.0+cpu"), None),
         (locked("2.11.0"), None),
-        (locked("2.11.0", "nvidia-cuda-runtime", "x"), None),
     ],
 )
 def test_which_cuda_torch_was_built_for(wheels, cuda):
@@ -270,10 +265,6 @@ def test_a_project_may_use_all_of_an_image():
             {"python": "3.13"},
             "this machine has no Python 3.13: it has 3.11, 3.12; install it: uv python install 3.13, or",
         ),
-        (
-            {"python": "3.13", "place": build_host("sha256:1")},
-            "image debian has no Python 3.13: it has 3.11, 3.12; add",
-        ),
         ({"python": "3.9"}, "Python 3.9 is older than 3.10, the oldest that runs what builds projects"),
         ({"spec": ProjectSpec(name="p", version="1", requires=(), torch=">=2.12")}, "requires torch>=2.12, which"),
         ({"arch": "aarch64"}, "no C++ compiler for aarch64"),
@@ -281,7 +272,6 @@ def test_a_project_may_use_all_of_an_image():
             {"resolved": NoEnvironmentError("No matching distribution found")},
             "for Python 3.12: No matching distribution found",
         ),
-        ({"resolved": (LockedWheel(name="torch", version="2.11.0+cpu", sha256="t"),)}, "is a CPU build"),
         (
             {"resolved": locked("2.11.0", "nvidia-cuda-runtime-cu12", "12.8.90")},
             "built for CUDA 12.8, not for CUDA 13.0",
@@ -298,9 +288,7 @@ def test_a_cell_that_cannot_be_built_has_a_reason(options, words):
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [
-        ({"spec": ProjectSpec(name=None, version="1", requires=())}, "kernel.distribution"),
         ({"spec": ProjectSpec(name="p", version=None, requires=())}, "as version into"),
-        ({"python": None}, "axes: {python: [3.11, 3.12]}"),
     ],
 )
 def test_what_the_matrix_must_say(options, remedy):
@@ -344,7 +332,6 @@ def test_a_wheel_is_relabelled():
     [
         (">=2.11.1", "torch==2.11.*,>=2.11.1"),
         ("!=2.11.1", "torch!=2.11.1,==2.11.*"),
-        ("<3", "torch==2.11.*"),
         ("[optree, opt-einsum]>=2", "torch[opt-einsum,optree]==2.11.*"),
     ],
 )
@@ -363,15 +350,10 @@ def test_a_projects_own_local_version_gives_way_to_the_cells(own):
     [
         ({"name": "torch"}, "calls the project 'torch'"),
         ({"version": "1.1"}, "says version '1.1', the matrix '1.0'"),
-        ({"version": "1.0+cu118"}, "says version"),
-        ({"version": "1.0+cu130.torch2.12"}, "says version"),
-        ({"tag": "cp311-cp311-linux_x86_64"}, "is for|a wheel for cp311"),
         ({"tag": "cp313-abi3-linux_x86_64"}, "a wheel for cp313"),
         ({"tag": "cp312-cp312-manylinux_2_17_x86_64"}, "platform manylinux_2_17_x86_64"),
         ({"tag": "py3-none-any"}, "platform any"),
         ({"more": "Requires-Dist: torch<2.11\n"}, "which torch 2.11 is not"),
-        ({"more": "Requires-Dist: nümpy\n"}, "METADATA that cannot be read"),
-        ({"more": "Requires-Dist: numpy; os_name == 'é'\n"}, "is not ASCII"),
         ({"more": "no header\n"}, "is no header"),
     ],
 )
@@ -414,15 +396,6 @@ def test_a_build_backend_is_told_the_cells_facts():
     assert made.project.config_settings == {"cmake.archs": ("80;90", "x")}
     assert made.project.before_build == "echo {a}"  # a shell has braces of its own
     assert BuildPlan.from_json(made.to_json()) == made
-
-
-@pytest.mark.parametrize("end", ["\n\nName: other\n", "\r\n\r\ntext"])
-def test_an_sdist_says_its_name_and_version(end):
-    text = f"Metadata-Version: 2.1\nName: My.Project\nVersion: 1.2.3+cu118{end}"
-    spec = with_pkg_info(parse_project(None), text)
-    assert (spec.name, spec.version) == ("My.Project", "1.2.3")
-    spec = with_pkg_info(parse_project('[project]\nname = "own"\nversion = "2"'), text)
-    assert (spec.name, spec.version) == ("own", "2")
 
 
 @pytest.mark.parametrize(

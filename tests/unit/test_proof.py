@@ -87,31 +87,10 @@ def remove(folder):
     header(folder).unlink()
 
 
-def remove_folder(folder):
-    writable(folder / "include")
-    writable(folder / "include" / "ATen" / "a.h")
-    shutil.rmtree(folder / "include" / "ATen")
-
-
 def link(folder):
     writable(header(folder))
     header(folder).unlink()
     header(folder).symlink_to("/etc/hostname")
-
-
-def another_link(folder):
-    folder.chmod(0o755)
-    (folder / "lib64").unlink()
-    (folder / "lib64").symlink_to("/usr/lib")
-
-
-def swap(folder):
-    """Two files change places: names and sizes stay."""
-    writable(folder / "include" / "b.h")
-    text = header(folder).read_text()
-    writable(header(folder))
-    header(folder).write_text((folder / "include" / "b.h").read_text())
-    (folder / "include" / "b.h").write_text(text)
 
 
 def open_up(folder):
@@ -120,10 +99,6 @@ def open_up(folder):
 
 def forget(folder):
     proof_path(folder).unlink()
-
-
-def garble(folder):
-    proof_path(folder).write_text("{}")
 
 
 def before_ages(folder):
@@ -139,13 +114,9 @@ CHANGES = {
     append: "include/ATen/a.h has another size",
     add: "include/new.h was added",
     remove: "include/ATen/a.h is gone",
-    remove_folder: "include/ATen is gone",
     link: "include/ATen/a.h has other permissions or is of another kind",
-    another_link: "lib64 has another size",
-    swap: "the content of include/ATen/a.h is another",
     open_up: "include has other permissions or is of another kind",
     forget: "nothing says what it held when it was made",
-    garble: "nothing says what it held when it was made",
 }
 
 

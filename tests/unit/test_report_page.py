@@ -12,7 +12,6 @@ from wheelsmith.model import (
     Failure,
     SourceId,
     Status,
-    Timing,
     WheelRecord,
 )
 from wheelsmith.model.events import RunFinished
@@ -100,15 +99,6 @@ def test_it_leads_with_how_many_of_the_wheels_are_there():
     folded = page((second, shared), (done(second, Status.BUILT), done(shared, Status.FOLDED)))
     assert "<b>1 of 1 wheel, for 2 cells</b>" in folded
     assert "<b>No wheel was asked for</b>" in page(excluded=(Excluded(cell=LEFT_OUT, reason="no"),))
-
-
-def test_a_cached_cell_says_how_long_it_took_when_it_was_built():
-    plan = cell_plan(BUILT, "1")
-    before = (Timing(stage="compile", seconds=75.0), Timing(stage="check", seconds=2.5))
-    text = page((plan,), (done(plan, Status.CACHED, built_in=before),))
-    assert "cached, built in 1m18s before" in text
-    assert "<dt>Built before</dt><dd>compile 1m15s, check 2.5s</dd>" in text
-    assert "cached <span" in page((plan,), (done(plan, Status.CACHED),))
 
 
 def test_the_hash_of_an_archive_is_not_called_a_commit():

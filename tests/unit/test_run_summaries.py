@@ -72,8 +72,6 @@ def test_what_a_kernel_is_called_opens_nothing(kernel):
         (PLANS, [made(each) for each in PLANS], "4 of 4 cells have a wheel"),
         (PLANS, [*(made(each) for each in PLANS[:3]), failed(PLANS[3])], "3 of 4 cells have a wheel: 1 failed"),
         (PLANS, [made(PLANS[0]), failed(PLANS[1])], "1 of 4 cells have a wheel: 1 failed, 2 not built"),
-        (PLANS[:1], [made(PLANS[0], Status.CACHED)], "1 of 1 cell has a wheel"),
-        (PLANS[:1], [], "0 of 1 cell has a wheel: 1 not built"),
         ([], [], "No cell has a wheel: 1 cell excluded, none built"),
     ],
 )

@@ -10,7 +10,6 @@ from plans import plan
 from bench.simulation import simulate
 from wheelsmith.model import BuildResult, Failure, Status, WheelRecord
 from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
-from wheelsmith.plan.planned_run import fold
 from wheelsmith.run.schedule import Capacity, TaskQueue, run_builds
 
 WHEEL = WheelRecord(filename="w", sha256="s", size=1, metadata_sha256="m", requires_python=None)
@@ -68,25 +67,6 @@ def fine(build, memory):
 
 def broken(build, memory):
     raise KeyError("oops")
-
-
-def test_the_same_wheel_is_built_once():
-    plans = [plan(1, "2.11"), plan(2), plan(1, "2.13")]
-    builds = fold(plans)
-    assert [len(build.plans) for build in builds] == [2, 1]
-    made = BuildResult(cell=plans[0].cell, plan_digest="d", status=Status.BUILT, wheel=WHEEL)
-    assert [a.status for a in builds[0].answers(made)] == [Status.BUILT, Status.FOLDED]
-    # A failure is every folded cell's failure.
-    failed = BuildResult(
-        cell=plans[0].cell, plan_digest="d", status=Status.FAILED, failure=Failure(stage="build", message="no")
-    )
-    assert {a.status for a in builds[0].answers(failed)} == {Status.FAILED}
-
-
-def test_a_failure_does_not_stop_the_others():
-    statuses = run([Script(n, broken if n == 0 else fine) for n in range(6)])
-    assert statuses.count(Status.BUILT) == 5
-    assert statuses.count(Status.FAILED) == 1
 
 
 def test_fail_fast_starts_nothing_more():
@@ -151,24 +131,6 @@ def test_nothing_runs_any_more_when_a_listener_failed():
         run_builds(builds, (), machine=machine, on_result=listener, fail_fast=False, cancel=threading.Event())
     assert running == []
     assert threading.active_count() == before
-
-
-def test_what_follows_is_part_of_the_build():
-    order = []
-
-    def first(build, memory):
-        names = [f"{build.name}:{n}" for n in range(3)]
-        last = Task(
-            name=f"{build.name}:last", group=build.name, run=lambda _: order.append("last") or (), needs=tuple(names)
-        )
-        return (
-            last,
-            *(Task(name=n, group=build.name, run=lambda _, n=n: order.append(n) or ()) for n in names),
-        )
-
-    assert run([Script(1, first)]) == [Status.BUILT]
-    assert order[-1] == "last"
-    assert len(order) == 4
 
 
 def test_a_failed_piece_ends_its_build_and_frees_who_waits_for_it():
@@ -318,11 +280,3 @@ def test_small_ones_fill_the_cores_that_large_ones_cannot_use():
     tasks = [chain(f"{memory}:{n}", [(10.0, memory)])[1][0] for memory in (6, 2) for n in range(40)]
     one_build = ("all", tuple(replace(task, group="all") for task in tasks))
     assert simulate([one_build], Capacity(cores=2, memory=10)).utilisation >= 0.95
-
-
-def test_builds_are_admitted_as_they_are_needed():
-    groups = [chain(f"b{n}", [(1.0, 1)] * 4) for n in range(50)]
-    board = TaskQueue(Capacity(cores=2, memory=100), groups)
-    for _ in range(2):
-        board.take()
-    assert len(board.clear()) >= 44

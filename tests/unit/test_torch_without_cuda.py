@@ -31,25 +31,6 @@ class _C:
     other = 1
 """
 # Of torch 2.13.0+cu130, shortened; torch 2.11 has ON where this has 1.
-CONFIG = """\
-if({on})
-  # The file public/cuda.cmake exclusively uses CAFFE2_USE_*.
-  # If Caffe2 was compiled with the libraries below, they must
-  set(CAFFE2_USE_CUDA {on})
-  include("${{CMAKE_CURRENT_LIST_DIR}}/public/cuda.cmake")
-endif()
-"""
-TORCH_CONFIG = """\
-if(ON)
-  find_package(Caffe2 REQUIRED PATHS ${{CMAKE_CURRENT_LIST_DIR}}/../Caffe2)
-endif()
-
-if({on})
-  if(MSVC)
-    find_library(CAFFE2_NVRTC_LIBRARY caffe2_nvrtc PATHS "${{TORCH_INSTALL_PREFIX}}/lib")
-  endif()
-endif()
-"""
 TARGETS = """\
 foreach(_cmake_expected_target IN ITEMS {c10_cuda }c10 {torch_nvshmem }torch_cpu {torch_cuda_library }torch)
 endforeach()
@@ -88,7 +69,6 @@ set_property(TARGET torch APPEND PROPERTY IMPORTED_CONFIGURATIONS RELEASE)
 
 # Commands beyond this point should not need to know the version.
 """
-KNOWN = "torch/share/cmake/Caffe2/Caffe2Config.cmake", "torch/share/cmake/Torch/TorchConfig.cmake"
 
 
 def both(text):
@@ -103,22 +83,9 @@ def both(text):
     return "".join(whole), "".join(left)
 
 
-@pytest.mark.parametrize("on", ["1", "ON"])
-def test_its_configuration_looks_for_no_cuda(on):
-    config, torch = (AS_WITHOUT_CUDA[name] for name in KNOWN)
-    assert config(CONFIG.format(on=on)) == CONFIG.format(on="OFF")
-    assert torch(TORCH_CONFIG.format(on=on)) == TORCH_CONFIG.format(on="OFF")
-
-
-@pytest.mark.parametrize(("name", "text"), [("Caffe2Targets", TARGETS), ("Caffe2Targets-release", RELEASE)])
-def test_its_targets_are_those_of_the_cpu_build(name, text):
-    whole, left = both(text)
-    assert AS_WITHOUT_CUDA[f"torch/share/cmake/Caffe2/{name}.cmake"](whole) == left
-
-
-def test_its_headers_say_so():
-    macros = AS_WITHOUT_CUDA["torch/include/caffe2/core/macros.h"]
-    assert macros("#define CAFFE2_USE_CUDNN\n#define OTHER\n") == "/* #undef CAFFE2_USE_CUDNN */\n#define OTHER\n"
+def test_its_targets_are_those_of_the_cpu_build():
+    whole, left = both(TARGETS)
+    assert AS_WITHOUT_CUDA["torch/share/cmake/Caffe2/Caffe2Targets.cmake"](whole) == left
 
 
 @pytest.fixture

@@ -46,12 +46,6 @@ def test_a_version_lacks_what_is_planned_and_has_no_wheel():
     assert ARM.id in page(state)
 
 
-def test_a_folded_wheel_serves_all_of_its_cells():
-    state = planned(of_torch("2.11", None), entry("1.0+cu130.torch2.11", CUDA, ARM))
-    assert missing(state) == ()
-    assert "Not complete" not in page(state)
-
-
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_every_run_leaves_out_is_not_missing_and_what_one_tried_is(turned):
     left_out, tried = said(excluded=[ARM], tried=[CPU, CUDA]), said(tried=[ARM])
@@ -90,16 +84,6 @@ def test_what_was_planned_for_a_version_goes_with_its_last_wheel():
     state = planned(of_torch("2.11", None), of_torch("2.11", "13.0"))
     assert remove(state, "1.0+cpu.torch2.11").planned == (PLANNED,)
     assert remove(state, "1.0").planned == ()
-
-
-def test_a_yanked_wheel_serves_nobody():
-    state = yank(planned(of_torch("2.11", None)), "1.0", "bad")
-    assert CPU.id in missing(state)
-
-
-def test_nobody_knows_what_lacks_of_a_version_that_nobody_planned():
-    assert completeness(project(of_torch("2.11", None)), "1.0") is None
-    assert "Not complete" not in page(project(of_torch("2.11", None)))
 
 
 CELLS = st.sets(st.sampled_from([CPU.id, CUDA.id, ARM.id]))
@@ -163,11 +147,8 @@ def test_a_page_and_a_catalogue_tell_of_tests():
     [
         {"where": ""},
         {"where": "a\u202eb"},
-        {"where": "two\nlines"},
-        {"where": "x" * 301},
         {"cell": "<b>"},
         {"details": "javascript:alert(1)"},
-        {"details": "https://a@b/"},
     ],
 )
 def test_words_of_a_test_that_no_page_can_show_are_refused(wrong):
