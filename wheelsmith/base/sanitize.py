@@ -8,7 +8,7 @@ from collections.abc import Sequence
 # Runners of GitHub, Azure and TeamCity take a line for a command wherever this stands in it, and GitHub's also where it
 # begins with two colons: a step's outputs are set so, and what follows is hidden.
 _COMMAND = re.compile(r"#(?=#\w*\[)|^\s*:(?=:)")
-_SHOWN, _LONGEST_SHOWN = 4, 60  # texts, characters of each
+_SHOWN, _LONGEST_SHOWN = 8, 60  # texts, characters of each
 
 
 def visible(text: str) -> str:
