@@ -95,13 +95,6 @@ def test_links_that_lead_elsewhere_are_left_out(address):
         About(links=(("Evil", address),))
 
 
-def test_links_are_few_and_each_address_comes_once():
-    urls = [f"Site {number}, https://site.example/{number % 20}" for number in range(40)]
-    about = told(Project_URL=urls, Home_page="https://site.example/1")
-    assert about.links[0] == ("Homepage", "https://site.example/1")
-    assert [address[-2:] for _, address in about.links] == ["/1", "/0", "/2", "/3", "/4", "/5"]
-
-
 def test_what_is_long_is_cut_and_what_turns_or_hides_text_goes():
     began = time.perf_counter()
     summary = told(Summary="a" * 400_000).summary

@@ -67,26 +67,6 @@ def test_the_first_answer_counts(answers, built, seen):
     assert shown(seen) == [(ONE.cell.id, "built"), (SAME.cell.id, "folded")]
 
 
-def test_a_build_without_an_answer_has_failed(answers, built, seen):
-    answers.take(built)
-    answers.fail_rest("distant")
-    assert shown(seen)[2:] == [(OTHER.cell.id, "failed")]
-    assert seen[2].failure == Failure(stage="internal", message="executor distant brought no answer")
-
-
-def test_what_was_not_begun_is_cancelled(answers, seen):
-    answers.cancel_rest()
-    assert [result.status for result in seen] == [Status.CANCELLED] * 3
-    assert not answers.some_failed
-
-
-def test_that_a_build_failed_is_known(answers, built):
-    answers.take(built)
-    assert not answers.some_failed
-    answers.take(failed(OTHER))
-    assert answers.some_failed
-
-
 @pytest.mark.parametrize(
     "change",
     [

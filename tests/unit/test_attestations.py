@@ -183,9 +183,7 @@ def test_every_pinned_file_is_a_dependency_by_its_hash():
     [
         ("hub:org/k", "c" * 40, f"pkg:huggingface/org/k@{'c' * 40}", "gitCommit"),
         ("git:https://h/o/k", "c" * 40, f"git+https://h/o/k@{'c' * 40}", "gitCommit"),
-        ("git:local", "c" * 40, None, "gitCommit"),
         ("sdist:My_K==1.0", "d" * 64, "pkg:pypi/my-k@1.0", "sha256"),
-        ("archive:k.tar.gz", "d" * 64, None, "sha256"),
         ("path", None, None, None),
     ],
 )

@@ -23,28 +23,12 @@ repo-id = "org/my-relu"
 [torch-noarch]
 """
 USUAL = """\
----
-library_name: kernels
 {% if license %}license: {{ license }}
-{% endif %}---
-
-This is {{ repo_id }}.
-{% if functions %}
-
-{{ functions[0] }} = get_kernel("{{ repo_id }}", version={{ version }}).{{ functions[0] }}
-{% for func in functions %}
-- `{{ func }}`
+{% endif %}This is {{ repo_id }}, {{ version }}.
+{% for each in (functions or []) + (layers or []) %}
+- `{{ each }}`
 {% endfor %}
-{% else %}
-Function list not available.
-{% endif %}
-{% if layers %}
-{% for layer in layers %}
-- `{{ layer }}`
-{% endfor %}
-{% endif %}
-{% if has_benchmark %}Fast.{% elif source %}{{ source }}{% else %}No benchmark.{% endif %}
-{% if not upstream %}none{% endif %}{# a note #}{% raw %}{{ kept }}{% endraw %}
+{% if has_benchmark %}Fast.{% endif %}{% if not upstream %}none{% endif %}{# a note #}{% raw %}{{ kept }}{% endraw %}
 """
 PACKAGE = "torch-ext/my_relu"
 FILES = {

@@ -69,26 +69,6 @@ def test_they_lie_as_in_nvidias_own_toolkits(lay_out):
     }
 
 
-WITHOUT = {name: content for name, content in FILES.items() if not name.endswith(("cicc", "ptxas"))}
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "it is no Debian package"),
-        (package(("data.tar.zst", b"")), "it has no data.tar.xz"),
-        (package(("data.tar.xz", b"")), "cannot be unpacked: "),
-        (debian(WITHOUT), "lacks ./usr/bin/ptxas, ./usr/lib/nvidia-cuda-toolkit/bin/cicc"),
-    ],
-    ids=["empty", "other compression", "no tar", "lacking"],
-)
-def test_a_package_that_is_none_is_named(lay_out, content, reason):
-    with pytest.raises(ToolchainError) as raised:
-        lay_out(content)
-    assert raised.value.message.startswith(NAME)
-    assert reason in raised.value.message
-
-
 def test_the_one_that_was_pinned_is_taken_wherever_it_lies(tmp_path, monkeypatch):
     content = debian(FILES)
     pin = PinnedPackage(

@@ -75,21 +75,6 @@ def test_code_of_gpus_is_data():
     assert is_for_the_cpu(Library(machine=3).build())
 
 
-@pytest.mark.parametrize(
-    ("at", "value", "machine"),
-    [
-        (4, 1, "EM_X86_64, 32 bits, little-endian"),
-        (5, 2, "big-endian"),
-        (7, 9, "ELFOSABI_FREEBSD"),
-    ],
-)
-def test_a_file_for_another_machine_is_not_called_corrupt(at, value, machine):
-    data = bytearray(rich().build())
-    data[at] = value
-    with pytest.raises(WheelError, match=f"k.so is an ELF file for another machine: .*{machine}|cannot be read"):
-        read(bytes(data))
-
-
 @pytest.mark.parametrize("data", [b"\x7fELF", b"\x7fELF" + bytes(200), rich().build()[:700], bytes(64)])
 def test_what_is_no_elf_file_is_refused(data):
     with pytest.raises(WheelError, match=r"^k\.so cannot be read as an ELF file$"):

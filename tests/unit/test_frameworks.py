@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixMistakesError
-from wheelsmith.frameworks import framework, frameworks, read_local_version
+from wheelsmith.frameworks import frameworks, read_local_version
 from wheelsmith.index.entries.catalogue import Catalogue, dump_catalogue, load_catalogue
 from wheelsmith.index.entries.entry import CellWithoutWheel, NoWheel
-from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, template_for
-from wheelsmith.index.resolve.target import Target
 from wheelsmith.matrix.expand import expand
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.model import Cell, Excluded
@@ -97,29 +93,3 @@ def test_a_rule_selects_by_the_axis_that_there_is():
     with pytest.raises(MatrixMistakesError) as caught:
         matrix("tvm-ffi: [0.1]", '[{exclude: {torch: "2.11"}, reason: no}]')
     assert str(caught.value.mistakes[0]) == "matrix.yaml:3:20: a rule selects by torch, which is no axis"
-
-
-def test_a_symbol_is_there_from_a_version_on():
-    (exports,) = framework("tvm-ffi").exports()
-    oldest, newest = str(exports.versions[0]), str(exports.versions[-1])
-    late = max(exports.since, key=lambda symbol: exports.since[symbol])
-    assert exports.since[late] > Version(oldest)
-    assert exports.lacking(late, SpecifierSet("==0.1.*"))[0] == oldest
-    assert exports.lacking(late, SpecifierSet(f">={exports.since[late]}")) == ()
-    assert exports.lacking("nobody", SpecifierSet(f"=={newest}")) == (newest,)
-    assert exports.lacking("TVMFFIErrorSetRaised", SpecifierSet("==0.1.*")) == ()
-
-
-@pytest.mark.parametrize("presence", Presence)
-@pytest.mark.parametrize("installer", Installer)
-def test_no_command_for_it_names_torchs_index(installer, presence):
-    target = Target(framework="tvm-ffi", release="0.1", compute="cu130", arch="x86_64", python="3.12")
-    slots = {
-        **{name: name for name in ("name", "requirement", "root", "path", "sha256", "base")},
-        "requires": (),
-        "framework": "apache-tvm-ffi==0.1.*",
-        "framework_release": "apache-tvm-ffi==0.1.*",
-    }
-    text = fill(template_for(installer, presence, framework=target.framework, others=False), slots).text()
-    assert "apache-tvm-ffi==0.1.*" in text or (installer, presence) == (Installer.REQUIREMENTS, Presence.PRESENT)
-    assert "torch" not in text

@@ -4,27 +4,13 @@ import io
 import re
 
 import pytest
-from forge_gpu import (
-    CUBIN,
-    LZ4,
-    PTX,
-    ZSTANDARD,
-    code,
-    cubin,
-    entry,
-    fatbin,
-    library,
-    ptx,
-    registration,
-    zstandard,
-)
+from forge_gpu import CUBIN, LZ4, PTX, ZSTANDARD, code, cubin, entry, fatbin, library, ptx, registration, zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.wheel.gpu import read_gpu_code
 from wheelsmith.wheel.rules import compute_platform
 
-NVVM, RELOCATABLE_PTX, TILE_IR = 8, 0x40, 0x80
 BOTH = code("90", "90a+PTX")
 
 
@@ -125,20 +111,6 @@ def test_source_code_with_ptx_in_it_is_none():
     assert read(text).ptx
 
 
-def test_what_has_yet_to_be_linked_is_told_apart():
-    to_link = entry(PTX, "86", ptx("86")).replace(b"\x48\0\0\0" + bytes(12), b"--compile-only  ")
-    unlinked = [
-        entry(CUBIN, "80", cubin("80", relocatable=True)),
-        to_link,
-        entry(RELOCATABLE_PTX, "89", ptx("89"), version=(9, 0)),
-    ]
-    found = read(fatbin(*unlinked, entry(NVVM, "90", b"scrambled"), entry(TILE_IR, "100", b"\x7fTileIR\0")))
-    assert (found.machine_code, found.ptx, found.mistakes) == (set(), set(), ())
-    assert (found.relocatable, found.intermediate) == ({"8.0", "8.6", "8.9"}, {"9.0", "10.0"})
-    (mistake,) = read(library(registration(), fatbin(*unlinked))).mistakes
-    assert "has yet to be linked" in mistake
-
-
 def test_a_container_that_is_registered_is_there():
     assert read(library(registration(), registration(2), BOTH, BOTH)).mistakes == ()
     unknown = library(registration(), registration(2), BOTH, b"\x50\xed\x55\xbb" + BOTH[4:])
@@ -162,25 +134,6 @@ def test_any_bytes_are_an_answer(data, head):
 def test_a_small_entry_that_unpacks_to_much_is_no_more_than_it_says():
     bomb = fatbin(entry(CUBIN, "90", b"", compress=ZSTANDARD, size=4096, stored=zstandard(bytes(1 << 28))))
     assert "it is no cubin" in read(bomb).mistakes[0]
-
-
-def compared(compute, *entries):
-    found = read(fatbin(*entries))
-    assert compute_platform.compare("k.so", (f"libcudart.so.{compute[2:4]}",), found, compute).ok
-    return compute_platform.compare_toolkit("k.so", found, f"{compute[2:4]}.{compute[4]}")
-
-
-def test_the_version_names_what_made_the_code():
-    old = entry(PTX, "90", ptx("90", toolkit="12.4"), toolkit="12.4")
-    machine_code = entry(CUBIN, "80", cubin("80", toolkit="12.4"))
-    good = compared("cu124", machine_code, old)
-    assert (good.rule, good.ok, good.message) == ("toolkit", True, "machine code by CUDA 12.4; PTX 8.4 as of CUDA 12.4")
-    bad = compared("cu128", machine_code, old)
-    assert (bad.ok, bad.message) == (False, "the version says CUDA 12.8, CUDA 12.4 made code of k.so")
-    # ptxas alone may be newer than the rest of nvcc; the other way round, no driver of that CUDA reads the PTX.
-    assert compared("cu128", entry(CUBIN, "80", cubin("80", toolkit="12.8")), old).ok
-    newer = compared("cu124", machine_code, entry(PTX, "90", ptx("90", toolkit="12.8"), toolkit="12.8"))
-    assert (newer.ok, newer.message) == (False, "CUDA 12.4 reads PTX up to 8.4, k.so has PTX 8.7")
 
 
 def test_a_version_that_names_cuda_needs_its_runtime():

@@ -8,21 +8,6 @@ from wheelsmith.pipeline.context import GuessFactors
 WHAT = "k cicc"
 
 
-def test_what_was_enough_is_tried_next_and_only_of_the_same():
-    factors = GuessFactors()
-    factors.fell_short(WHAT, 1.0, 2.0)
-    factors.fell_short(WHAT, 2.0, 4.0)
-    assert factors.of(WHAT) == 4.0
-    factors.succeeded(WHAT, 2.1)
-    assert factors.of(WHAT) == 2.1
-    factors.fell_short(WHAT, 2.1, 4.2)
-    assert factors.of(WHAT) == 4.2
-    factors.succeeded(WHAT, 3.0)
-    factors.succeeded(WHAT, 2.5)
-    assert factors.of(WHAT) == 3.0
-    assert factors.of("k ptxas") == 1.0
-
-
 @given(st.lists(st.floats(0.01, 30.0), max_size=40))
 def test_every_piece_is_tried_often_enough_and_no_more(pieces):
     """Each takes what is guessed, or twice as much until it is enough; never is less guessed than was too little."""

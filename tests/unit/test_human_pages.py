@@ -114,13 +114,6 @@ def test_what_is_kept_back_is_nowhere(pages):
     assert human_pages(project(entry("1.0+cu130.torch2.14", cell("2.14", "13.0", hidden=True)))) == {}
 
 
-def test_every_link_inside_of_the_page_leads_somewhere(pages):
-    read = Reader(pages["projects/k/index.html"])
-    assert len(read.ids) == len(set(read.ids))
-    assert {link[1:] for link in read.links} <= set(read.ids)
-    assert sum(link.startswith("#wheel-") for link in read.links) > 4
-
-
 def test_the_grid_says_how_every_cell_stands():
     found = {each.id: shown for each, shown in catalogue_cells(catalogue_of(STATE)).items()}
     assert {name: shown.status.value for name, shown in found.items()} == {
@@ -205,8 +198,6 @@ def test_a_cell_of_a_later_versions_platform_or_framework_is_passed_over(later):
 @pytest.mark.parametrize(
     ("address", "base"),
     [
-        ("https://wheels.example/i", "https://wheels.example/i/"),
-        ("http://[::1]:8000//", "http://[::1]:8000/"),
         ("file:///srv/my wheels", "file:///srv/my%20wheels/"),
         ("https://h/$(id)`'\"\\;\n{", "https://h/%24%28id%29%60%27%22%5C%3B%0A%7B/"),
         ("https://h/ü%20", "https://h/%C3%BC%20/"),
@@ -222,7 +213,6 @@ def test_an_address_holds_nothing_that_a_shell_reads(address, base):
         # torch 2.9 was built for CUDA 12.6, 12.8 and 13.0.
         ([of_torch("2.9", "13.0")], GridStatus.BUILT),
         ([of_torch("2.9", "13.2")], GridStatus.UNPAIRED),
-        ([of_torch("2.9", "13.2", version="2.0"), of_torch("2.9", "13.2")], GridStatus.UNPAIRED),
         ([of_torch("2.9", "13.2", yanked="bad")], GridStatus.YANKED),
         # One that was made with CUDA 13.0 and serves 13.2 goes with the torch for 13.0.
         (
@@ -232,7 +222,6 @@ def test_an_address_holds_nothing_that_a_shell_reads(address, base):
             ],
             GridStatus.OLDER,
         ),
-        ([entry("1.0", cell("2.9", "13.2"), tag="py3-none-any")], GridStatus.FOLDED),
     ],
 )
 def test_the_matrix_says_what_the_picker_says(entries, status):

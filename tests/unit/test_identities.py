@@ -195,15 +195,6 @@ def test_reading_attestations_ends_in_an_answer(data):
         subjects_of(data)
 
 
-def test_a_policy_names_identities(tmp_path):
-    path = tmp_path / "policy.yaml"
-    path.write_text(f"identities:\n- issuer: {GITHUB}\n  repository: {REPOSITORY}\ntrust-config: root.json\n")
-    policy = read_policy(path)
-    assert policy.identities == (Identity(issuer=GITHUB, repository=REPOSITORY),)
-    assert (policy.keys, policy.trust) == ((), tmp_path / "root.json")
-    assert policy.with_overrides(sources=("x",)).trust == tmp_path / "root.json"
-
-
 @pytest.mark.parametrize(
     "text",
     [

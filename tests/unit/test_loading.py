@@ -1,13 +1,13 @@
 """Libraries and symbols of a wheel's ELF files are looked up as the loader does."""
 
 import pytest
-from forge_elf import ET_EXEC, WEAK, Library, Symbol
+from forge_elf import WEAK, Library, Symbol
 from wheels import make_wheel
 
 from wheelsmith.wheel.bundled_libraries import folder_of
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.install_layout import installed
-from wheelsmith.wheel.manylinux import is_no_older, lowest_satisfied_policy, policy_of, promised_kernel, promises
+from wheelsmith.wheel.manylinux import is_no_older, lowest_satisfied_policy, policy_of, promises
 
 RULES = {
     *("elf", "platform-tag", "libraries", "architecture", "search-path", "suffix", "abi3", "python-symbols"),
@@ -116,28 +116,6 @@ def test_what_a_torch_has_that_is_not_known_cannot_be_proven(tmp_path):
     assert "does not export _ZN3c1012of_old_timesEv" in wrong["symbols"]
 
 
-def test_a_library_that_some_releases_of_torch_lack_is_told_of_once(tmp_path):
-    # Torch 2.6 to 2.9 for aarch64 have libgomp under another name, with a part of its hash in it.
-    elf = torch_extension(
-        "aarch64", undefined("GOMP_parallel@GOMP_4.0@libgomp.so.1"), needed=("libc10.so", "libgomp.so.1")
-    )
-    wrong = complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.6",), version="1.0")
-    assert wrong == {
-        "libraries": "kernel/_k.abi3.so needs libgomp.so.1: not in torch 2.6, 2.7, 2.8, 2.9 "
-        "(2.9 has it as libgomp-a49a47f9.so.1.0.0: link without it, that one is found)"
-    }
-    assert complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=("torch>=2.10",), version="1.0") == {}
-
-
-def test_what_is_linked_statically_runs_on_any_libc(tmp_path):
-    tag = "py3-none-manylinux2014_x86_64.musllinux_1_1_x86_64"
-    static = ("kernel-1.0.data/scripts/tool", Library(type=ET_EXEC))
-    assert "platform-tag" not in complaints(tmp_path, static, requires=(), version="1.0", tag=tag)
-    dynamic = ("kernel/_k.so", Library(needed=["libc.so.6"], imports=undefined("malloc@GLIBC_2.2.5@libc.so.6")))
-    wrong = complaints(tmp_path, static, dynamic, requires=(), version="1.0", tag=tag)
-    assert "the symbols of kernel/_k.so need manylinux_2_5" in wrong["platform-tag"]
-
-
 def test_where_files_are_installed():
     assert installed("kernel/_k.so").place == "site-packages/kernel/_k.so"
     assert installed("k-1.data/platlib/kernel/_k.so").place == "site-packages/kernel/_k.so"
@@ -174,17 +152,3 @@ def test_a_tag_between_two_policies_promises_the_glibc_that_it_names(tag, versio
     assert is_no_older("linux_x86_64", "manylinux_2_34_x86_64")
     assert policy_of("manylinux_2_29_x86_64").name == "manylinux_2_28"
     assert policy_of("linux_x86_64") is None
-
-
-@pytest.mark.parametrize(
-    ("platform", "x86_64", "aarch64"),
-    [
-        ("manylinux1", (2, 6, 18), (3, 7, 0)),
-        ("manylinux2014", (3, 2, 0), (3, 7, 0)),
-        ("manylinux_2_35", (3, 2, 0), (3, 7, 0)),
-        ("manylinux_2_36", None, None),
-    ],
-)
-def test_the_linux_that_a_platform_promises(platform, x86_64, aarch64):
-    assert promised_kernel(f"{platform}_x86_64", "x86_64") == x86_64
-    assert promised_kernel(f"{platform}_aarch64", "aarch64") == aarch64

@@ -9,7 +9,6 @@ import add_cuda
 import add_torch
 import package_index
 import pytest
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from torch_symbols import TorchWheel
@@ -99,21 +98,10 @@ def test_cuda(tmp_path, monkeypatch):
     assert copy.read_bytes() == CUDA.read_bytes()
 
 
-def test_a_new_major_asks_for_what_no_program_knows(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["add_cuda.py", "99.0"])
-    with pytest.raises(SystemExit, match="give --default-capability, --driver and --driver-source"):
-        add_cuda.main()
-
-
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
         (["--matrix", "RELEASE.md"], (["12.6", "13.0", "13.2"], add_torch.MATRIX)),
-        (
-            ["--matrix", "RELEASE.md", "--cuda", "12.9", "--cuda-source", "a blog"],
-            (["12.6", "12.9", "13.0", "13.2"], f"{add_torch.MATRIX}; a blog"),
-        ),
-        (["--cuda", "13.2", "--cuda", "9.0", "--cuda-source", "a blog"], (["9.0", "13.2"], "a blog")),
         ([], "give --matrix RELEASE.md of pytorch/pytorch, or --cuda and --cuda-source"),
         (["--cuda", "13.2"], "--cuda needs --cuda-source"),
     ],
@@ -146,18 +134,6 @@ def test_what_ptxas_says():
     assert add_cuda.ptx_of("fatal   : Unsupported .version 99.0; current version is '9.5'\n") == "9.5"
     with pytest.raises(SystemExit, match="does not say which PTX"):
         add_cuda.ptx_of("")
-
-
-def test_what_belongs_to_a_toolkit_is_named_in_one_version():
-    needs = [Requirement("nvidia-cuda-nvcc==13.5.37.*; extra == 'nvcc'"), Requirement("nvidia-nvjitlink<14,>=13.5")]
-    assert add_cuda.named_by(needs) == {"nvidia-cuda-nvcc": SpecifierSet("==13.5.37.*")}
-
-
-def test_the_toolkit_before_is_of_the_same_major():
-    toolkits = json.loads(CUDA.read_text())["toolkits"]
-    assert add_cuda.before_it("13.1", toolkits)["version"] == "13.1"
-    assert add_cuda.before_it("13.99", toolkits)["version"] == list(cuda_toolkits())[-1]
-    assert add_cuda.before_it("14.0", toolkits) is None
 
 
 def test_a_wheel_for_each_architecture():

@@ -42,18 +42,6 @@ def test_what_is_written_as_json_is_read_again(result):
 
 
 @pytest.mark.parametrize(
-    ("cell", "name"),
-    [
-        (Cell(release="2.11", toolkit="13.0", arch="x86_64"), "torch211-cxx11-cu130-x86_64-linux"),
-        (Cell(release="2.9", toolkit=None, arch="aarch64"), "torch29-cxx11-cpu-aarch64-linux"),
-        (Cell(release="2.6", toolkit="12.4", arch="x86_64", cxx11_abi=False), "torch26-cxx98-cu124-x86_64-linux"),
-    ],
-)
-def test_a_cell_has_the_hubs_name(cell, name):
-    assert cell.id == name
-
-
-@pytest.mark.parametrize(
     "data", [{}, {"torch": "2.11"}, {"torch": 2.11, "cuda": None, "arch": "x"}, {"torch": "1", "cuda": "1", "x": 1}]
 )
 def test_broken_json_is_a_value_error(data):

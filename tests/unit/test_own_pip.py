@@ -17,7 +17,6 @@ from wheelsmith.base.sanitize import visible
 from wheelsmith.toolchain import Toolchains, environment
 from wheelsmith.toolchain.environment import (
     _check_sizes,
-    _folders,
     check_programs,
     install_environment,
     lock_environment,
@@ -99,11 +98,6 @@ def test_a_wheel_that_would_fill_the_disk_with_nothing_is_not_unpacked(tmp_path,
     bomb = make_wheel(tmp_path, "bomb", "1", files=files)
     with pytest.raises(ToolchainError, match=r"bomb-1-py3-none-any.whl \(.*B\) would unpack to"):
         _check_sizes([bomb])
-
-
-def test_folders_are_counted_once():
-    assert _folders([]) == 0
-    assert _folders(sorted(["a", "b-/c", "b/c", "b/d", "b/d/e", "bb/c", "b/d/f", "z/z/z"])) == 6
 
 
 @pytest.mark.parametrize(

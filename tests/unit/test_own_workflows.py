@@ -44,12 +44,6 @@ def test_every_action_is_one_that_is_told_of_at_its_commit(path):
     assert set(used) <= told
 
 
-@every_file
-def test_no_expression_stands_in_a_script(path):
-    """What a branch or an input is called would be run."""
-    assert not [step for step in steps(path) if "${{" in step.get("run", "")]
-
-
 @every_workflow
 def test_a_job_may_read_the_repository_and_only_the_publishing_one_has_a_token(path):
     data = read(path)

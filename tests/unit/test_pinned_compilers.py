@@ -82,19 +82,6 @@ def test_every_policy_allows_no_more_than_auditwheels_of_that_name():
             assert newest in theirs[each.policy.name][each.compilers.arch][prefix]
 
 
-def test_every_package_is_pinned_once_and_has_a_mirror():
-    for each in cxx_toolchains():
-        compiled_with = (*each.compilers.packages, *each.policy.packages[each.compilers.arch])
-        names = [pin.filename.partition("_")[0] for pin in compiled_with]
-        assert len(set(names)) == len(names)
-        assert each.compilers.runtime in each.packages
-        for pin in each.packages:
-            assert pin.url.endswith(f"/{pin.filename}")
-            assert len(pin.sha256) == 64
-            assert all(mirror.endswith(pin.url.partition("/debian/")[2]) for mirror in pin.mirrors)
-            assert pin.mirrors
-
-
 def test_another_way_to_lay_them_out_is_another_prefix():
     pins = [PinnedPackage(filename="a.deb", url="u", sha256="s", size=1)]
     first, second = (pinned_prefix(KIND, "1", "x86_64", pins, layout=number) for number in (1, 2))
@@ -138,9 +125,7 @@ def test_a_wheel_that_needs_less_is_for_what_it_was_built_for(own):
     assert set(made.files) == {"k-1.dist-info/WHEEL", "k.so"}
 
 
-@pytest.mark.parametrize(
-    "own", ["manylinux_2_34_x86_64", "manylinux_2_17_aarch64", "linux_x86_64", "musllinux_1_2_x86_64"]
-)
+@pytest.mark.parametrize("own", ["manylinux_2_34_x86_64", "manylinux_2_17_aarch64", "linux_x86_64"])
 def test_a_wheel_that_needs_more_is_refused(own):
     with pytest.raises(WheelError, match=f"it needs what {own} has, and was built for manylinux_2_28_x86_64"):
         for_platform(wheel_for(own), "manylinux_2_28_x86_64")

@@ -118,14 +118,6 @@ def test_light_headers_stand_before_torchs_own():
             assert folders.index("/work/src/wheelsmith-headers") < folders.index("/opt/torch/include")
 
 
-def test_a_torch_with_the_old_abi():
-    made = plan(torch="2.6", cuda="12.4", archs=("8.0", "9.0"), image_cuda="12.4")
-    compiling = [step.argv for step in made.recipe.steps if step.kind in {StepKind.CXX, StepKind.NVCC}]
-    assert compiling
-    assert all("-D_GLIBCXX_USE_CXX11_ABI=0" in argv for argv in compiling)
-    assert "GLIBCXX" not in str(plan(torch="2.7", cuda="12.6", image_cuda="12.6").to_json())
-
-
 def test_a_toolkit_from_an_image():
     made = plan(torch="2.9", cuda="12.4", archs=("8.0",), image_cuda="12.4")
     assert (made.toolkit.kind, made.toolkit.version, made.image.name) == ("image-cuda", "12.4.1", "cuda")

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 
 import pytest
 
@@ -23,16 +22,6 @@ def family():
             os.kill(pid, 9)
 
 
-def test_too_many_are_not_asked_what_they_hold(family, monkeypatch):
-    """To ask each takes long, and the more of them there are the longer."""
-    asked = []
-    monkeypatch.setattr(process_tree, "_sum_of", lambda file, names: asked.append(file) or 0)
-    assert not ProcessTree(limits=Limits(pids=4, memory=2**20)).watch(family.pid)
-    assert asked == []
-    assert ProcessTree(limits=Limits(pids=9, memory=2**20)).watch(family.pid)
-    assert len(asked) == 9
-
-
 def test_what_nobody_holds_is_noticed_by_what_is_left(family, monkeypatch):
     """Shared memory behind one mapped page is in no process's account."""
     left = [20 * 2**30, 2**30 + 1, 2**30 - 1]
@@ -42,18 +31,6 @@ def test_what_nobody_holds_is_noticed_by_what_is_left(family, monkeypatch):
     tree._next = 0.0
     assert not tree.watch(family.pid)
     assert tree.out_of_memory()
-
-
-def test_they_are_killed_with_one_look(family, monkeypatch):
-    """One look for each took minutes where there were thousands."""
-    tree = ProcessTree(limits=Limits(pids=4))
-    tree.watch(family.pid)
-    looks = []
-    look = process_tree.all_processes
-    monkeypatch.setattr(process_tree, "all_processes", lambda: looks.append(1) or look())
-    tree.kill()
-    assert family.wait(5) == -9
-    assert looks == [1]
 
 
 def test_parents_are_killed_before_their_children(family, monkeypatch):
@@ -66,17 +43,6 @@ def test_parents_are_killed_before_their_children(family, monkeypatch):
     monkeypatch.undo()
     assert killed[0] == family.pid
     assert len(killed) == 9
-
-
-def test_a_long_look_is_not_long_in_coming_again(family, monkeypatch):
-    def slowly(self, tree):
-        time.sleep(0.2)
-        return False
-
-    monkeypatch.setattr(ProcessTree, "_holds_too_much", slowly)
-    tree = ProcessTree(limits=Limits())
-    tree.watch(family.pid)
-    assert tree._next - time.monotonic() <= 1.0
 
 
 @pytest.mark.parametrize(

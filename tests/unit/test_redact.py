@@ -59,10 +59,6 @@ def test_any_text_can_be_redacted(text):
         ("https://me:12#hunter2@h/x", "https://…@h/x"),
         ("HTTPS//user:hunter2@h/x", "HTTPS//h/x"),
         ("//me:hunter2@h/x", "//h/x"),
-        ("git+https://me:hunter2@h/x", "git+https://h/x"),
-        ("s3://AKIA:hunter2@bucket/x", "s3://bucket/x"),
-        ("file:/me:hunter2@h/x", "file:/h/x"),
-        ("me:hunter2@h.example/x", "…@h.example/x"),
         ("ftp://h/x?token=hunter2", "ftp://h/x"),
     ],
 )

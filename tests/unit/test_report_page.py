@@ -1,19 +1,10 @@
 """The page that a run leaves."""
 
-import re
 from dataclasses import replace
 
 from plans import plan, planned_run
 
-from wheelsmith.model import (
-    BuildResult,
-    Cell,
-    Excluded,
-    Failure,
-    SourceId,
-    Status,
-    WheelRecord,
-)
+from wheelsmith.model import BuildResult, Cell, Excluded, Failure, SourceId, Status, WheelRecord
 from wheelsmith.model.events import RunFinished
 from wheelsmith.report.page import report_page
 from wheelsmith.report.timeline import Bar, Timeline
@@ -51,35 +42,13 @@ def test_it_says_what_became_of_the_run_and_escapes_all_that_it_is_told():
     assert 'href="logs/x.log"' in text
 
 
-def test_every_bar_is_in_the_run_and_every_link_leads_somewhere():
-    plan = planned()
-    name = "k-1+cu130-py3-none-any.whl"
-    wheel = WheelRecord(filename=name, sha256="ab" * 32, size=7, metadata_sha256="", requires_python=None)
-    bars = tuple(
-        Bar(row=BUILT.id, kind=kind, start=start, end=end, text=kind)
-        for kind, start, end in (("compile", 0, 30), ("check", 30, 61))
-    )
-    text = page(
-        plans=(plan,),
-        results=(BuildResult(cell=BUILT, plan_digest="", status=Status.BUILT, wheel=wheel),),
-        excluded=(Excluded(cell=LEFT_OUT, reason="no"),),
-        stages=bars,
-    )
-    places = [(float(x), float(width)) for x, width in re.findall(r'x="([\d.]+)%" width="([\d.]+)%"', text)]
-    assert len(places) == 2
-    assert all(0 <= x <= x + width <= 100.01 for x, width in places)
-    anchors = set(re.findall(r'id="([^"]+)"', text))
-    assert set(re.findall(r'href="#([^"]+)"', text)) <= anchors
-    assert "wheels/k-1%2Bcu130-py3-none-any.whl" in text
-
-
 def cell_plan(cell, version):
     return replace(planned(), cell=cell, wheel=replace(planned().wheel, version=version, release=cell.release))
 
 
 def done(plan, status, **fields):
     wheel = WheelRecord(
-        filename="k-1-py3-none-any.whl", sha256="ab" * 32, size=7, metadata_sha256="", requires_python=None
+        filename="k-1+cu130-py3-none-any.whl", sha256="ab" * 32, size=7, metadata_sha256="", requires_python=None
     )
     return BuildResult(cell=plan.cell, plan_digest=plan.build_digest, status=status, wheel=wheel, **fields)
 
@@ -96,6 +65,7 @@ def test_it_leads_with_how_many_of_the_wheels_are_there():
         ((), '<p class="score is-short"><b>0 of 2 wheels</b> in'),
     ):
         assert lead in page(plans, results)
+    assert "wheels/k-1%2Bcu130-py3-none-any.whl" in page(plans, (done(first, Status.BUILT),))
     folded = page((second, shared), (done(second, Status.BUILT), done(shared, Status.FOLDED)))
     assert "<b>1 of 1 wheel, for 2 cells</b>" in folded
     assert "<b>No wheel was asked for</b>" in page(excluded=(Excluded(cell=LEFT_OUT, reason="no"),))

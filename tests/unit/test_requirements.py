@@ -7,13 +7,7 @@ from wheels import make_wheel
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.platforms import cuda_packages
-from wheelsmith.wheel.check import check_wheel
-from wheelsmith.wheel.requirements import (
-    environments,
-    framework_requirement,
-    read_requirements,
-    required_in,
-)
+from wheelsmith.wheel.requirements import environments, framework_requirement, read_requirements, required_in
 
 KNOWN = ("2.9", "2.10", "2.11", "2.12")
 
@@ -44,15 +38,6 @@ def test_the_releases_that_a_requirement_admits(lines, releases, beyond):
     assert (found.releases, found.beyond, found.absent, found.wrong) == (releases, beyond, (), ())
 
 
-def test_a_requirement_for_some_environments_only():
-    some = _torch("torch==2.11.*; python_version < '3.12'", tag="cp39-abi3-manylinux_2_28_x86_64", python=">=3.9")
-    assert some.absent[0] == "Python 3.12 on linux x86_64"
-    assert _torch("torch==2.11.*; sys_platform == 'win32'") is None
-    assert _torch("torch==2.11.*; extra == 'torch'") is None
-    lines = ("torch==2.11.*; platform_machine == 'x86_64'", "torch==2.12.*; platform_machine != 'x86_64'")
-    assert _torch(*lines, tag="py3-none-any").releases == ("2.11", "2.12")
-
-
 @pytest.mark.parametrize(
     ("tag", "python", "versions"),
     [
@@ -67,27 +52,9 @@ def test_the_pythons_that_a_tag_lets_in(tag, python, versions):
     assert {found["python_version"] for found in environments(_tags(tag), SpecifierSet(python))} == versions
 
 
-@pytest.mark.parametrize(
-    ("compute", "requirement", "words"),
-    [
-        ("cu130", "nvidia-cublas-cu12", "it requires nvidia-cublas-cu12, which is for CUDA 12"),
-        ("cu130", "nvidia-cufft<12", "is for CUDA 11, 12"),
-        ("cu128", "nvidia-cufft>=12.0.0.15", "is for CUDA 13, 14"),
-    ],
-)
-def test_the_cuda_of_required_packages(compute, requirement, words, tmp_path):
-    found = _wrong(tmp_path, f"1+{compute}", (requirement,))
-    assert found.get("cuda-requirement") is None if words is None else words in found["cuda-requirement"]
-
-
 def test_no_package_of_cuda_counts_in_two_ways():
     known = cuda_packages()
     assert not set(known.by_major) & set(known.first_of_13)
-
-
-def _wrong(folder, version, requires):
-    report = check_wheel(make_wheel(folder, "kernel", version, requires=requires))
-    return {found.rule: found.message for found in report.findings if not found.ok and "requirement" in found.rule}
 
 
 def test_the_requirements_for_the_python_of_a_test(tmp_path):

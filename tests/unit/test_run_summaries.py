@@ -9,15 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from wheelsmith.model import (
-    BuildResult,
-    Cell,
-    Excluded,
-    Failure,
-    Status,
-    Timing,
-    WheelRecord,
-)
+from wheelsmith.model import BuildResult, Cell, Excluded, Failure, Status, Timing, WheelRecord
 from wheelsmith.report.junit import junit_report
 from wheelsmith.report.markdown import markdown_summary
 

@@ -153,18 +153,6 @@ def test_a_failed_piece_ends_its_build_and_frees_who_waits_for_it():
     assert sorted(run([Script(0, owner), Script(1, waiter)])) == [Status.BUILT, Status.FAILED]
 
 
-def test_more_memory_is_given_and_told():
-    given_memory = []
-
-    def greedy(build, memory):
-        given_memory.append(memory)
-        if memory < 40:
-            raise RetryTask(memory=memory * 2)
-
-    assert run([Script(0, greedy, memory=10)]) == [Status.BUILT]
-    assert given_memory == [10, 20, 40]
-
-
 def test_a_task_says_what_it_needs_when_it_can_begin():
     known, given_memory = [1], []
 

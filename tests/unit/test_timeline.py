@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wheelsmith.model import BuildResult, Cell, Status
 from wheelsmith.model.events import CellFinished, CellStage, RunFinished, RunStarted, StepFinished
-from wheelsmith.report.timeline import Stopwatch, Timeline
+from wheelsmith.report.timeline import Stopwatch
 
 CELL = Cell(release="2.11", toolkit=None, arch="x86_64")
 
@@ -69,13 +69,3 @@ def test_steps_of_a_lane_never_overlap_and_no_lane_is_wasted(spans):
         assert all(one.end <= two.start for one, two in pairwise(sorted(lane, key=lambda bar: bar.start)))
     most = max((sum(a.start <= b.start < a.end for a in bars if a is not b) + 1 for b in bars), default=0)
     assert len(lanes) == most
-
-
-def test_the_labels_of_an_axis_are_short():
-    for seconds, labels in (
-        (74, ["0s", "10s", "20s", "30s", "40s", "50s", "1m", "1m10s"]),
-        (2.5, ["0s", "0.5s", "1.0s", "1.5s", "2.0s", "2.5s"]),
-        (4800, ["0s", "10m", "20m", "30m", "40m", "50m", "60m", "70m", "80m"]),
-    ):
-        ticks = Timeline(seconds=seconds, stages=(), steps=()).ticks
-        assert [text for _, text in ticks] == labels

@@ -19,7 +19,6 @@ from wheelsmith.wheel.gpu import GpuCode
 from wheelsmith.wheel.variant import property_mistakes
 from wheelsmith.wheel.variant_format import (
     NULL,
-    SCHEMA,
     Variant,
     dump_variants,
     variant_for,
@@ -139,14 +138,6 @@ def metadata(**variants: object) -> dict[str, object]:
 SM = {"nvidia": {"sm_arch": ["80_real"]}}
 
 
-def test_the_header_is_what_uv_reads():
-    plain = json.loads(dump_variants([CU126]))
-    assert plain["$schema"] == SCHEMA == "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
-    assert plain["default-priorities"] == {"namespace": ["nvidia"]} == {"namespace": list(plain["providers"])}
-    assert plain["providers"]["nvidia"]["plugin-api"] == "nvidia_variant_provider.plugin:NvidiaVariantPlugin"
-    assert variant_mistakes(metadata(null={}, a=SM)) == []
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -188,8 +179,6 @@ def test_a_wheel_has_the_one_variant_of_its_name(data, said):
     ("variant", "machine_code", "ptx", "said"),
     [
         (CU126, {"8.0", "9.0"}, {"9.0"}, None),
-        (CU126, {"8.0", "8.6", "9.0", "10.0"}, {"8.0", "9.0"}, None),
-        (CU126, {"8.0", "9.0"}, {"12.0"}, "it says sm_arch 100_virtual, and has no code for that"),
         (CU126, {"8.0"}, {"9.0"}, "it says sm_arch 90_real, and has no code for that"),
         (NOTHING, {"8.0"}, set(), "the null variant is for every machine, and it has GPU code"),
     ],
@@ -219,21 +208,6 @@ def project(*entries: IndexEntry, **said: object) -> ProjectState:
 
 def files(state: ProjectState, root: str) -> list[dict[str, object]]:
     return json.loads(simple_pages(state)[f"{root}/k/index.json"])["files"]
-
-
-def test_variants_are_listed_where_the_platform_is_still_open_with_one_file_a_version():
-    state = project(PLAIN, entry(CU130), entry(CU130, ARM), entry(NOTHING), entry(CU126, version="1+torch2.8"))
-    assert [file["filename"] for file in files(state, "cu130")] == [PLAIN.filename]
-    (older, newer) = variants_files(state)
-    assert (older.filename, newer.filename) == ("k-1+torch2.8-variants.json", "k-1+torch2.9-variants.json")
-    assert json.loads(newer.data)["variants"].keys() == {CU130.label, NULL}
-    listed = {file["filename"]: file for file in files(state, "simple")}
-    assert len(listed) == len(state.entries) + 2
-    for file in (older, newer):
-        assert listed[file.filename]["hashes"] == {"sha256": file.sha256}
-        assert listed[file.filename]["url"] == "../../" + file.path.replace("+", "%2B")
-        page = simple_pages(state)["simple/k/index.html"].decode()
-        assert f'href="../../{file.path.replace("+", "%2B")}#sha256={file.sha256}"' in page
 
 
 def test_nothing_of_it_is_told_of_what_is_kept_back_or_quarantined():
