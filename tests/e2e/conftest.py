@@ -5,6 +5,7 @@ from functools import partial
 
 import containers
 import pytest
+from confined import Confined
 from factory import Factory, example
 from kept_objects import objects_kept
 from once import made_once, run_folder
@@ -61,14 +62,14 @@ def container_engine(request):
 
 
 @pytest.fixture(params=containers.params("bwrap", "podman", "docker"))
-def confining(request, tmp_path):
-    """An engine that keeps commands in, and the image that they run in there."""
+def confining(request, tmp_path_factory):
+    """An engine that keeps commands in, with its image."""
     if request.param == "bwrap":
         containers.wanted("bwrap")
     else:
         request.getfixturevalue(f"{request.param}_image")
-    engine = engines(tmp_path / "cache")[request.param]
-    return engine, engine.build_host("debian").image
+    engine = engines(tmp_path_factory.mktemp("engine"))[request.param]
+    return Confined(engine, engine.build_host("debian").image)
 
 
 @pytest.fixture(params=containers.params("bwrap", "podman", "docker"))

@@ -1,16 +1,53 @@
-"""What a build may try to see and to call: scripts that run inside a sandbox, and the engines that hold them.
+"""What a build may try to read, reach and call: scripts that run inside a sandbox, and the engines that hold them.
 
-They use what ``attacks.PRELUDE`` gives: ``tried`` prints ``ESCAPED`` for what worked. ``NR`` has the numbers of system
-calls, which scripts make themselves, for the C library might refuse what the kernel would not.
+A script tries one way out after another with ``tried``. It prints ``ESCAPED`` for what worked, ``held`` for what did
+not, and ``END`` after the last, so that a script that broke is not taken for a sandbox that held. ``world`` is what an
+attacker knows of the host. Scripts make system calls by their numbers, ``NR``, because the C library may refuse what
+the kernel would not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-CALLS = """
+PRELUDE = """
+import ctypes, glob, hashlib, json, os, pathlib, shutil, signal, socket, stat, struct, subprocess, sys, time
+world = json.load(open("world.json"))
+libc = ctypes.CDLL(None, use_errno=True)
+
+def tried(name, action, *arguments):
+    try:
+        result = action(*arguments)
+    except BaseException as error:
+        print("held:", name, type(error).__name__, error, flush=True)
+    else:
+        print(f"ESCAPED: {name} {result!r:.200}" if result else f"held: {name} nothing found", flush=True)
+
+def call(function, *arguments):
+    if getattr(libc, function)(*arguments):
+        raise OSError(ctypes.get_errno(), function)
+    return True
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read(200)
+
+def has_canary(path):
+    return world["canary"].encode() in pathlib.Path(path).read_bytes()
+
+def write(path):
+    with open(path, "wb") as file:
+        file.write(b"escaped")
+    return True
+
+def connect(family, address):
+    with socket.socket(family, socket.SOCK_STREAM) as s:
+        s.settimeout(1)
+        s.connect(address)
+    return True
+
 libc.syscall.restype = ctypes.c_long
-NR = T["calls"]
+NR = world["calls"]
 X86 = os.uname().machine == "x86_64"
 ZERO = ctypes.create_string_buffer(4096)
 
@@ -45,16 +82,132 @@ def in_child(action):
 class Reach:
     """One kind of attack.
 
-    :param code: the script.
     :param engines: that hold it; of the others docs/explanation/sandbox.md says that they do not.
+    :param harmless: it does no harm where nothing confines it, so it also runs there, where it must succeed.
     """
 
     name: str
     code: str
     engines: tuple[str, ...] = ("bwrap", "podman", "docker")
+    harmless: bool = False
+
+    @property
+    def script(self) -> str:
+        return f"{PRELUDE}{self.code}\nprint('END')"
 
 
 REACHES = (
+    Reach(
+        "secrets in the environment",
+        """
+tried("os.environ", lambda: [n for n, v in os.environ.items() if world["canary"] in v])
+for path in [p for name in ("environ", "cmdline") for p in glob.glob("/proc/[0-9]*/" + name) + glob.glob("/proc/[0-9]*/task/*/" + name)]:
+    tried(path, has_canary, path)
+""",
+        harmless=True,
+    ),
+    Reach(
+        "files of the host",
+        """
+for path in world["canaries"]:
+    tried("see " + path, os.path.exists, path)
+    for way in ("", "/proc/1/root", "/proc/self/cwd/../../../../../..", "/work/../../../../.."):
+        tried(f"read {way}{path}", has_canary, way + path)
+    os.symlink(path, "link")
+    tried("by a link", has_canary, "link")
+    os.unlink("link")
+tried("token of HF_HOME", lambda: has_canary(os.environ["HF_HOME"] + "/token"))
+for folder in world["folders"]:
+    tried("list " + folder, lambda: set(os.listdir(folder)) & set(world["names"]))
+for path, digest in world["digests"].items():
+    tried("the host's " + path, lambda: hashlib.sha256(open(path, "rb").read()).hexdigest() == digest)
+tried("descriptors of process 1", lambda: [f for f in os.listdir("/proc/1/fd") if os.readlink("/proc/1/fd/" + f) in world["canaries"]])
+tried("append to " + world["canaries"][0], lambda: open(world["canaries"][0], "a").write(" "))
+""",
+        harmless=True,
+    ),
+    Reach(
+        "the network",
+        """
+for address in world["listeners"]:
+    tried(f"tcp {address}", connect, socket.AF_INET, tuple(address))
+def datagram():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(1)
+        s.sendto(b"x", tuple(world["listeners"][0]))
+        return s.getsockname()[0] not in ("0.0.0.0", "127.0.0.1")
+tried("udp", datagram)
+tried("a name", lambda: socket.getaddrinfo("example.org", 443))
+tried("an interface", lambda: [i for _, i in socket.if_nameindex() if i not in ("lo", "tunl0", "sit0", "ip6tnl0")])
+tried("an abstract socket", connect, socket.AF_UNIX, "\\0" + world["abstract"])
+""",
+        harmless=True,
+    ),
+    Reach(
+        "sockets of engines",
+        """
+for path in world["sockets"]:
+    tried("connect " + path, connect, socket.AF_UNIX, path)
+    tried("see " + path, os.path.exists, path)
+for root in ("/run", "/var/run", "/tmp", "/var/tmp"):
+    found = [p for depth in ("/*", "/*/*", "/*/*/*") for p in glob.glob(root + depth)]
+    tried("sockets in " + root, lambda: [p for p in found if stat.S_ISSOCK(os.lstat(p).st_mode)])
+tried("DOCKER_HOST", lambda: [n for n in os.environ if "DOCKER" in n or "CONTAINER_HOST" in n])
+""",
+        harmless=True,
+    ),
+    Reach(
+        "files outside the work folder",
+        """
+for folder in ("/", "/usr", "/usr/bin", "/usr/lib", "/bin", "/lib", "/etc", "/opt", "/home", "/root", "/var", "/sys",
+               "/proc", "/sys/fs/cgroup", "/mnt", "/work/..", *world["folders"]):
+    tried(folder, write, os.path.join(folder, world["name"]))
+    tried("folder in " + folder, lambda: os.mkdir(os.path.join(folder, world["name"] + ".d")) or True)
+for path in world["canaries"]:
+    tried("overwrite " + path, write, path)
+    tried("by /proc/1/root", write, "/proc/1/root" + path)
+for path in ("/bin/sh", sys.executable, "/usr/bin/env"):
+    tried("open " + path, os.open, path, os.O_WRONLY)
+    tried("chmod " + path, lambda: os.chmod(path, 0o777) or True)
+    tried("unlink " + path, lambda: os.unlink(path) or True)
+""",
+    ),
+    Reach(
+        "the toolchain",
+        """
+for root in world["mounts"]:
+    tool = root + "/bin/tool"
+    assert open(tool).read() == "honest", "the mount is not there"
+    tried("write " + tool, write, tool)
+    tried("append " + tool, lambda: open(tool, "a").write("x"))
+    tried("new file", write, root + "/bin/new")
+    tried("no-name file", os.open, root, os.O_TMPFILE | os.O_WRONLY)
+    tried("unlink", lambda: os.unlink(tool) or True)
+    tried("rename", lambda: os.rename(tool, tool + "2") or True)
+    tried("rename the mount", lambda: os.rename(root, root + "2") or True)
+    tried("chmod", lambda: os.chmod(tool, 0o777) or True)
+    tried("chmod the folder", lambda: os.chmod(root, 0o777) or True)
+    tried("chown", lambda: os.chown(tool, 1, 1) or True)
+    tried("utime", lambda: os.utime(tool, (1, 1)) or True)
+    tried("setxattr", lambda: os.setxattr(tool, "user.x", b"x") or True)
+    tried("hard link into the work folder", lambda: os.link(tool, "/work/tool") or True)
+    tried("truncate", lambda: os.truncate(tool, 0) or True)
+    tried("by its file descriptor", lambda: os.open(f"/proc/self/fd/{os.open(tool, os.O_RDONLY)}", os.O_WRONLY))
+    tried("remount", call, "mount", None, root.encode(), None, 32 | 4096, None)
+    tried("mount over", call, "mount", b"/work", root.encode(), None, 4096, None)
+    tried("umount", call, "umount2", root.encode(), 2)
+""",
+    ),
+    Reach(
+        "every process",
+        """
+tried("see one of the host", lambda: [p for p in glob.glob("/proc/[0-9]*/cmdline") if world["name"] in open(p).read()])
+child = subprocess.Popen(["sleep", "5"])
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+tried("kill process 1", lambda: os.kill(1, signal.SIGTERM))
+tried("kill all", lambda: os.kill(-1, signal.SIGKILL))
+""",
+    ),
     Reach(
         "sockets of other families",
         """
@@ -136,7 +289,7 @@ for pid in (1, os.getppid(), child.pid):
     tried(f"a descriptor of {pid}", lambda: sys_("pidfd_getfd", os.pidfd_open(pid), 0, 0))
     tried(f"advise {pid}", lambda: sys_("process_madvise", os.pidfd_open(pid), ZERO, 0, 20, 0))
 tried("be traced", lambda: in_child(lambda: sys_("ptrace", 0, 0, 0, 0)))
-tried("a process of the host by number", lambda: os.pidfd_open(T["pid"]) and T["canary"].encode() in read(f"/proc/{T['pid']}/cmdline") or None)
+tried("a process of the host by number", lambda: os.pidfd_open(world["pid"]) and world["name"].encode() in read(f"/proc/{world['pid']}/cmdline") or None)
 child.kill()
 """,
     ),
@@ -196,30 +349,34 @@ tried("name_to_handle_at", lambda: sys_("name_to_handle_at", -100, b"/usr", ctyp
         """
 import glob
 for path in glob.glob("/proc/[0-9]*/mount*") + glob.glob("/proc/*/task/*/mount*") + ["/proc/mounts", "/proc/self/mountinfo"]:
-    tried(path, lambda: [line for line in open(path) if T["folder"] in line or T["place"] in line] or None)
+    tried(path, lambda: [line for line in open(path) if world["folder"] in line or world["place"] in line] or None)
 for path in glob.glob("/proc/[0-9]*/cgroup"):
     tried(path, lambda: [line for line in open(path) if "wheelsmith" in line] or None)
 for name in os.listdir("/proc/self/fd"):
-    tried("descriptor " + name, lambda: T["place"] in os.readlink("/proc/self/fd/" + name) or None)
-tried("the maps", lambda: [line for line in open("/proc/self/maps") if T["place"] in line] or None)
-tried("the environment", lambda: [value for value in os.environ.values() if T["place"] in value and value != os.environ["TARGETS"]] or None)
+    tried("descriptor " + name, lambda: world["place"] in os.readlink("/proc/self/fd/" + name) or None)
+tried("the maps", lambda: [line for line in open("/proc/self/maps") if world["place"] in line] or None)
+tried("the environment", lambda: [value for value in os.environ.values() if world["place"] in value] or None)
 """,
         engines=("bwrap",),
     ),
     Reach(
-        "what /proc tells of the machine",
+        "kernel settings",
         """
 for name in ("kcore", "keys", "timer_list", "sched_debug", "latency_stats", "acpi", "scsi"):
     tried(name, lambda: (os.listdir if os.path.isdir("/proc/" + name) else read)("/proc/" + name) or None)
 tried("kallsyms", lambda: [line for line in open("/proc/kallsyms") if int(line.split()[0], 16)][:1] or None)
 tried("sysrq-trigger", lambda: os.open("/proc/sysrq-trigger", os.O_WRONLY) if open("/proc/sysrq-trigger", "wb").write(b"") is None else None)
-for folder, folders, names in os.walk("/proc/sys"):
+for folder, folders, names in [*os.walk("/sys"), *os.walk("/proc")]:
+    if folder.startswith("/proc/") and folder.split("/")[2] in {"self", "thread-self", "pressure", *map(str, range(100_000))}:
+        continue
     for name in names:
         try:
-            os.close(os.open(folder + "/" + name, os.O_WRONLY))
-            print("ESCAPED: writable", folder, name)
+            opened = os.open(folder + "/" + name, os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
-            pass
+            continue
+        if not stat.S_ISCHR(os.fstat(opened).st_mode):  # containers put /dev/null in the place of some
+            print("ESCAPED: writable", folder, name)
+        os.close(opened)
 """,
     ),
     Reach(
@@ -294,7 +451,7 @@ for fd in (0, 1, 2, theirs):
         tried(f"TIOCSTI {fd} {more:x}", lambda: sys_("ioctl", fd, 0x5412 | more, b"x"))
         tried(f"TIOCLINUX {fd} {more:x}", lambda: sys_("ioctl", fd, 0x541C | more, b"\\x03"))
 tried("/dev/tty", lambda: os.open("/dev/tty", os.O_RDWR))
-tried("/dev/console", lambda: os.write(os.open("/dev/console", os.O_WRONLY | os.O_NOCTTY), b""))
+tried("/dev/console", lambda: os.write(os.open("/dev/console", os.O_WRONLY | os.O_NOCTTY), b"") >= 0)
 if os.get_terminal_size(theirs):
     print("held: a terminal of its own works")
 """,
@@ -337,10 +494,10 @@ print("held: other limits can be lowered")
         "what others share by name",
         """
 libc.shmget.restype = ctypes.c_int
-tried("System V memory", lambda: libc.shmget(T["ipc_key"], 0, 0) >= 0 or None)
-tried("System V memory of its own", lambda: libc.shmget(T["ipc_key"] + 1, 4096, 0o1600) >= 0 or None)
+tried("System V memory", lambda: libc.shmget(world["ipc_key"], 0, 0) >= 0 or None)
+tried("System V memory of its own", lambda: libc.shmget(world["ipc_key"] + 1, 4096, 0o1600) >= 0 or None)
 tried("all of it", lambda: [line for line in open("/proc/sysvipc/shm")][1:] or None)
-tried("POSIX memory", lambda: read("/dev/shm/" + T["canary"]))
+tried("POSIX memory", lambda: read("/dev/shm/" + world["name"]))
 tried("a POSIX queue", lambda: sys_("mq_open", b"x", os.O_RDWR | os.O_CREAT, 0o600, None))
 tried("inotify", lambda: sys_("inotify_init1", 0))
 import fcntl
@@ -351,7 +508,7 @@ for kind in (fcntl.F_RDLCK, fcntl.F_WRLCK):
 tried("what others do in a folder", lambda: fcntl.fcntl(os.open("/usr", os.O_RDONLY), 1026, 1) == 0 or None)
 if fcntl.fcntl(leased, fcntl.F_DUPFD_CLOEXEC, 50) >= 50:
     print("held: other commands work")
-tried("the host's sockets", lambda: [line for line in open("/proc/net/unix") if T["abstract"] in line] or None)
+tried("the host's sockets", lambda: [line for line in open("/proc/net/unix") if world["abstract"] in line] or None)
 """,
     ),
     Reach(
@@ -402,6 +559,15 @@ tried("capset", lambda: sys_("capset", header, ctypes.create_string_buffer(struc
 tried("ambient", lambda: call("prctl", 47, 2, 21, 0, 0))
 tried("the out-of-memory score", lambda: open("/proc/self/oom_score_adj", "w").write("-1000") and read("/proc/self/oom_score_adj") == b"-1000\\n" or None)
 tried("a better priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, -5) or True)
+tried("setuid", lambda: os.setuid(1234) or True)
+tried("setuid 0 from another user", lambda: os.getuid() != 0 and (os.setuid(0) or True))
+tried("setgroups", lambda: os.setgroups([0, 1, 2]) or True)
+shutil.copy("/bin/sh", "/work/sh")
+os.chmod("/work/sh", 0o4755)
+tried("a setuid program", lambda: os.getuid() and subprocess.run(["/work/sh", "-p", "-c", "id -u"], capture_output=True).stdout == b"0\\n")
+import resource
+for number in (resource.RLIMIT_FSIZE, resource.RLIMIT_AS):
+    tried(f"a higher limit {number}", lambda: resource.getrlimit(number)[1] != -1 and (resource.setrlimit(number, (-1, -1)) or True))
 tried("real time", lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)) or True)
 tried("control groups", lambda: [path for path, _, names in os.walk("/sys/fs/cgroup") if "cgroup.procs" in names and os.access(path + "/cgroup.procs", os.W_OK)] or None)
 """,
@@ -414,7 +580,7 @@ for folder in {*sys.path, *site.getsitepackages(), site.getusersitepackages()}:
     if folder.endswith(("-packages",)):
         tried(folder, lambda: os.listdir(folder) or None)
 for pattern in ("/usr/lib*/python3*/*-packages/*", "/usr/local/**/*", "/opt/*", sys.base_prefix + "/lib*/python3*/*-packages/*"):
-    tried(pattern, lambda: [path for path in glob.glob(pattern) if path != "/opt/torch"][:3] or None)
+    tried(pattern, lambda: [path for path in glob.glob(pattern) if path not in world["mounts"]][:3] or None)
 for name in ("sitecustomize", "usercustomize", "pip", "setuptools", "apt_pkg", "torch", "numpy"):
     tried("import " + name, lambda: __import__(name).__file__)
 for program in glob.glob("/usr/bin/python3.*[0-9]"):

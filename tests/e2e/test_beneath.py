@@ -5,12 +5,12 @@ import os
 import resource
 import stat
 import subprocess
+import textwrap
 import zlib
 from pathlib import Path
 
 import pytest
 import wants
-from attacks import BACKEND
 from kernels import BUILD_TOML, matrix, tiny_kernel, write
 from sampled import sampled
 from wheels import make_wheel
@@ -173,12 +173,31 @@ PYPROJECT = (
     '[project]\nname = "hostile"\nversion = "1"\n'
     '[build-system]\nrequires = []\nbuild-backend = "evil"\nbackend-path = ["."]\n'
 )
+BACKEND = """
+import base64, glob, hashlib, os, zipfile
+
+TAG = "cp311-cp311-linux_x86_64"
+NAME = f"hostile-1-{TAG}.whl"
+
+def wheel(folder, filename=NAME, version="1", tag=TAG):
+    info = f"hostile-{version}.dist-info"
+    content = {"hostile/__init__.py": b"", "hostile/_C.so": open(glob.glob("/usr/lib/*/libutil.so.1")[0], "rb").read()}
+    content[f"{info}/METADATA"] = f"Metadata-Version: 2.1\\nName: hostile\\nVersion: {version}\\n".encode()
+    content[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\\nRoot-Is-Purelib: false\\nTag: {tag}\\n".encode()
+    digest = lambda d: base64.urlsafe_b64encode(hashlib.sha256(d).digest()).rstrip(b"=").decode()
+    record = "".join(f"{n},sha256={digest(d)},{len(d)}\\n" for n, d in content.items()) + f"{info}/RECORD,,\\n"
+    content[f"{info}/RECORD"] = record.encode()
+    with zipfile.ZipFile(os.path.join(folder, filename), "w") as archive:
+        for n, d in content.items():
+            archive.writestr(n, d)
+
+def build_wheel(d, config_settings=None, metadata_directory=None):
+"""
 
 
 def project_with(factory, tmp_path, body: str, limits: str = "") -> dict[str, str]:
     """Lay out a project whose build is the attacker's; gives the environment to build it in."""
-    body = 'name = f"hostile-1-{TAG}.whl"\n' + body
-    backend = BACKEND.format(tag="cp311-cp311-linux_x86_64", body="    " + body.replace("\n", "\n    "))
+    backend = BACKEND + textwrap.indent(body + "\nreturn NAME\n", "    ")
     write(factory.folder / "k", {"evil.py": backend, "pyproject.toml": PYPROJECT})
     axes = "axes: {torch: [2.13], cuda: [cpu], python: [3.11]}\n"
     (factory.folder / "matrix.yaml").write_text(f"kernel: {{path: k}}\n{axes}engine: {{image: debian{limits}}}\n")
@@ -189,26 +208,38 @@ def project_with(factory, tmp_path, body: str, limits: str = "") -> dict[str, st
 
 
 DIST = {
-    "a link above": ('os.rename(d, "/work/x"); os.symlink("/work/x", d); wheel("/work/x")', "replaced its dist folder"),
-    "another name": ('wheel(d); os.link(f"{d}/{name}", "/work/another")', "not one regular file"),
-    "a pipe": ('os.mkfifo(f"{d}/{name}")', "not one regular file"),
-    "a new line": ('wheel(d, filename="a\\n-1-py3-none-any.whl")', ""),
-    "no text": ('wheel(d); os.rename(f"{d}/{name}", os.fsencode(d) + b"/a\\xff.whl")', ""),
+    "another name": ('wheel(d); os.link(f"{d}/{NAME}", "/work/another")', "not one regular file"),
+    "a new line": ('wheel(d, "a\\n-1-py3-none-any.whl")', ""),
+    "no text": ('wheel(d); os.rename(f"{d}/{NAME}", os.fsencode(d) + b"/a\\xff.whl")', ""),
     "many": ('[open(f"{d}/{n}.whl", "w").close() for n in range(5000)]', "left 5000 wheels"),
     "deep": ('for n in range(5000): os.mkdir("d"); os.chdir("d")', "wrote more than"),
-    "holes": ('os.truncate(os.open(f"{d}/{name}", os.O_CREAT | os.O_WRONLY), 1 << 28)', "not a readable zip"),
+    "holes": ('os.truncate(os.open(f"{d}/{NAME}", os.O_CREAT | os.O_WRONLY), 1 << 28)', "not a readable zip"),
+    "another cell": ('v = "1+cu130.torch2.13"; wheel(d, f"hostile-{v}-{TAG}.whl", v)', "says version"),
+    "another platform": (
+        't = TAG.replace("linux_", "manylinux_2_17_"); wheel(d, f"hostile-1-{t}.whl", tag=t)',
+        "not linux_",
+    ),
+    "escape sequences": (
+        r"""
+os.write(1, "\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202egnp.exe\x00".encode() + b"\xff" + b"x" * 100000)
+raise SystemExit("\x1b[31mred")
+""",
+        "exit code 1",
+    ),
 }
+QUICK = ("another name", "holes", "another cell", "another platform", "escape sequences")
 
 
-# The others are tried with a kernel's build in the quick tier: test_hostile_builds.py.
-@pytest.mark.parametrize("name", sampled(DIST, "another name", "holes"))
-def test_a_wheel_is_a_file_of_its_own(name, releasing, host, tmp_path):
+@pytest.mark.parametrize("name", sampled(DIST, *QUICK))
+def test_a_project_leaves_no_wheel_but_its_own(name, releasing, host, tmp_path):
     factory, engine = releasing
     body, words = DIST[name]
-    env = project_with(factory, tmp_path, body + "\nreturn name", ", memory: 2GiB, timeout: 120s")
+    env = project_with(factory, tmp_path, body, ", memory: 2GiB, timeout: 120s")
     cell = answer_of(factory, engine, **env)
     assert words in cell["failure"]["message"]
-    json.dumps(cell).encode()
+    (log,) = (factory.folder / "dist" / "logs").iterdir()
+    for text in (log.read_text(), json.dumps(cell, ensure_ascii=False)):
+        assert all(character.isprintable() or character in "\n\t" for character in text), repr(text)
     assert list((factory.cache / "work").iterdir()) == []
     assert list((factory.folder / "dist").rglob("*.whl")) == []
 

@@ -144,10 +144,9 @@ def test_what_only_a_newer_c_library_has_cannot_be_linked_with(toolchain, tmp_pa
     assert "undefined reference to `pidfd_open'" in answer.stderr
 
 
-@pytest.mark.parametrize("call", ["exp(x)", "pow(x, x)", "log(x)"])
-def test_the_newest_version_that_is_allowed_is_linked_with(toolchain, compile_library, call):
-    """Of each there is one of glibc 2.29, too."""
-    source = f'#include <cmath>\nextern "C" double own(double x) {{ return std::{call}; }}'
+def test_the_newest_version_that_is_allowed_is_linked_with(toolchain, compile_library):
+    """There is one of glibc 2.29, too."""
+    source = '#include <cmath>\nextern "C" double own(double x) { return std::exp(x); }'
     library = compile_library("math", source)
     assert "GLIBC_2.2.5" in needed_versions(toolchain, library)
     assert newer_than_allowed(toolchain, library) == set()
@@ -174,28 +173,6 @@ def test_exceptions_streams_files_threads_and_locale_cross_the_border(toolchain,
         for place in places:
             place.restype = ctypes.c_void_p
         assert places[0]() == places[1]()
-
-
-def test_programs_can_be_linked_too(toolchain, tmp_path):
-    """As CMake and configure do, to see whether a compiler works."""
-    (tmp_path / "main.cpp").write_text(f"{BORDER}int main() {{ return threads(4) + random_bits(); }}\n")
-    command = [toolchain / "bin" / "g++", "-std=c++20", "main.cpp", "-o", "main", "-lpthread"]
-    subprocess.run(command, cwd=tmp_path, env={"PATH": ""}, check=True)
-    assert subprocess.run([tmp_path / "main"], check=False).returncode == 5
-    assert newer_than_allowed(toolchain, tmp_path / "main") == set()
-
-
-def test_nothing_of_the_machine_is_read(toolchain, tmp_path):
-    (tmp_path / "a.cpp").write_text(BORDER)
-    command = [toolchain / "bin/g++", "-std=c++20", "-fPIC", "-shared", "a.cpp", "-o", "a.so", "-MD", "-Wl,--trace"]
-    answer = subprocess.run(command, cwd=tmp_path, env={"PATH": ""}, capture_output=True, text=True, check=True)
-    linked = [Path(line).resolve() for line in answer.stdout.split() if line.startswith("/")]
-    read = (tmp_path / "a.d").read_text().replace("\\\n", " ").split()[2:]
-    headers = [(tmp_path / word).resolve() for word in read]
-    assert len(linked) > 5
-    assert len(headers) > 100
-    strangers = {path for path in (*linked, *headers) if not path.is_relative_to(toolchain)}
-    assert {path for path in strangers if not path.name.startswith("cc")} == set()
 
 
 def test_no_link_leads_out(toolchain):
@@ -269,6 +246,7 @@ def test_their_programs_run_with_nothing_of_the_machine(toolchain):
 @pytest.mark.parametrize(
     "words",
     [
+        [],
         [
             "-I/usr/include",
             "-isystem",
@@ -282,24 +260,13 @@ def test_their_programs_run_with_nothing_of_the_machine(toolchain):
         ["/usr/lib/x86_64-linux-gnu/libm.so.6", "/usr/lib/x86_64-linux-gnu/libdl.so.2", "-I/usr/include/"],
     ],
 )
-def test_a_build_that_names_the_machines_folders_is_not_led_there(toolchain, tmp_path, words):
+def test_nothing_of_the_machine_is_read_though_a_build_names_its_folders(toolchain, tmp_path, words):
     """As CPython's setup.py does, and CMake for what it found by itself."""
     (tmp_path / "own folder").mkdir()
     (tmp_path / "own folder" / "own.h").write_text("#define OWN 4\n")
     (tmp_path / "main.cpp").write_text(f'#include "own.h"\n{BORDER}int main() {{ return threads(OWN); }}\n')
-    kept = ['-DTEXT="a b"', "-I", "own folder", "-pthread", "-L", "."]
-    command = [
-        toolchain / "bin/g++",
-        *words,
-        *kept,
-        "-std=c++20",
-        "main.cpp",
-        *words,
-        "-o",
-        "main",
-        "-MD",
-        "-Wl,--trace",
-    ]
+    kept = ['-DTEXT="a b"', "-I", "own folder", "-pthread", "-L", ".", "-std=c++20", "-MD", "-Wl,--trace"]
+    command = [toolchain / "bin/g++", *words, *kept, "main.cpp", *words, "-o", "main"]
     told = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     read = (tmp_path / "main.d").read_text().replace("\\\n", " ").replace("\\ ", "_").split()[2:]
@@ -308,6 +275,7 @@ def test_a_build_that_names_the_machines_folders_is_not_led_there(toolchain, tmp
     assert len(places) > 100
     assert {path for path in places if not path.is_relative_to(toolchain) and not path.name.startswith("cc")} == set()
     assert subprocess.run([tmp_path / "main"], check=False).returncode == 4
+    assert newer_than_allowed(toolchain, tmp_path / "main") == set()
 
 
 def test_a_library_that_only_the_machine_has_is_not_linked_with(toolchain, tmp_path):

@@ -4,19 +4,18 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import containers
 import pytest
 import wants
 from factory import ROOT, Factory, example
+from loopback import serving
 
 from wheelsmith.engine import Limits, Readiness, engines
 from wheelsmith.engine.cgroup import NoGroupError, make_group
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.storage.folder import Folder
-from wheelsmith.index.storage.serve import make_server
 from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network]
@@ -122,11 +121,8 @@ def test_the_same_plan_gives_the_same_bytes(engine, built, tmp_path):
 
 @pytest.fixture(scope="module")
 def url(built):
-    server = make_server(built.folder / "dist" / "index", "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving(built.folder / "dist" / "index") as url:
+        yield url
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])

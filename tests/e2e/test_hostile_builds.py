@@ -1,456 +1,51 @@
-"""Hostile builds in depth, in bubblewrap and through the whole pipeline: each ends with a clear answer."""
+"""Hostile builds through the whole pipeline, on every engine: each ends with a clear answer."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import dataclasses
-import hashlib
 import io
 import json
-import os
-import platform
 import resource
 import shutil
-import socket
-import subprocess
-import tempfile
 import threading
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-import containers
 import hostile
 import processes
 import pytest
 import wants
 from command_line import run_command
 from factory import ROOT, Factory
-from filelock import FileLock
-from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel
+from kernels import BUILD_TOML, matrix, pure_kernel, tiny_kernel, write
 from one_build import build_one
 from wheels import make_wheel
 
 from wheelsmith.base.beneath import remove_tree
-from wheelsmith.engine import Command, Ending, Exit, Limits, Mount, engines
+from wheelsmith.engine import Limits
 from wheelsmith.model import BuildPlan, BuildResult, Status
 from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage
 from wheelsmith.pipeline import BuildContext, ToolchainPrefetcher
 from wheelsmith.pipeline.repair_job import RepairJob
 from wheelsmith.run.build import build, request_of, scratch
 from wheelsmith.run.executors.local import make_context
-from wheelsmith.run.prepare import Request, prepare
+from wheelsmith.run.prepare import Prepared, Request, prepare
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("hostile builds")]
 MIB = 2**20
-UNCONFINED = "local"
-ENGINES = engines(Path(os.devnull))
-MOUNTS = ("/opt/wheelsmith", "/opt/cuda", "/opt/torch")
+IMAGE = "engine: {image: debian}\n"
+# What holds for each engine, because it is done after the build.
+one_engine = pytest.mark.parametrize("confining", ["bwrap"], indirect=True)
 
 
-@pytest.fixture(scope="module")
-def engine():
-    """bubblewrap, which is all our own; what holds for every engine is in test_hostile."""
-    containers.wanted("bwrap")
-    return ENGINES["bwrap"]
-
-
-@pytest.fixture(scope="module")
-def local():
-    return ENGINES[UNCONFINED]
-
-
-# --- the host, with something to steal ----------------------------------------------------------------------
-
-
-@pytest.fixture
-def work(tmp_path):
-    folder = tmp_path / "run" / "work"
-    folder.mkdir(parents=True)
-    yield folder
-    remove_tree(folder)  # pytest itself cannot remove every tree that a build can make
-
-
-@pytest.fixture
-def world(tmp_path, monkeypatch, request):
-    """A host that has secrets, listeners and a process; every one of them carries a canary."""
-    marker = uuid.uuid4().hex
-    canary, name = f"hf_{marker}", f"wheelsmith-test-{marker}"
-    for variable in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "ANYTHING"):
-        monkeypatch.setenv(variable, canary)
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/runtime/docker.sock")
-    with contextlib.ExitStack() as stack:
-        home = Path.home() / f".{name}"
-        store = _file(tmp_path / "cache" / "store" / "wheels" / "a.whl", canary)
-        canaries = [_file(tmp_path / "outside" / "canary", canary), store, home]
-        stack.callback(home.unlink, missing_ok=True)
-        _file(home, canary)
-        tokens = [_file(tmp_path / "hf" / "token", canary)]
-        default = Path.home() / ".cache" / "huggingface" / "token"
-        # It is everybody's: another run of the tests waits for its turn.
-        stack.enter_context(FileLock(Path(tempfile.gettempdir(), f"wheelsmith-tests-{os.getuid()}.lock")))
-        if not default.exists() and os.access(Path.home(), os.W_OK):
-            if not default.parent.exists():
-                stack.callback(default.parent.rmdir)
-            tokens.append(_file(default, canary))
-            stack.callback(default.unlink)
-        sockets = [tmp_path / "runtime" / "docker.sock", tmp_path / "runtime" / "podman" / "podman.sock"]
-        if os.access("/run", os.W_OK):
-            sockets.append(Path("/run", f"{name}.sock"))
-        for path in sockets:
-            stack.enter_context(_unix(path))
-        bystander = stack.enter_context(_bystander(name, canary))
-        shadow = [Path("/etc/shadow"), Path("/etc/passwd"), Path("/etc/machine-id")]
-        yield {
-            "canary": canary,
-            "name": name,
-            "names": [name, f".{name}", "canary", "a.whl"],
-            "argv": name,
-            "key": name,
-            "tokens": [str(path) for path in tokens],
-            "canaries": [str(path) for path in canaries],
-            "folders": [str(tmp_path / "outside"), str(Path.home()), str(store.parent)],
-            "digests": {str(p): _digest(p) for p in shadow if os.access(p, os.R_OK) and p.stat().st_size},
-            "listeners": [stack.enter_context(_tcp(address)) for address in _addresses()],
-            "abstract": stack.enter_context(_unix(f"\0{name}")).removeprefix("\0"),
-            "sockets": [
-                *map(str, sockets),
-                *("/var/run/docker.sock", "/run/docker.sock", "/run/podman/podman.sock"),
-                "/run/containerd/containerd.sock",
-                f"/run/user/{os.getuid()}/podman/podman.sock",
-            ],
-            "bystander": bystander.pid,
-            "mounts": list(MOUNTS),
-            "store": [str(tmp_path / "cache"), str(store.parent.parent)],
-        }
-        assert bystander.poll() is None, "a process of the host was killed"
-
-
-def _file(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _addresses() -> list[str]:
-    """The loopback address, and one that the network knows this host by."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
-        probe.connect(("192.0.2.1", 9))  # for documentation (RFC 5737); nothing is sent
-        return ["127.0.0.1", probe.getsockname()[0]]
-    return ["127.0.0.1"]
-
-
-@contextlib.contextmanager
-def _tcp(address: str):
-    with socket.create_server((address, 0)) as server:
-        yield list(server.getsockname())
-
-
-@contextlib.contextmanager
-def _unix(path):
-    if isinstance(path, Path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
-        server.listen()
-        yield str(path)
-    if isinstance(path, Path):
-        path.unlink()
-
-
-@contextlib.contextmanager
-def _bystander(name: str, canary: str):
-    argv = ["sh", "-c", "while :; do sleep 1; done", name]
-    process = subprocess.Popen(argv, env={"PATH": os.environ["PATH"], "SECRET": canary}, start_new_session=True)
-    try:
-        yield process
-    finally:
-        os.killpg(process.pid, 9)
-        process.wait()
-
-
-# --- running an attack --------------------------------------------------------------------------------------
-
-
-def run(engine, work, code, *argv, mounts=(), cancel=None, **limits) -> tuple[Exit, list[str]]:
-    (work / "attack.py").write_text(code)
-    lines: list[str] = []
-    command = Command(
-        name=f"wheelsmith-test-{uuid.uuid4().hex[:12]}",
-        argv=("python3", "/work/attack.py", *argv),
-        mounts=(Mount(source=work, target="/work", writable=True), *mounts),
-        env={"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
-        workdir="/work",
-        limits=Limits(**{"memory": 512 * MIB, "seconds": 30.0, "pids": 64, **limits}),
+def prepared_for(confining, tmp_path) -> Prepared:
+    """Plan the kernel in folder ``k`` for an engine."""
+    request = Request(
+        matrix=matrix(tmp_path, "k", more=IMAGE), cache=Factory.at(tmp_path).cache, engine=confining.engine.name
     )
-    return engine.run(command, lines.append, cancel or threading.Event()), lines
-
-
-def attack(engine, work, world, wanted) -> list[str]:
-    """Run an attack to its end and give what came off."""
-    toolchain = work.parent / "toolchain"
-    (toolchain / "bin").mkdir(parents=True)
-    (toolchain / "bin" / "tool").write_text("honest")
-    (work / "world.json").write_text(json.dumps(world))
-    before = _host(world, toolchain)
-    exit_, lines = run(
-        engine, work, wanted.script, mounts=tuple(Mount(source=toolchain, target=target) for target in MOUNTS)
-    )
-    assert exit_.ok, (exit_, lines[-5:])
-    assert lines[-1] == "END"
-    assert any(line.startswith(("held ", "BREACH ")) for line in lines) or wanted.name == "kernel settings"
-    if engine.name != UNCONFINED:
-        assert _host(world, toolchain) == before
-    return [line for line in lines if line.startswith("BREACH")]
-
-
-def _host(world, toolchain) -> dict[str, object]:
-    """What a build must not change."""
-    files = {path: Path(path).read_text() for path in (*world["canaries"], *world["tokens"])}
-    lists = {
-        folder: sorted(path.name for path in Path(folder).iterdir())
-        for folder in ("/", "/etc", "/usr", "/usr/bin", *world["folders"][::2])
-    }
-    tool = (toolchain / "bin" / "tool").stat()
-    return {
-        **files,
-        **lists,
-        "tool": (tool.st_mode, tool.st_mtime, tool.st_nlink, tool.st_uid, sorted(p.name for p in toolchain.rglob("*"))),
-        "hostname": socket.gethostname(),
-    }
-
-
-@pytest.mark.parametrize("wanted", hostile.ISOLATION, ids=lambda a: a.name)
-def test_nothing_gets_out(wanted, engine, work, world, request):
-    if wanted is hostile.KEYS:
-        request.getfixturevalue("session_key")
-    assert attack(engine, work, world, wanted) == []
-
-
-@pytest.mark.parametrize("wanted", [a for a in hostile.ISOLATION if a.harmless], ids=lambda a: a.name)
-def test_unconfined_it_comes_off(wanted, local, work, world, request):
-    """The attack is one: without a sandbox it succeeds, so the tests above can fail."""
-    if wanted is hostile.KEYS:
-        request.getfixturevalue("session_key")
-    assert attack(local, work, world, wanted) != []
-
-
-@pytest.fixture
-def session_key(world):
-    """A key in the session's keyring, where Kerberos and eCryptfs keep theirs."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall.restype = ctypes.c_long
-    add, control = {"x86_64": (248, 250), "aarch64": (217, 219)}[platform.machine()]
-    data = world["canary"].encode()
-    key = libc.syscall(add, b"user", world["key"].encode(), data, len(data), -3)
-    if key < 0:
-        pytest.skip(f"this kernel keeps no keys: {os.strerror(ctypes.get_errno())}")
-    yield key
-    libc.syscall(control, 9, key, -3)  # unlink
-
-
-# --- exhaustion ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def marker():
-    """An argument of the attack; whatever carries it must be gone afterwards."""
-    word = f"attack-{uuid.uuid4().hex}"
-    yield word
-    assert processes.left(lambda: processes.with_words(word)) == []
-
-
-@contextlib.contextmanager
-def most_processes(marker):
-    """Count the attack's processes while it runs; gives a list whose last item is the most there were."""
-    counts, stop = [0], threading.Event()
-
-    def count():
-        while not stop.wait(0.1):
-            counts.append(max(counts[-1], len(processes.with_words(marker))))
-
-    thread = threading.Thread(target=count)
-    thread.start()
-    try:
-        yield counts
-    finally:
-        stop.set()
-        thread.join()
-
-
-FORK_BOMBS = {
-    "processes": "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass\n",
-    "threads": """
-import threading, time
-while True:
-    try: threading.Thread(target=time.sleep, args=(60,)).start()
-    except RuntimeError: time.sleep(0.01)
-""",
-    "sessions": """
-import os, signal
-for n in range(1, 65):
-    try: signal.signal(n, signal.SIG_IGN)
-    except (OSError, ValueError): pass
-while True:
-    try:
-        if os.fork() == 0: os.setsid()
-    except OSError: pass
-""",
-}
-
-
-@pytest.mark.parametrize("code", FORK_BOMBS.values(), ids=FORK_BOMBS)
-def test_fork_bomb(code, engine, work, world, marker):
-    with most_processes(marker) as counts:
-        exit_, _ = run(engine, work, code, marker, pids=40, seconds=2.0, memory=256 * MIB)
-    assert exit_.ending in {Ending.TIMEOUT, Ending.OUT_OF_MEMORY, Ending.TOO_MANY_PROCESSES}
-    assert 0 < counts[-1] <= 40 + 8  # what the engine itself runs
-
-
-MEMORY_BOMBS = {
-    "one process": "held = []\nwhile True: held.append(bytearray(b'x') * 2**22)",
-    "many processes": """
-import os, time
-for n in range(16):
-    if os.fork() == 0:
-        held = bytearray(b"x") * (24 * 2**20); time.sleep(3); os._exit(0)
-time.sleep(3)
-""",
-    "/tmp": "f = open('/tmp/x', 'wb')\nwhile True: f.write(b'x' * 2**20); f.flush()",
-    "/dev/shm": "f = open('/dev/shm/x', 'wb')\nwhile True: f.write(b'x' * 2**20); f.flush()",
-    "/run": "f = open('/run/x', 'wb')\nwhile True: f.write(b'x' * 2**20); f.flush()",
-    "memfd": "import os\nf = os.memfd_create('x')\nwhile True: os.write(f, b'x' * 2**20)",
-    "pipes": """
-import fcntl, os
-while True:
-    r, w = os.pipe()
-    os.write(w, b"x" * fcntl.fcntl(w, 1031, 2**20))
-""",
-}
-
-
-@pytest.mark.parametrize("code", MEMORY_BOMBS.values(), ids=MEMORY_BOMBS)
-def test_memory_bomb(code, engine, work, world, marker):
-    exit_, lines = run(engine, work, code, marker, memory=128 * MIB, seconds=15.0)
-    refused = exit_.ending is Ending.EXITED and exit_.code and "Error" in lines[-1]
-    assert exit_.ending is Ending.OUT_OF_MEMORY or refused, (exit_, lines[-3:])
-    assert exit_.peak_memory is None or exit_.peak_memory <= (129 if wants.COUNTED else 1024) * MIB
-
-
-DISK_BOMBS = {
-    "one file": "import time\nf = open('x', 'wb')\nwhile True: f.write(b'x' * 2**20); f.flush(); time.sleep(0.02)",
-    "many files": """
-import itertools, time
-for n in itertools.count(): open(f"x{n}", "wb").write(b"x" * 2**18); time.sleep(0.005)
-""",
-    "empty files": """
-import itertools, os, time
-for n in itertools.count():
-    os.makedirs(f"d{n}"); time.sleep(0.1)
-    for m in range(1000): open(f"d{n}/{m}", "w").close()
-""",
-    "deep folders": """
-import itertools, os, time
-for n in range(5000): os.mkdir("d"); os.chdir("d")
-for n in itertools.count(): open(f"x{n}", "wb").write(b"x" * 2**18); time.sleep(0.005)
-""",
-    "hidden folders": """
-import itertools, os, time
-os.mkdir("d")
-for n in itertools.count(): open(f"d/x{n}", "wb").write(b"x" * 2**18); os.chmod("d", 0o300); time.sleep(0.005)
-""",
-    "with its output closed": """
-import itertools, os, time
-os.close(1); os.close(2)
-for n in itertools.count(): open(f"x{n}", "wb").write(b"x" * 2**18); time.sleep(0.005)
-""",
-}
-
-
-@pytest.mark.parametrize("code", DISK_BOMBS.values(), ids=DISK_BOMBS)
-def test_disk_bomb(code, engine, work, marker):
-    exit_, lines = run(engine, work, code, marker, disk=16 * MIB, seconds=120.0)
-    refused = exit_.ending is Ending.EXITED and exit_.code and "File too large" in lines[-1]
-    assert exit_.ending is Ending.DISK_FULL or refused, (exit_, lines[-3:])
-
-
-def test_endless_output(engine, work, marker):
-    exit_, lines = run(engine, work, "while True: print('x' * 70)", marker, output=MIB)
-    assert exit_.ending is Ending.TOO_MUCH_OUTPUT
-    assert sum(map(len, lines)) <= MIB
-
-
-def test_one_endless_line(engine, work, marker):
-    code = "import sys\nwhile True: sys.stdout.write('x' * 4000)"
-    exit_, lines = run(engine, work, code, marker, output=8 * MIB, memory=64 * MIB)
-    assert exit_.ending is Ending.TOO_MUCH_OUTPUT
-    assert max(map(len, lines)) <= 4096
-
-
-ENDLESS = {
-    "spins": "while True: pass",
-    "ignores every signal": """
-import signal, time
-for n in range(1, 65):
-    try: signal.signal(n, signal.SIG_IGN)
-    except (OSError, ValueError): pass
-while True: time.sleep(1)
-""",
-    "closes its output": "import os, time\nos.close(0); os.close(1); os.close(2)\nwhile True: time.sleep(1)",
-    "stops itself": "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
-    "a daemon holds the output": """
-import os, time
-if os.fork() == 0:
-    os.setsid()
-    if os.fork(): os._exit(0)
-    time.sleep(600)
-while True: time.sleep(1)
-""",
-}
-
-
-@pytest.mark.parametrize("code", ENDLESS.values(), ids=ENDLESS)
-def test_endless_run(code, engine, work, marker):
-    exit_, _ = run(engine, work, code, marker, seconds=1.0)
-    assert exit_.ending is Ending.TIMEOUT
-
-
-@pytest.mark.parametrize("code", [ENDLESS["ignores every signal"], ENDLESS["closes its output"]], ids=["deaf", "mute"])
-def test_cancelling(code, engine, work, marker):
-    cancel = threading.Event()
-    threading.Timer(1.0, cancel.set).start()
-    exit_, _ = run(engine, work, code, marker, seconds=20.0, cancel=cancel)
-    assert exit_.ending is Ending.CANCELLED
-
-
-DAEMON = """
-import os, signal, sys, time
-signal.signal(signal.SIGHUP, signal.SIG_IGN)
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-for n in range(3):
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            {output}
-            time.sleep(600)
-        os._exit(0)
-print("bye", flush=True)
-"""
-
-
-@pytest.mark.parametrize("output", ["pass", "os.closerange(0, 3)"], ids=["holds the output", "closes the output"])
-def test_daemons_die_with_the_build(output, engine, work, marker):
-    exit_, lines = run(engine, work, DAEMON.format(output=output), marker, seconds=20.0)
-    assert lines == ["bye"]
-    assert exit_.ending is Ending.EXITED
+    return prepare(request, lambda event: None)
 
 
 # --- what a build says --------------------------------------------------------------------------------------
@@ -475,16 +70,6 @@ DECEITS = [
     b"[/] [bold red]markup[/bold red] [link=x]",
     b"::error title=x::forged",
 ]
-
-
-def test_escape_sequences_in_the_output(engine, work):
-    code = "import sys\nfor d in " + repr(DECEITS) + ": sys.stdout.buffer.write(d + b'\\n')"
-    exit_, lines = run(engine, work, code)
-    assert exit_.ok
-    assert len(lines) >= len(DECEITS)
-    for line in lines:
-        assert line.replace("\t", " ").isprintable()
-        assert len(line) <= 4 * 4096
 
 
 # --- the wheel that a build leaves --------------------------------------------------------------------------
@@ -519,23 +104,23 @@ class Bench:
     events: list
 
     def build(self, code: str) -> BuildResult:
-        _file(self.hijack / "site" / "build" / "__main__.py", code)
+        """Build with a program of the attacker's."""
+        write(self.hijack / "site" / "build", {"__main__.py": code})
         return build_one(self.plan, self.workshop)
+
+    def spoil(self, code: str, outside: Path) -> BuildResult:
+        """Build an honest wheel, and spoil it."""
+        return self.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + code)
 
     @property
     def log(self) -> str:
-        return (self.workshop.logs / self.workshop_log).read_bytes().decode("utf-8")
-
-    @property
-    def workshop_log(self) -> str:
-        return f"{self.plan.cell.id}.log"
+        return (self.workshop.logs / f"{self.plan.cell.id}.log").read_bytes().decode("utf-8")
 
 
 @pytest.fixture
-def bench(engine, tmp_path):
+def bench(confining, tmp_path):
     pure_kernel(tmp_path / "k")
-    request = Request(matrix=matrix(tmp_path, "k"), cache=tmp_path / "cache", engine=engine.name)
-    prepared = prepare(request, lambda event: None)
+    prepared = prepared_for(confining, tmp_path)
     hijack = tmp_path / "tools"
     site = hijack / "site" / "wheelsmith"
     shutil.copytree(ROOT / "wheelsmith" / "engine" / "backend", site / "engine" / "backend")
@@ -559,8 +144,9 @@ def stored(tmp_path) -> list[Path]:
     return list((tmp_path / "cache" / "store").rglob("*.whl"))
 
 
+@one_engine
 def test_an_honest_build_is_kept(bench, outside, tmp_path):
-    result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + "pack()")
+    result = bench.spoil("pack()", outside)
     assert result.failure is None
     assert [path.name for path in stored(tmp_path)] == ["pure-1-py3-none-any.whl"]
 
@@ -568,7 +154,7 @@ def test_an_honest_build_is_kept(bench, outside, tmp_path):
 @pytest.mark.parametrize("spoiled", hostile.SPOILED, ids=lambda s: s.name)
 def test_a_spoiled_wheel_is_refused(spoiled, bench, outside, tmp_path):
     before, beside = tree(outside), sorted(p.name for p in tmp_path.iterdir())
-    result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + spoiled.code)
+    result = bench.spoil(spoiled.code, outside)
     assert result.status is Status.FAILED
     failure = result.failure
     assert failure
@@ -593,7 +179,7 @@ for name in ("src", "build"):
     shutil.rmtree(work / name); os.symlink(OUTSIDE, work / name)
 (work / "plan.json").unlink(); os.symlink(OUTSIDE + "/canary", work / "plan.json")
 """
-    result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + code)
+    result = bench.spoil(code, outside)
     assert result.failure is None
     assert tree(outside) == before
 
@@ -611,15 +197,18 @@ with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
 """
 
 
+@one_engine
 def test_what_a_build_left_is_read_within_its_limits(bench, outside, tmp_path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + _LARGE)
+    result = bench.spoil(_LARGE, outside)
     assert result.status is Status.FAILED
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 100_000  # KiB
     assert stored(tmp_path) == []
 
 
-def test_a_reader_that_hangs_is_killed_in_time(bench, outside, marker, monkeypatch):
+@one_engine
+def test_a_reader_that_hangs_is_killed_in_time(bench, outside, monkeypatch):
+    marker = f"reader-{uuid.uuid4().hex}"
     command = RepairJob.command
 
     def hanging(finisher, limits, memory):
@@ -627,17 +216,17 @@ def test_a_reader_that_hangs_is_killed_in_time(bench, outside, marker, monkeypat
         return dataclasses.replace(command(finisher, dataclasses.replace(limits, seconds=0.5), memory), argv=argv)
 
     monkeypatch.setattr(RepairJob, "command", hanging)
-    result = bench.build(hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + "pack()")
+    result = bench.spoil("pack()", outside)
     assert result.failure
     assert result.failure.stage == "repair"
     assert result.failure.message == "the reading of what it left ran longer than 0.5 s"
     assert processes.left(lambda: processes.with_words(marker)) == []
 
 
+@one_engine
 def test_a_reader_that_was_taken_over_hands_nothing_in(bench, outside, tmp_path, monkeypatch):
     """The program that reads may be the build's victim: what it leaves is looked at like what a build leaves."""
     command = RepairJob.command
-    honest = hostile.BUILD.replace("OUTSIDE_PATH", repr(str(outside))) + "pack()"
     for trick in (
         f"ln -sf {outside}/host.whl packed/pure-1-py3-none-any.whl",
         f"rm -r packed; ln -s {outside} packed",
@@ -658,19 +247,19 @@ def test_a_reader_that_was_taken_over_hands_nothing_in(bench, outside, tmp_path,
 
         monkeypatch.setattr(RepairJob, "command", tricky)
         before = tree(outside)
-        result = bench.build(honest)
+        result = bench.spoil("pack()", outside)
         assert result.failure, trick
         assert result.failure.stage in {"check", "store"}
         assert tree(outside) == before
         assert stored(tmp_path) == []
 
 
-def test_what_a_build_left_goes_when_its_cell_is_done(engine, tmp_path):
+@one_engine
+def test_what_a_build_left_goes_when_its_cell_is_done(confining, tmp_path):
     """Each cell may leave as much as engine.disk: all together would fill any machine."""
     pure_kernel(tmp_path / "k")
     cache = tmp_path / "cache"
-    request = Request(matrix=matrix(tmp_path, "k"), cache=cache, engine=engine.name)
-    prepared = prepare(request, lambda event: None)
+    prepared = prepared_for(confining, tmp_path)
     left = {}
 
     def look(event):
@@ -770,9 +359,9 @@ def flags(*words: str) -> dict[str, str]:
     ],
     ids=["include", "incbin", "incbin above", "incbin /proc", "-include", "@file", "-imacros"],
 )
-def test_no_file_of_the_host_is_smuggled_into_a_wheel(make, engine, tmp_path):
-    secret = _file(tmp_path / "outside" / "secret.h", 'static const char* canary = "hf_canary_4711";\n')
-    result = build_kernel(engine, tmp_path, make(str(secret)))
+def test_no_file_of_the_host_is_smuggled_into_a_wheel(make, confining, tmp_path):
+    write(tmp_path / "outside", {"secret.h": 'static const char* canary = "hf_canary_4711";\n'})
+    result = build_kernel(confining, tmp_path, make(str(tmp_path / "outside" / "secret.h")))
     assert result.failure
     assert result.failure.stage == "compile"
     assert "exit code" in result.failure.message
@@ -781,12 +370,12 @@ def test_no_file_of_the_host_is_smuggled_into_a_wheel(make, engine, tmp_path):
 
 
 @pytest.mark.network
-def test_a_compiler_that_the_kernel_replaced_reaches_nothing(engine, tmp_path):
+def test_a_compiler_that_the_kernel_replaced_reaches_nothing(confining, tmp_path):
     """``-wrapper`` runs a program of the kernel's in place of the compiler: the kernel's code runs at build time."""
     outside = tmp_path / "outside"
     outside.mkdir()
     changes = flags("-wrapper", "python3,/work/src/evil.py") | {"evil.py": HIJACK.format(outside=str(outside))}
-    result = build_kernel(engine, tmp_path, changes)
+    result = build_kernel(confining, tmp_path, changes)
     log = next((tmp_path / "dist" / "logs").iterdir()).read_text()
     assert "HIJACKED /work" in log
     assert result.failure is None, result.failure
@@ -797,9 +386,9 @@ HIDDEN = 'extern "C" int hidden() asm("{name}");\nint call() {{ return hidden();
 
 
 @pytest.mark.network
-def test_names_of_symbols_are_shown_as_they_are(engine, tmp_path):
+def test_names_of_symbols_are_shown_as_they_are(confining, tmp_path):
     name = "\\033]52;c;eA==\\007"
-    result = build_kernel(engine, tmp_path, smuggle(HIDDEN.format(name=name)))
+    result = build_kernel(confining, tmp_path, smuggle(HIDDEN.format(name=name)))
     assert result.failure
     assert all(text.isprintable() for text in (result.failure.message, *result.failure.tail))
 
@@ -815,13 +404,11 @@ def test_a_source_outside_the_kernel_is_refused(path, tmp_path, monkeypatch, cap
     assert "Traceback" not in answer.err
 
 
-def build_kernel(engine, tmp_path, changes: dict[str, str]) -> BuildResult:
+def build_kernel(confining, tmp_path, changes: dict[str, str]) -> BuildResult:
     """Build a kernel the whole way, with the real tools."""
     tiny_kernel(tmp_path / "k", **changes)
-    cache = Factory.at(tmp_path).cache
-    request = Request(matrix=matrix(tmp_path, "k"), cache=cache, engine=engine.name)
-    prepared = prepare(request, lambda event: None)
-    with scratch(cache / "work") as folder:
+    prepared = prepared_for(confining, tmp_path)
+    with scratch(tmp_path / "cache" / "work") as folder:
         workshop = make_context(request_of(prepared, folder), lambda event: None)
         workshop = dataclasses.replace(workshop, limits=Limits(memory=1024 * MIB, seconds=60.0, pids=64))
         return build_one(prepared.plans[0], workshop)

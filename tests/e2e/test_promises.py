@@ -17,8 +17,8 @@ INSIDE = {
 
 
 def test_an_engine_keeps_what_is_promised_of_it(confining):
-    engine, image = confining
-    said = {promise.what: promise for promise in try_promises(engine, image)}
+    engine = confining.engine
+    said = {promise.what: promise for promise in try_promises(engine, confining.image)}
     broken = {what: promise.found for what, promise in said.items() if not promise.holds}
     # SECURITY.md says so of containers.
     allowed = {"learns nothing about the host"} if engine.has_images else set()

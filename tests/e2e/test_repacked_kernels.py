@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import threading
 import zipfile
 from pathlib import Path
 
@@ -12,9 +11,9 @@ import pytest
 from build_folders import lay_out, lay_out_old, package_of, write
 from factory import ROOT, Factory
 from kernels import matrix, stable_kernel, tvm_kernel
+from loopback import serving
 from loopback_hub import Hub, serve
 
-from wheelsmith.index.storage.serve import make_server
 from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [
@@ -92,11 +91,8 @@ def shop(repos, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(shop):
-    server = make_server(shop.folder / "all", "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving(shop.folder / "all") as url:
+        yield url
 
 
 def install(python: Path, *argv: str) -> None:

@@ -275,17 +275,6 @@ def test_a_hostile_cell_spoils_nothing_of_another(engine, tmp_path, way):
     assert not list((tmp_path / "shared").rglob("poison"))
 
 
-def test_an_object_that_is_a_link_is_refused(engine, tmp_path):
-    factory = Factory.at(tmp_path)
-    swap = 'case "$*" in *cc1plus*) ;; *) "$@"; for o in build/obj/*.o; do ln -sf /etc/passwd "$o"; done; exit;; esac\n'
-    flags = 'cxx-flags = ["-wrapper", "sh,/work/src/evil.sh"]\n'
-    tiny_kernel(tmp_path / "k", **{"build.toml": BUILD_TOML + flags, "evil.sh": swap + 'exec "$@"\n'})
-    matrix(tmp_path, "k", more=IN_IMAGE)
-    steps(factory, engine=engine, code=1)
-    (cell,) = factory.results().values()
-    assert cell["failure"]["message"] == "what the build left as tiny.cpp.o is not one regular file"
-
-
 ASKS = '#if __has_include("late.h")\n#include "late.h"\n#else\n#define ANSWER 1\n#endif\n'
 USES = '#include <cstdio>\nint tiny_answer() { return std::puts("42") + ANSWER; }\n'
 ONE, TWO = "#define ANSWER 1\n", "#define ANSWER 2\n"
@@ -337,22 +326,6 @@ def test_what_is_read_decides_whatever_it_looks_like(change, engine, tmp_path):
     lay_out(shared, before)
     assert really_run(steps(shared, "--force", "--out", "third", engine=engine)) == []
     assert shared.hashes("third") == shared.hashes("first")
-
-
-@pytest.mark.release("several whole builds; the parts have unit tests")
-def test_what_is_not_preprocessed_is_not_seen(engine, tmp_path):
-    """An assembler's include is in no text that a key is made from."""
-    factory = Factory.at(tmp_path)
-    (tmp_path / "k").mkdir()
-    (tmp_path / "k/data").write_text("seen")
-    tiny_kernel(
-        tmp_path / "k", **{"tiny.cpp": 'asm(".incbin \\"/work/src/data\\"");\nint tiny_answer() { return 1; }\n'}
-    )
-    matrix(tmp_path, "k", more=IN_IMAGE)
-    steps(factory, engine=engine, code=1)
-    (cell,) = factory.results().values()
-    assert "tiny.cpp does not compile" in cell["failure"]["message"]
-    assert any("/work/src/data" in line for line in cell["failure"]["tail"])
 
 
 # A text that is the same with every toolkit, and an object that is not.

@@ -4,17 +4,16 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 from factory import Factory
 from kernels import cuda_kernel, matrix
+from loopback import serving
 from wheels import make_wheel
 
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.storage.folder import Folder
-from wheelsmith.index.storage.serve import make_server
 
 pytestmark = [
     pytest.mark.e2e,
@@ -65,24 +64,15 @@ def test_another_run_changes_nothing(factory):
 @pytest.mark.parametrize("machine", MACHINES)
 def test_uv_installs_what_fits(machine, factory, tmp_path):
     make_wheel(tmp_path / "torches", "torch", "2.13.0")
-    server = make_server(factory.folder / "dist" / "index", "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     driver, capability = machine
     force = "NV_VARIANT_PROVIDER_FORCE_"
     forced = {f"{force}CUDA_DRIVER_VERSION": driver, f"{force}SM_ARCH": capability}
     kept = {key: value for key, value in os.environ.items() if not key.startswith("UV_")}
     uv = [Path(sys.executable).with_name("uv"), "pip", "install", "--no-config", "--preview-features", "wheel-variants"]
     uv += ["--target", tmp_path / "site", "--cache-dir", tmp_path / "cache", "--find-links", tmp_path / "torches"]
-    url = f"http://127.0.0.1:{server.server_address[1]}/simple/"
-    answer = subprocess.run(
-        [*uv, "--default-index", url, "tiny", "torch==2.13.0"],
-        env=kept | forced,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    server.shutdown()
-    server.server_close()
+    with serving(factory.folder / "dist" / "index") as url:
+        command = [*uv, "--default-index", f"{url}/simple/", "tiny", "torch==2.13.0"]
+        answer = subprocess.run(command, env=kept | forced, capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0, answer.stderr
     (info,) = (tmp_path / "site").glob("tiny-*.dist-info")
     found = info / "variant.json"

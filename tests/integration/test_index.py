@@ -4,16 +4,14 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from loopback import serving
 from wheels import make_wheel, offer
 
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
-from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
 pytestmark = pytest.mark.xdist_group("index")
@@ -24,17 +22,6 @@ JSON = "application/vnd.pypi.simple.v1+json"
 
 def indexed(path, torch, cuda):
     return offer(path, Cell(release=torch, toolkit=cuda, arch="x86_64"))
-
-
-@contextmanager
-def served(root):
-    server = make_server(root, "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +36,7 @@ def index(tmp_path_factory):
             wheels.append(indexed(path, torch, cuda))
         make_wheel(root / "torches", "torch", f"{torch}.0")
     Index(Folder(root / "index")).add(wheels, upload_time=NOW)
-    with served(root / "index") as url:
+    with serving(root / "index") as url:
         yield root, url
 
 
@@ -93,7 +80,7 @@ def test_pip_finds_the_oldest_minors_wheel_where_newer_ones_look(tmp_path):
         wheels.append(offer(path, *cells))
         make_wheel(tmp_path / "torches", "torch", f"{torch}.0")
     Index(Folder(tmp_path / "index")).add(wheels, upload_time=NOW)
-    with served(tmp_path / "index") as url:
+    with serving(tmp_path / "index") as url:
         for torch, made in (("2.12", "130"), ("2.13", "132")):
             answer = pip(
                 *("install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
+from loopback import serving
 from wheels import make_wheel, offer
 from wrong_server import (
     JSON,
@@ -21,7 +22,6 @@ from wrong_server import (
     instead,
     on_files,
     on_pages,
-    serving,
     spoiled,
     with_header,
     with_link,

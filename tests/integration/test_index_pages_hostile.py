@@ -6,7 +6,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from wrong_server import JSON, running
+from loopback import running
+from wrong_server import JSON
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.toolchain import package_index

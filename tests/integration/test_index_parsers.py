@@ -9,16 +9,16 @@ from html.parser import HTMLParser
 from urllib.parse import urljoin
 
 import pytest
+from loopback import serving
 from mousebender import simple
 from pypi_simple import PyPISimple
-from torches import NOW, publish_kernels, served
+from torches import NOW, publish_kernels
 from wheels import make_wheel, offer
 
 from wheelsmith.index.entries.entry import ProjectStatus
 from wheelsmith.index.entries.state import set_status, yank
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
-from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
 pytestmark = pytest.mark.xdist_group("parsers")
@@ -40,7 +40,7 @@ def index(tmp_path_factory):
         index.change(name, lambda state: yank(yank(state, "1", REASON), "2", ""))
         reason = None if status is ProjectStatus.ACTIVE else REASON
         index.change(name, partial(set_status, status=status, reason=reason))
-    with served(make_server(folder / "index", "127.0.0.1", 0)) as url:
+    with serving(folder / "index") as url:
         yield folder / "index", url
 
 

@@ -13,6 +13,7 @@ import cosign as cosigns
 import pytest
 from factory import Factory
 from kernels import matrix, pure_kernel
+from loopback import serving
 from loopback_sigstore import (
     GITHUB,
     GITLAB,
@@ -25,7 +26,6 @@ from loopback_sigstore import (
     loopback_sigstore,
     token,
 )
-from wrong_server import serving
 
 from wheelsmith.wheel.attestation import keyless
 

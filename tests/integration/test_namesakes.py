@@ -7,10 +7,8 @@ import pytest
 from command_line import run_command
 from installers import reported
 from kernels import NOARCH_TOML, write
-from torches import served
+from loopback import serving
 from wheels import make_wheel
-
-from wheelsmith.index.storage.serve import make_server
 
 OWN = "kernel: {path: k, distribution: my-einops, module: my_einops}\n"
 AXES = "axes: {torch: [2.13], cuda: [cpu], arch: [" + platform.machine() + "]}\n"
@@ -74,7 +72,7 @@ def test_both_are_installed_side_by_side(monkeypatch, capsys, tmp_path, tools):
     assert [cell["wheel"]["filename"] for cell in results.values()] == ["my_einops-1-py3-none-any.whl"]
     make_wheel(tmp_path / "pypi", "einops", "0.8.2")
     env = tools.environment("einops", "einops==0.8.2")
-    with served(make_server(tmp_path / "dist" / "index", "127.0.0.1", 0)) as ours:
+    with serving(tmp_path / "dist" / "index") as ours:
         index = ("--index-url", f"{ours}/simple/")
         both = (*index, "--find-links", tmp_path / "pypi", "--no-deps")
         report = ("install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-")

@@ -5,13 +5,12 @@ import os
 import shlex
 import subprocess
 import sys
-import threading
 import zipfile
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from command_line import run_command
+from loopback import running, serving
 from outside import outside
 from sampled import sampled
 from shop import NOW, make_pypi, make_shop, make_torches, torch_wheel
@@ -20,19 +19,9 @@ from wheels import make_wheel, offer
 from wheelsmith.index.pick.machine import Machine, look
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
-from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-@contextmanager
-def served(folder, handler=None):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler) if handler else make_server(folder, "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with server:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +33,7 @@ def index(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(index):
-    with served(index) as address:
+    with serving(index) as address:
         yield address
 
 
@@ -331,7 +320,7 @@ def test_credentials_are_used_and_not_shown(pick, venv, index):
             pass
 
     give_torch(venv, "2.11.0+cu130", "13.0")
-    with served(None, Handler) as address:
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as address:
         answer = pick("activation", "--index", address.replace("//", "//me:geheim@"), "--python", venv)
         assert answer.code == 0
         assert f" {address}/cu130/" in answer.out

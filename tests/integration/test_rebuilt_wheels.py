@@ -6,21 +6,19 @@ import json
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
 from dataclasses import replace
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import wants
 from factory import Factory
 from kernels import matrix, tiny_kernel, write
+from loopback import serving, serving_files
 from plans import plan
 from wheels import make_wheel
 
 from wheelsmith.base.json_dataclass import canonical_json
-from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import ImageId, Project
 
 pytestmark = pytest.mark.xdist_group("rebuilt wheels")
@@ -103,11 +101,8 @@ def test_a_whole_index_is_built_again(made):
 
 @pytest.fixture
 def address(made):
-    server = make_server(made.folder / "dist" / "index", "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(made.folder / "dist" / "index") as url:
+        yield url
 
 
 @pytest.mark.network
@@ -123,11 +118,8 @@ def test_a_wheel_of_an_index_that_cannot_be_fetched_is_not_passed_over(made, whe
     page.parent.mkdir(parents=True)
     page.write_text(f'<a href="{link}-1-py3-none-any.whl">tiny-1-py3-none-any.whl</a>')
     (page.parents[1] / "index.html").write_text('<a href="tiny/">tiny</a>')
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=tmp_path / "served")
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        answer, found = again(made, f"http://127.0.0.1:{server.server_port}/simple/")
-        server.shutdown()
+    with serving_files(tmp_path / "served") as url:
+        answer, found = again(made, f"{url}/simple/")
     assert (answer.returncode, found) == (4, []), answer.stderr
 
 

@@ -7,8 +7,8 @@ import pytest
 import wants
 from factory import Factory
 from kernels import matrix, pure_kernel
+from loopback import serving
 from once import made_once, run_folder
-from wrong_server import serving
 
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index

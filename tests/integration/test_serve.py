@@ -6,8 +6,9 @@ import shutil
 from urllib.parse import urlsplit
 
 import pytest
+from loopback import serving
 from wheels import make_wheel, offer
-from wrong_server import JSON, serving
+from wrong_server import JSON
 
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder

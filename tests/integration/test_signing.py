@@ -1,18 +1,14 @@
 """Wheels are signed by the run that made them, and verified by anybody: by wheelsmith, openssl and cosign."""
 
 import base64
-import functools
 import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import cosign as cosigns
@@ -20,8 +16,8 @@ import pytest
 import wants
 from factory import Factory
 from kernels import matrix, pure_kernel
+from loopback import serving, serving_files
 from wheels import make_wheel
-from wrong_server import serving
 
 from wheelsmith.base.errors import SigningKeyError
 from wheelsmith.index.entries.state import remove
@@ -98,16 +94,6 @@ def statement_of(factory):
     return json.loads(base64.b64decode(bundle_of(factory)["dsseEnvelope"]["payload"]))
 
 
-@contextmanager
-def served(folder):
-    """Serve a folder as any server of files does."""
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=folder)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 def test_it_says_how_the_wheel_was_made(signed):
     results = json.loads((signed.folder / "dist/results.json").read_bytes())
     (digest,) = {cell["plan_digest"] for cell in results["cells"].values()}
@@ -130,7 +116,7 @@ def test_it_is_verified_wherever_it_lies(signed, place):
     assert (answer["verified"]["wheel"], answer["verified"]["key"]) == (WHEEL, "release.pub")
 
 
-@pytest.mark.parametrize("serve", [served, serving], ids=["HTML", "JSON"])
+@pytest.mark.parametrize("serve", [serving_files, serving], ids=["HTML", "JSON"])
 @pytest.mark.parametrize("root", ["simple/", "cu130"])
 def test_it_is_verified_on_an_index(signed, serve, root):
     assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
@@ -274,7 +260,7 @@ PICK = ("--torch", "2.13", "--cuda", "cpu", "--keep-torch")
 
 @pytest.mark.parametrize("served_as", ["folder", "address"])
 def test_pick_chooses_what_is_signed_by_who_is_believed(signed, served_as):
-    with served(signed.folder / "dist/index") as address:
+    with serving_files(signed.folder / "dist/index") as address:
         index = "dist/index" if served_as == "folder" else f"{address}/simple/"
         picked = ("pick", "pure", "--index", index, *PICK)
         answer = signed.run_in_process(*picked, "--key", "release.pub", "--json")
@@ -294,7 +280,7 @@ def test_pick_chooses_what_is_signed_by_who_is_believed(signed, served_as):
 @pytest.mark.parametrize("program", [("pip", "--isolated", "--no-cache-dir"), ("uv",)])
 def test_installers_take_no_other_wheel_than_the_one_that_was_picked(signed, program, tmp_path):
     (wheel,) = (signed.folder / "dist/index/files").rglob("*.whl")
-    with served(signed.folder / "dist/index") as address:
+    with serving_files(signed.folder / "dist/index") as address:
         picked = ("pick", "pure", "--index", address, *PICK, "--key", "release.pub", "--installer", program[0])
         answer = signed.run_in_process(*picked)
         assert answer.returncode == 0, answer.stderr
@@ -386,12 +372,12 @@ def test_an_index_that_offers_another_bundle_is_refused(signed):
     assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
     (stored,) = (signed.folder / "public/files").rglob("*.sigstore.json")
     stored.write_bytes(stored.read_bytes().replace(b"dsseEnvelope", b"messageSignature"))
-    with served(signed.folder / "public") as address:
+    with serving_files(signed.folder / "public") as address:
         assert "the bundle cannot be read" in refusal(signed, f"{address}/simple/")
     page = signed.folder / "public/simple/pure/index.html"
     for link in ("file:///etc/hostname", "http://[::1/x"):
         page.write_text(page.read_text().replace('data-sigstore-bundle="..', f'data-sigstore-bundle="{link}" x="..'))
-        with served(signed.folder / "public") as address:
+        with serving_files(signed.folder / "public") as address:
             assert verify(signed, f"{address}/simple/")[0] == 4
 
 

@@ -3,15 +3,15 @@
 import pytest
 from command_line import run_command
 from installers import reported, sources
+from loopback import serving
 from packaging.version import Version
-from torches import HERE, NOW, served
+from torches import HERE, NOW
 from wheels import make_wheel, offer
 
 from wheelsmith.frameworks.local_version import local_version_of, outranked
 from wheelsmith.index.publish.verify import advise
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
-from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
 pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]
@@ -42,7 +42,7 @@ def index(tmp_path_factory):
             offers.append(_offer(folder, name, version, f"torch=={torch}.*", (cell,)))
     made = Index(Folder(folder / "index"))
     made.add(offers, upload_time=NOW)
-    with served(make_server(folder / "index", "127.0.0.1", 0)) as address:
+    with serving(folder / "index") as address:
         yield made, f"{address}/cu130/"
 
 

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 from flaky_proxy import FlakyProxy
+from loopback import running
 from loopback_azure import CONTAINER, azurite, loopback_azure
 from loopback_gcs import LoopbackGcs
 from loopback_s3 import BUCKET, environment, loopback_s3, needs_s3, only
@@ -45,7 +46,7 @@ def s3(moto):
 
 @pytest.fixture
 def gcs():
-    with LoopbackGcs() as server, only(server.environ):
+    with LoopbackGcs() as server, running(server), only(server.environ):
         yield server
 
 

@@ -9,14 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from loopback import serving, serving_files
 from mousebender import simple
 from packaging.version import Version
 from pypi_simple import PyPISimple
@@ -32,7 +30,6 @@ from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import ConflictError
-from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 from wheelsmith.store import Store
 from wheelsmith.wheel import read_variant
@@ -67,22 +64,6 @@ def with_variants(folder, offers):
         return (*offers, *variant_wheels(offers, Store(folder / "store"), folder / "work", reader))
 
 
-@contextmanager
-def served(root):
-    server = make_server(root, "127.0.0.1", 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-class QuietFiles(SimpleHTTPRequestHandler):
-    def log_message(self, *said):
-        pass
-
-
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
     """Kernels: a wheel a torch; torch's stable ABI; that on CUDA alone; no CPU wheel; nothing compiled."""
@@ -97,7 +78,7 @@ def index(tmp_path_factory):
     for torch in TORCHES:
         make_wheel(root / "torches", "torch", f"{torch}.0")
     Index(Folder(root / "index")).add(with_variants(root, offers), upload_time=NOW)
-    with served(root / "index") as url:
+    with serving(root / "index") as url:
         yield root, url
 
 
@@ -181,15 +162,8 @@ def test_the_root_of_a_platform_has_its_plain_wheels_for_uv_too(index, tmp_path)
 
 def test_uv_reads_a_host_that_has_html_alone(index, tmp_path):
     root, _ = index
-    handler = partial(QuietFiles, directory=root / "index")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        static = (root, f"http://127.0.0.1:{server.server_address[1]}")
-        found = uv(static, tmp_path, "kernel", "torch==2.9.0", driver="12.8", capability="9.0")
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving_files(root / "index") as url:
+        found = uv((root, url), tmp_path, "kernel", "torch==2.9.0", driver="12.8", capability="9.0")
     assert found["kernel"] == ("1+torch2.9", LABEL["cu126"])
 
 
@@ -441,5 +415,5 @@ def test_uv_refuses_a_file_of_variants_that_is_not_the_pages(tmp_path):
     make_wheel(root / "torches", "torch", "2.9.0")
     (file,) = (root / "index" / "files").rglob("*-variants.json")
     file.write_bytes(file.read_bytes() + b"\n")
-    with served(root / "index") as url, pytest.raises(AssertionError, match="Hash mismatch"):
+    with serving(root / "index") as url, pytest.raises(AssertionError, match="Hash mismatch"):
         uv((root, url), tmp_path, "kernel")

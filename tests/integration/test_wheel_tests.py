@@ -14,11 +14,12 @@ import pytest
 import wants
 from factory import Factory
 from kernels import matrix, pure_kernel
+from loopback import serving
 from once import made_once, run_folder
 from outside import outside
 from shop import NOW, make_torches
 from wheels import make_wheel, offer, tell_results
-from wrong_server import instead, on_files, serving, spoiled
+from wrong_server import instead, on_files, spoiled
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.index.pick.machine import Machine

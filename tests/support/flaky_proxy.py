@@ -1,7 +1,4 @@
-"""A reverse proxy before a loopback S3 that answers as a bad day would: 409, 412, 500, 503, silence and lost answers.
-
-It also lets one write through at a time, since moto compares and then swaps without keeping others out between.
-"""
+"""A reverse proxy before a loopback S3 that answers as a bad day would: 409, 412, 500, 503, silence, lost answers."""
 
 from __future__ import annotations
 
@@ -10,8 +7,10 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Self
+
+from loopback import QuietHandler
 
 _NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
 _CODES = {409: "ConditionalRequestConflict", 412: "PreconditionFailed", 500: "InternalError", 503: "SlowDown"}
@@ -71,7 +70,6 @@ class FlakyProxy(ThreadingHTTPServer):
         self.conflicts: Counter[str] = Counter()
         self.keys: set[str] = set()
         self.blind = False
-        self.writing = threading.Lock()
         self.stopped = threading.Event()
 
     @property
@@ -91,7 +89,7 @@ class FlakyProxy(ThreadingHTTPServer):
         """Say nothing: a client that was killed hangs up in the middle."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and content are written one after the other
     server: FlakyProxy
@@ -121,15 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(status, headers, data)
 
-    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  # http.server's names
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET
 
     def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        if self.command in {"GET", "HEAD"}:
-            return self._ask(body)
-        with self.server.writing:
-            return self._ask(body)
-
-    def _ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.server.upstream, timeout=60)
         try:
             dropped = ("if-match", "if-none-match") if self.server.blind else ()
@@ -159,6 +151,3 @@ class _Handler(BaseHTTPRequestHandler):
     def _hang_up(self, after: float) -> None:
         self.server.stopped.wait(after)
         self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # http.server's name
-        """Say nothing."""

@@ -11,9 +11,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from loopback import QuietHandler, running
 
 FILE, EXECUTABLE, LINK, MODULE, FOLDER = "100644", "100755", "120000", "160000", "40000"
 
@@ -162,7 +164,7 @@ class GitServer:
         return f"{self.url}/{repo.path.relative_to(self.root)}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server_of: GitServer
 
     def do_GET(self):
@@ -170,9 +172,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         self._answer()
-
-    def log_message(self, *_):
-        pass
 
     def _answer(self):
         server = self.server_of
@@ -216,13 +215,8 @@ def serve_git(root: Path) -> Iterator[GitServer]:
     server = GitServer(root)
     listening = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"server_of": server}))
     listening.daemon_threads = True
-    server.url = f"http://127.0.0.1:{listening.server_port}"
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.closing.set()
-        listening.shutdown()
-        listening.server_close()
-        thread.join()
+    with running(listening) as server.url:
+        try:
+            yield server
+        finally:
+            server.closing.set()

@@ -9,10 +9,11 @@ import hashlib
 import itertools
 import threading
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from http.server import ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from loopback import QuietHandler
 
 BUCKET = "wheels"
 
@@ -34,16 +35,8 @@ class LoopbackGcs(ThreadingHTTPServer):
     def environ(self) -> dict[str, str]:
         return {"GOOGLE_BASE_URL": f"http://127.0.0.1:{self.server_address[1]}", "GOOGLE_BEARER_TOKEN": "of-nobody"}
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and content are written one after the other
     server: LoopbackGcs
@@ -60,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
             data, headers, generation, modified = self.server.objects[key]
             self._answer(200, data, {**headers, **_identity(data, generation), "Last-Modified": modified})
 
-    do_HEAD = do_GET  # noqa: N815  # http.server's name
+    do_HEAD = do_GET
 
     def do_PUT(self) -> None:
         bucket, key, query = self._target()
@@ -137,9 +130,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # http.server's name
-        """Say nothing."""
 
 
 def _identity(data: bytes, generation: int) -> dict[str, str]:

@@ -1,18 +1,16 @@
 """A Hub on this machine, as much of it as huggingface_hub asks for when it fetches from a repo or commits to one.
 
-Each folder under the root is a kernel repo, ``org/name``. ``python loopback_hub.py FOLDER --port 8090`` serves it by
-hand. Large files travel as LFS: clients must run with ``HF_HUB_DISABLE_XET=1``.
+Large files travel as LFS: clients must run with ``HF_HUB_DISABLE_XET=1``.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
@@ -20,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 import hub_writes
 from hub_repos import Commit, RefusedError, Repo, folders, git_hash, is_large, sha256, written_date
 from hub_weather import Weather
+from loopback import QuietHandler, running
 
 if TYPE_CHECKING:
     import pytest
@@ -82,7 +81,7 @@ def use_here(monkeypatch: pytest.MonkeyPatch, endpoint: str, home: Path) -> None
     monkeypatch.delenv("HF_TOKEN", raising=False)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     hub: Hub
@@ -257,9 +256,6 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             self.close_connection = True  # the client was killed while it waited
 
-    def log_message(self, *_):
-        pass
-
 
 class Server(ThreadingHTTPServer):
     # Many clients knock at once.
@@ -270,32 +266,11 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serve(hub: Hub, port: int = 0) -> Iterator[Hub]:
+def serve(hub: Hub) -> Iterator[Hub]:
     """Serve a hub for as long as the block runs."""
-    server = Server(("127.0.0.1", port), type("Handler", (Handler,), {"hub": hub}))
-    hub.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield hub
-    finally:
-        hub.closing.set()
-        server.shutdown()
-        server.server_close()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--port", type=int, default=8090)
-    options = parser.parse_args()
-    hub = Hub()
-    for folder in sorted(options.folder.glob("*/*")):
-        hub.add_folder(f"{folder.parent.name}/{folder.name}", folder)
-    with serve(hub, options.port):
-        print(hub.endpoint, *hub.repos, flush=True)
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main()
+    server = Server(("127.0.0.1", 0), type("Handler", (Handler,), {"hub": hub}))
+    with running(server) as hub.endpoint:
+        try:
+            yield hub
+        finally:
+            hub.closing.set()

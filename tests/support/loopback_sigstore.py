@@ -13,14 +13,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import jwt
 import wants
+from loopback import QuietHandler, running
 from npm import fetched
-from wrong_server import running
 
 _PACKAGE = Path(__file__).parent / "sigstore"
 _ROOT = "application/vnd.dev.sigstore.trustedroot+json;version=0.1"
@@ -106,19 +106,15 @@ def job_tokens() -> Iterator[tuple[dict[str, str], list[tuple[str, str | None]]]
     """Yield where a job of GitHub's asks for its token, as its environment says; what was asked for, and by whom."""
     asked: list[tuple[str, str | None]] = []
 
-    class Runner(BaseHTTPRequestHandler):
+    class Runner(QuietHandler):
         def do_GET(self) -> None:
             asked.append((self.path.partition("audience=")[2], self.headers["Authorization"]))
             self.send_response(200)
             self.end_headers()
             self.wfile.write(json.dumps({"value": token()}).encode())
 
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Runner) as server, running(server):
-        url = f"http://127.0.0.1:{server.server_port}/token?x=1"
-        yield {"ACTIONS_ID_TOKEN_REQUEST_URL": url, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "hidden"}, asked
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Runner)) as url:
+        yield {"ACTIONS_ID_TOKEN_REQUEST_URL": f"{url}/token?x=1", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "hidden"}, asked
 
 
 def _trust(said: dict[str, str]) -> dict[str, Any]:

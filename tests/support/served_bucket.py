@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
+
+from loopback import QuietHandler, running
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _ANYBODY = "AWS4-HMAC-SHA256 Credential=A/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=a"
@@ -19,13 +20,8 @@ def served_bucket(bucket: str) -> Iterator[str]:
 
     :param bucket: its own address.
     """
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Site", (_Site,), {"bucket": bucket}))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), type("Site", (_Site,), {"bucket": bucket}))) as url:
+        yield url
 
 
 def fetched(url: str) -> bytes:
@@ -37,7 +33,7 @@ def fetched(url: str) -> bytes:
         return b""
 
 
-class _Site(BaseHTTPRequestHandler):
+class _Site(QuietHandler):
     bucket = ""
 
     def do_GET(self) -> None:
@@ -55,6 +51,3 @@ class _Site(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
-
-    def log_message(self, *words: object) -> None:
-        pass

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote
 
+from loopback import serving, serving_files
 from wheels import make_wheel, offer
 
 from wheelsmith.index.entries.state import yank
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
-from wheelsmith.index.storage.serve import make_server
 from wheelsmith.model import Cell
 
 NOW = "2026-01-02T03:04:05Z"
@@ -65,21 +62,8 @@ def world(folder: Path):
     """Make everything, and serve it."""
     publish_kernels(folder / "index", folder / "wheels")
     publish_torches(folder)
-    quiet = type("_Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
-    others = ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=folder))
-    with served(make_server(folder / "index", "127.0.0.1", 0)) as ours, served(others) as theirs:
+    with serving(folder / "index") as ours, serving_files(folder) as theirs:
         yield World(folder=folder, index=ours, whl=f"{theirs}/whl", pypi=f"{theirs}/pypi/simple/")
-
-
-@contextmanager
-def served(server):
-    """Serve until the block ends; gives the URL without a slash."""
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def publish_kernels(root: Path, wheels: Path) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from wheelsmith.index.storage.serve import make_server
+from loopback import QuietHandler, running, serving
 
 JSON = "application/vnd.pypi.simple.v1+json"
 
@@ -44,22 +43,6 @@ Change = Callable[[Answer], Answer]
 
 
 @contextmanager
-def serving(root: Path) -> Iterator[str]:
-    """Serve a folder as ``wheelsmith serve`` does."""
-    server = make_server(root, "127.0.0.1", 0)
-    told = server.handle_error
-
-    def handle_error(*asked: object) -> None:
-        # A client that hangs up is no mistake of the server's.
-        if not isinstance(sys.exception(), ConnectionError):
-            told(*asked)
-
-    server.handle_error = handle_error
-    with running(server):
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-
-
-@contextmanager
 def spoiled(root: Path, fault: Fault, host: str = "127.0.0.1", prefix: str = "") -> Iterator[str]:
     """Serve a folder under a prefix with a fault, which is handed each request and the way to the right answer."""
     with serving(root) as url:
@@ -82,22 +65,8 @@ def spoiled(root: Path, fault: Fault, host: str = "127.0.0.1", prefix: str = "")
             return given
 
         handler = type("_Spoiled", (_Handler,), {"answer": staticmethod(answer)})
-        server = ThreadingHTTPServer((host, 0), handler)
-        with running(server):
-            yield f"http://{host}:{server.server_address[1]}{prefix}"
-
-
-@contextmanager
-def running(server: ThreadingHTTPServer) -> Iterator[None]:
-    """Let a server answer in a thread of its own."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        with running(ThreadingHTTPServer((host, 0), handler)) as address:
+            yield f"{address}{prefix}"
 
 
 @contextmanager
@@ -105,7 +74,7 @@ def dripping() -> Iterator[str]:
     """Serve a page that never ends, a byte now and then."""
     stop = threading.Event()
 
-    class Dripping(BaseHTTPRequestHandler):
+    class Dripping(QuietHandler):
         def do_GET(self):
             self.send_response(200)
             self.send_header("content-type", "text/html")
@@ -113,18 +82,15 @@ def dripping() -> Iterator[str]:
             while not stop.wait(0.02):
                 self.wfile.write(b" ")
 
-        def log_message(self, *args):
-            pass
-
     server = ThreadingHTTPServer(("127.0.0.1", 0), Dripping)
     server.daemon_threads = True
     server.handle_error = lambda *asked: None  # a client that hangs up
-    with running(server):
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+    with running(server) as url:
+        yield url
         stop.set()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
@@ -148,9 +114,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if not silent:
             self.wfile.write(answer.body)
-
-    def log_message(self, *args):
-        pass
 
 
 # What servers do wrong.
