@@ -59,11 +59,7 @@ def test_addresses_that_are_none(target):
 
 @pytest.mark.parametrize(
     "target",
-    [
-        "s3://user:hunt/er2@wheels/x",
-        "s3://wheels/x?sig=hunter2",
-        "az://c/x?sv=1&sig=hunt@er2",
-    ],
+    ["s3://user:hunt/er2@wheels/x", "s3://wheels/x?sig=hunter2", "az://c/x?sv=1&sig=hunt@er2"],
 )
 def test_no_secret_is_shown(target):
     with pytest.raises(PackageIndexError) as caught:

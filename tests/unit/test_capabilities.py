@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.platforms.cuda import gencode, parse_capability, resolve
+from wheelsmith.platforms.cuda import parse_capability, resolve
 
 
 @pytest.mark.parametrize(
@@ -18,14 +18,6 @@ from wheelsmith.platforms.cuda import gencode, parse_capability, resolve
 )
 def test_loose_intersection(own, requested, answer):
     assert resolve(own, requested) == answer
-
-
-def test_gencode():
-    assert gencode("9.0a") == ("-gencode=arch=compute_90a,code=sm_90a",)
-    assert gencode("12.0+PTX") == (
-        "-gencode=arch=compute_120,code=sm_120",
-        "-gencode=arch=compute_120,code=compute_120",
-    )
 
 
 capability = st.builds(

@@ -36,27 +36,12 @@ def test_what_is_written_is_read(cell):
 
 @pytest.mark.parametrize(
     "data",
-    [
-        {"framework": "tvm-ffi", "torch": "2.11"},
-        {"framework": "cuda", "tvm-ffi": "0.1"},
-    ],
+    [{"framework": "tvm-ffi", "torch": "2.11"}, {"framework": "cuda", "tvm-ffi": "0.1"}],
 )
 def test_a_cell_without_a_release_is_none(data):
     whole = {"cuda": "13.0", "arch": "x86_64", **data} if isinstance(data, dict) else data
     with pytest.raises(ValueError):
         Cell.from_json(whole)
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("cpu.tvmffi0.1.torch2.11", "the version says torch and tvm-ffi"),
-    ],
-)
-def test_of_two_releases_none_counts(text, wrong):
-    read = read_local_version(text)
-    assert read.wrong == (wrong,)
-    assert (read.release, read.compute, read.own) == (None, None, False)
 
 
 @pytest.mark.parametrize("text", ["cpu.tvmffi", "cpu.tvmffi0.1.2", "cpu.xtvmffi0.1", "cpu.tvmffi0"])

@@ -27,11 +27,6 @@ def test_each_compute_platform_has_a_root_and_simple_has_all():
     }
 
 
-def test_pages_do_not_depend_on_the_order_of_entries():
-    entries = (entry("1+cpu.torch2.9", CPU), entry("1+cpu.torch2.10", CPU), entry("2+cpu.torch2.9", CPU))
-    assert simple_pages(project(*entries)) == simple_pages(project(*entries[::-1]))
-
-
 def test_html_escapes_what_it_is_given():
     page = simple_pages(project(entry("1+cpu", CPU, requires_python='>=3.9"><script>')))["simple/k/index.html"].decode()
     assert "<script>" not in page

@@ -86,10 +86,7 @@ def test_a_symbol_of_torch_without_a_library_that_brings_it(machine, tmp_path):
 
 @pytest.mark.parametrize(
     ("library", "package"),
-    [
-        ("libnppc.so.13", "nvidia-npp"),
-        ("libcufftw.so.12", "nvidia-cufft"),
-    ],
+    [("libnppc.so.13", "nvidia-npp"), ("libcufftw.so.12", "nvidia-cufft")],
 )
 def test_a_library_of_cudas_that_torch_does_not_load(library, package, tmp_path):
     elf = torch_extension("x86_64", needed=("libc10.so", library))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from wheelsmith.frameworks.local_version import cuda_major, cuda_release, local_version_of, read_local_version
+from wheelsmith.frameworks.local_version import local_version_of, read_local_version
 from wheelsmith.model import Cell
 
 
@@ -38,6 +38,7 @@ def test_what_is_named_is_read(local, compute, torch):
         ("cu999", "cu999"),
         ("cu126.cu130", "cu126 and cu130"),
         ("torch2.6.torch2.11", "torch 2.6 and 2.11"),
+        ("cpu.tvmffi0.1.torch2.11", "torch and tvm-ffi"),
         ("cu130.torchstable.torch2.11", "torchstable and torch 2.11"),
     ],
 )
@@ -45,11 +46,6 @@ def test_what_is_not_there_is_told(local, said):
     read = read_local_version(local)
     assert len(read.wrong) == 1
     assert said in read.wrong[0]
-
-
-def test_a_major_alone_has_no_release():
-    assert (cuda_major("cu13"), cuda_release("cu13")) == (13, None)
-    assert (cuda_major("cu126"), cuda_release("cu126")) == (12, "12.6")
 
 
 cells = st.builds(

@@ -34,23 +34,16 @@ def test_an_unquoted_2_10_stays_2_10():
 
 
 def test_every_combination_is_answered_in_order():
-    answers = expand(parse_matrix(SMALL.replace("2.10", "2.8")))
+    answers = expand(parse_matrix(SMALL.replace("2.10", "2.8").replace(", aarch64", "")))
     assert [cell_of(a).id for a in answers] == [
         "torch28-cxx11-cpu-x86_64-linux",
-        "torch28-cxx11-cpu-aarch64-linux",
         "torch28-cxx11-cu130-x86_64-linux",
-        "torch28-cxx11-cu130-aarch64-linux",
         "torch213-cxx11-cpu-x86_64-linux",
-        "torch213-cxx11-cpu-aarch64-linux",
         "torch213-cxx11-cu130-x86_64-linux",
-        "torch213-cxx11-cu130-aarch64-linux",
     ]
-    excluded = [a for a in answers if isinstance(a, Excluded)]
-    assert [a.cell.id for a in excluded] == [
-        "torch28-cxx11-cu130-x86_64-linux",
-        "torch28-cxx11-cu130-aarch64-linux",
-    ]
-    assert "torch 2.8 was built with CUDA 12.6, 12.8 and 12.9;" in excluded[0].reason
+    (excluded,) = (a for a in answers if isinstance(a, Excluded))
+    assert excluded.cell.id == "torch28-cxx11-cu130-x86_64-linux"
+    assert "torch 2.8 was built with CUDA 12.6, 12.8 and 12.9;" in excluded.reason
 
 
 def test_rules_apply_in_order_and_the_last_wins():

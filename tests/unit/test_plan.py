@@ -190,6 +190,8 @@ def test_what_decides_the_bytes_decides_the_digest():
     base = plan()
     other_gxx = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="e")
     different = [plan(torch="2.13"), plan(cuda=None), plan(archs=("8.0",)), plan(toolset=other_gxx), plan(version="4")]
+    more = '[kernel.more]\nbackend = "cuda"\ndepends = ["torch", "{}"]\nsrc = ["c.cu"]\n'
+    different += [plan(device=more.format(name)) for name in ("torch", "cutlass_3_6", "cutlass_3_8")]
     digests = [p.build_digest for p in [base, *different]]
     assert len(set(digests)) == len(digests)
     assert plan().build_digest == base.build_digest
@@ -292,17 +294,3 @@ def test_a_source_of_two_sections_is_compiled_once():
     )
     assert set(commands(made, StepKind.NVCC)) == {"build/obj/a.cu.o", "build/obj/c.cu.o"}
     assert "-lineinfo -DMORE" in commands(made, StepKind.NVCC)["build/obj/a.cu.o"]
-
-
-def test_a_library_of_headers_is_seen_by_every_source_and_is_part_of_the_build():
-    more = '[kernel.more]\nbackend = "cuda"\ndepends = ["torch", "{}"]\nsrc = ["c.cu"]\n'
-    plain = plan(device=more.format("torch"))
-    made, newer = (plan(device=more.format(name)) for name in ("cutlass_3_6", "cutlass_3_8"))
-    assert [library.version for library in made.libraries] == ["cutlass_3_6"]
-    for kind in (StepKind.CXX, StepKind.NVCC):
-        for words in commands(made, kind).values():
-            assert "-isystem /opt/libraries/cutlass_3_6/include" in words
-    assert len({plain.build_digest, made.build_digest, newer.build_digest}) == 3
-    # Who depends on none is not built anew because there are some.
-    assert "libraries" in plain.to_json()
-    assert plain.libraries == ()

@@ -287,9 +287,7 @@ def test_a_cell_that_cannot_be_built_has_a_reason(options, words):
 
 @pytest.mark.parametrize(
     ("options", "remedy"),
-    [
-        ({"spec": ProjectSpec(name="p", version=None, requires=())}, "as version into"),
-    ],
+    [({"spec": ProjectSpec(name="p", version=None, requires=())}, "as version into")],
 )
 def test_what_the_matrix_must_say(options, remedy):
     with pytest.raises(MatrixError) as caught:
@@ -400,10 +398,7 @@ def test_a_build_backend_is_told_the_cells_facts():
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("Name: a b\nVersion: 1\n", "not a project's name"),
-        ("Name: a\nVersion: one\n", "not a version"),
-    ],
+    [("Name: a b\nVersion: 1\n", "not a project's name"), ("Name: a\nVersion: one\n", "not a version")],
 )
 def test_what_is_no_name_or_version_is_refused(text, words):
     with pytest.raises(SourceError, match=words) as raised:

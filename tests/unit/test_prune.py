@@ -63,19 +63,3 @@ def test_nothing_goes_without_need(stock, size, since):
     if pruning.gone.items and (last := pruning.gone.items[-1]).kind is not Kind.LEFTOVERS:
         too_much = size is not None and plain_size((*pruning.kept.items, last), stock) > size
         assert too_much or last.used < since
-
-
-def test_without_bounds_only_leftovers_go():
-    items = tuple(Item(kind=kind, path=Path(kind), used=0, size=1) for kind in Kind)
-    pruning = choose(CacheInventory(items=items, contents={}), Bounds())
-    assert [item.kind for item in pruning.gone.items] == [Kind.LEFTOVERS]
-
-
-def test_what_two_share_is_free_when_both_are_gone():
-    shares = frozenset({"wheel"})
-    old, new = (Item(kind=Kind.WHEELS, path=Path(str(n)), used=n, size=1, shares=shares) for n in (1, 2))
-    stock = CacheInventory(items=(old, new), contents={"wheel": Content(path=Path("wheel"), size=10)})
-    assert stock.size == 12
-    one = choose(stock, Bounds(since=2))
-    assert (one.gone.items, one.freed) == ((old,), 1)
-    assert choose(stock, Bounds(size=10)).freed == 12

@@ -13,15 +13,6 @@ ROOT = Path(__file__).parent.parent.parent
 KNOWN = read_real_wheels()
 
 
-def test_there_are_wheels_of_every_sort():
-    names = [read_wheel_name(wheel.pin.filename) for wheel in KNOWN.wheels]
-    tags = {str(tag) for name in names for tag in name.tags}
-    assert len({wheel.pin.sha256 for wheel in KNOWN.wheels}) == len(KNOWN.wheels) >= 25
-    assert any("aarch64" in tag for tag in tags)
-    assert any("-abi3-" in tag for tag in tags)
-    assert "py3-none-any" in tags
-
-
 @pytest.mark.parametrize("wheel", KNOWN.wheels, ids=lambda wheel: wheel.pin.filename)
 def test_a_pin_is_of_its_file_and_its_facts_can_be_matched(wheel):
     name = read_wheel_name(wheel.pin.filename)

@@ -122,10 +122,7 @@ def test_what_was_planned_and_what_came_of_it_are_told_apart(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda cell: cell.update(status="failed"),
-        lambda cell: cell.pop("cell"),
-    ],
+    [lambda cell: cell.update(status="failed"), lambda cell: cell.pop("cell")],
 )
 def test_a_cell_that_no_run_writes_is_refused(golden, change):
     change(golden["cells"][ONE.cell.id])

@@ -240,15 +240,6 @@ def test_every_schedule_keeps_its_bounds(builds, cores, memory):
     assert forecast.seconds <= work * 1.000001
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4, 8, 16, 32, 64])
-def test_a_thousand_cells_keep_every_worker_busy(workers):
-    gib = 2**30
-    pieces = [(2.0, gib // 4), (20.0, 2 * gib), (20.0, 3 * gib), (12.0, gib)]
-    groups = [chain(f"b{n}", pieces[: 2 + n % 3]) for n in range(1000)]
-    forecast = simulate(groups, Capacity(cores=workers, memory=4 * gib * workers))
-    assert forecast.utilisation >= 0.95
-
-
 def test_one_that_waits_for_memory_is_not_overtaken_for_ever():
     small = [(f"s{n}", chain(f"s{n}", [(1.0, 6)])[1]) for n in range(200)]
     big = chain("big", [(1.0, 10)])

@@ -44,11 +44,6 @@ def test_auto_makes_as_few_as_the_limits_allow(seconds, longest, most):
     assert len(shards) == most or all(len(shard.cells) == 1 for shard in alone)
 
 
-def test_one_build_that_is_too_long_makes_no_others_wait():
-    shards = fewest(builds(11), known(1000, *[90] * 10), longest=100, most=50)
-    assert sorted(shard.seconds for shard in shards) == [*[90] * 10, 1000]
-
-
 def test_cells_that_share_a_wheel_are_in_one_shard():
     one, twin = plan(1, torch="2.11"), plan(1, torch="2.13")
     first, second = split(fold([one, twin]), {}, 2)

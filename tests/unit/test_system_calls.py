@@ -10,6 +10,10 @@ import pytest
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.seccomp import (
+    AllowedArguments,
+    ArgumentIs,
+    CallRule,
+    assemble,
     container_profile,
     launch_filter,
     system_calls,
@@ -130,6 +134,17 @@ def test_every_condition_of_a_case_must_hold():
     assert run(programme, number["socket"], 2, stream, sctp) == refused(97)
     assert run(programme, number["socket"], 16, 3, route) == ALLOWED
     assert run(programme, number["socket"], 16, 3, generic) == refused(97)
+
+
+def test_a_long_rule_is_jumped_over():
+    values = tuple(range(1, 400))
+    only = (AllowedArguments(means="", arguments=(ArgumentIs(argument=0, mask="0xffffffff", values=values),)),)
+    rules = {"long": CallRule(names=("long",), why="", errno=9, only=only), "next": CallRule(names=("next",), why="")}
+    programme = assemble(rules, {"long": 5, "next": 6, "other": 7}, ARCHITECTURES["x86_64"], 38)
+    assert run(programme, 5, 399) == ALLOWED
+    assert run(programme, 5, 400) == refused(9)
+    assert run(programme, 6) == ALLOWED
+    assert run(programme, 7) == run(programme, 4) == refused(38)
 
 
 def test_an_unknown_architecture_has_no_filter():
