@@ -12,7 +12,7 @@ from wheelsmith.index.entries.catalogue import Catalogue, dump_catalogue, load_c
 from wheelsmith.index.entries.entry import CellWithoutWheel, NoWheel
 from wheelsmith.matrix.expand import expand
 from wheelsmith.matrix.load import parse_matrix
-from wheelsmith.model import Cell, Excluded
+from wheelsmith.model import Cell
 
 cells = st.builds(
     Cell,
@@ -64,12 +64,6 @@ def test_a_matrix_names_one_framework():
         with pytest.raises(MatrixMistakesError) as caught:
             matrix(axes)
         assert "axes name one framework: torch or tvm-ffi" in str(caught.value.mistakes[0])
-
-
-def test_a_release_that_is_not_known_is_left_out():
-    (cpu, _) = expand(matrix("tvm-ffi: [0.9]"))
-    assert isinstance(cpu, Excluded)
-    assert cpu.reason == "tvm-ffi 0.9 is not known: wheelsmith knows tvm-ffi 0.1"
 
 
 def test_a_rule_selects_by_the_axis_that_there_is():

@@ -85,6 +85,14 @@ def test_yanking_what_is_not_there_is_refused(chosen):
         yank(add_entries(EMPTY, [entry("1+cpu.torch2.9")]), chosen, "")
 
 
+def test_a_yank_shows_on_every_page_with_its_reason():
+    state = add_entries(EMPTY, [entry("1+cpu", CELLS[0]), entry("2+cpu", CELLS[0])])
+    pages = simple_pages(yank(yank(state, "1", 'wrong "bytes" <b>'), "2", ""))
+    files = json.loads(pages["cpu/k/index.json"])["files"]
+    assert [file["yanked"] for file in files] == ['wrong "bytes" <b>', True]
+    assert b'data-yanked="wrong &#34;bytes&#34; &lt;b&gt;"' in pages["simple/k/index.html"]
+
+
 @pytest.mark.parametrize("status", list(ProjectStatus))
 def test_a_status_decides_what_is_taken_and_offered(status):
     state = set_status(add_entries(EMPTY, [entry("1", CELLS[0])]), status, "so <it> is")

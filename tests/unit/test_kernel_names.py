@@ -69,11 +69,6 @@ def test_whoever_writes_the_projects_own_name_means_it():
     assert named("mamba-ssm", distribution="mamba_ssm").module == "mamba_ssm"
 
 
-@pytest.mark.parametrize("name", ["activation", "relu", "my-kernel", "flash-attn2", "paged-attention"])
-def test_other_kernels_keep_their_names(name):
-    assert named(name).module == name.replace("-", "_")
-
-
 def test_every_namesake_is_found_by_each_of_its_names():
     known = known_projects()
     for item in namesakes():
