@@ -78,6 +78,15 @@ def test_it_plans(installed, run, tmp_path):
     assert [plan["cell"]["cuda"] for plan in json.loads(planned.stdout)["plans"]] == [None, "13.0"]
 
 
+def test_it_builds_in_a_sandbox(installed, run, tmp_path):
+    """The check in the sandbox imports what wheelsmith depends on from where it was installed."""
+    shutil.copytree(ROOT / "examples" / "img2gray", tmp_path / "kernel")
+    (tmp_path / "matrix.yaml").write_text("kernel: {path: kernel}\naxes: {torch: [2.13], cuda: [cpu]}\n")
+    built = run(installed / "wheelsmith", "build-matrix", "--engine", "bwrap")
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert list(tmp_path.glob("dist/**/*.whl"))
+
+
 def test_it_checks(installed, wheel, run):
     checked = run(installed / "wheelsmith", "check", "--json", wheel)
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -103,7 +103,7 @@ def test_noarch_keys_of_edition_5():
         ('name = "my-kernel"\n', "", "name is missing"),
         ("version = 3", "version = -1", "build.toml:3:1: version must be a whole number"),
         ("version = 3\n", "", "version is missing"),
-        ("edition = 5", "edition = 6", "edition 6 is not known"),
+        ("edition = 5", "edition = 6", "edition = 6 is not supported"),
         ('"rocm"]', '"rocmm"]', "unknown backend 'rocmm'"),
         ('minver = "2.8"', 'minver = "two"', "minver must be a release"),
         ("[torch]", "[torchh]", "unknown key 'torchh'"),

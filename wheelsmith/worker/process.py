@@ -113,12 +113,17 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def package_folders() -> tuple[Path, ...]:
+    """Return the folders of installed packages that this process imports from."""
+    entries = (Path(entry) for entry in sys.path)
+    packages = (entry for entry in entries if entry.name in {"site-packages", "dist-packages"} and entry.is_dir())
+    return tuple(dict.fromkeys(packages))
+
+
 def import_path() -> tuple[str, ...]:
     """Return the folders that this process imports from, without the standard library."""
     own = Path(__file__).resolve().parents[2]
-    entries = (Path(entry) for entry in sys.path)
-    packages = (entry for entry in entries if entry.name in {"site-packages", "dist-packages"} and entry.is_dir())
-    return tuple(dict.fromkeys(str(path) for path in (own, *packages)))
+    return tuple(dict.fromkeys(str(path) for path in (own, *package_folders())))
 
 
 def _environment(folder: Path) -> dict[str, str]:

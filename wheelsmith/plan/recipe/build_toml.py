@@ -83,18 +83,21 @@ def _kernel(root: TableReader) -> KernelSpec:
 
 
 def _edition(root: TableReader, general: TableReader) -> int:
-    """Tell the editions apart as kernel-builder does: only the fifth names itself."""
+    """Return the edition, found as kernel-builder finds it: only the fifth is written in the file."""
     edition = general.whole("edition")
     if edition is not None:
         if edition != _NEWEST_EDITION:
-            general.complain(f"edition {edition} is not known: wheelsmith reads 3, 4 and 5", "edition")
+            remedy = "write edition = 5, or leave the key out: a file of edition 3 or 4 has none"
+            general.complain(f"edition = {edition} is not supported", "edition", remedy)
         return _NEWEST_EDITION
     torch = root.raw("torch")
-    if "backends" not in general or "universal" in general or (isinstance(torch, dict) and "universal" in torch):
+    if "universal" in general or (isinstance(torch, dict) and "universal" in torch):
         general.complain("this build.toml is of edition 1 or 2, which is no longer built", remedy=_UPDATE)
-        general.raw("universal")
-        general.raw("cuda-minver")
-        general.raw("cuda-maxver")
+        for key in ("universal", "cuda-minver", "cuda-maxver"):
+            general.raw(key)
+    elif "backends" not in general:
+        remedy = f"list what the sources are for, as in backends = [\"cpu\", \"cuda\"]; in an older file, {_UPDATE}"
+        general.complain("backends is missing in [general]", remedy=remedy)
     return 4 if "version" in general and "license" in general else 3
 
 
