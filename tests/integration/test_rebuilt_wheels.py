@@ -112,6 +112,12 @@ def test_a_published_index_is_built_again_from_its_address(made, address, root):
     assert (answer.returncode, [each["verdict"] for each in found]) == (0, ["equal"]), answer.stderr
 
 
+def test_the_address_of_a_whole_index_is_answered_with_the_one_to_use(made, address):
+    answer, _ = again(made, address)
+    assert answer.returncode == 4
+    assert f"verify one of them, as in {address.rstrip('/')}/simple/" in answer.stderr
+
+
 @pytest.mark.parametrize("link", ["http://[::1/x", "file:///etc/tiny"])
 def test_a_wheel_of_an_index_that_cannot_be_fetched_is_not_passed_over(made, wheel, tmp_path, link):
     page = tmp_path / "served/simple/tiny/index.html"

@@ -18,6 +18,7 @@ from wheelsmith.toolchain.remote import download
 from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX
 
 _MOST_WHEELS = 2000
+_INDEX_OF_ALL = "simple"  # an index's folder of all wheels, by convention and in every index of ours
 LARGEST_WHEEL = 4 << 30  # bytes
 
 
@@ -46,7 +47,11 @@ def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[P
     if is_offline():
         raise PackageIndexError(f"{shown} is not asked: wheelsmith is offline")
     settings, count = pip_settings(), 0
-    for project in projects(address, settings):
+    known = projects(address, settings)
+    if _INDEX_OF_ALL in (name.rstrip("/") for name in known):
+        remedy = f"verify one of them, as in {shown.rstrip('/')}/{_INDEX_OF_ALL}/"
+        raise PackageIndexError(f"{shown} lists indexes, not projects", remedy=remedy)
+    for project in known:
         for offer in every_offer(project, address, settings):
             if _is_wheel(offer.filename):
                 count += 1

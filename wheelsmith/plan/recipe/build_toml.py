@@ -96,7 +96,7 @@ def _edition(root: TableReader, general: TableReader) -> int:
         for key in ("universal", "cuda-minver", "cuda-maxver"):
             general.raw(key)
     elif "backends" not in general:
-        remedy = f"list what the sources are for, as in backends = [\"cpu\", \"cuda\"]; in an older file, {_UPDATE}"
+        remedy = f'list what the sources are for, as in backends = ["cpu", "cuda"]; in an older file, {_UPDATE}'
         general.complain("backends is missing in [general]", remedy=remedy)
     return 4 if "version" in general and "license" in general else 3
 
