@@ -1,4 +1,4 @@
-"""What kernels are compiled for: compute platforms, their toolkits, capabilities, packages and drivers."""
+"""Compute platforms: toolkits, GPU architectures, packages and drivers."""
 
 from wheelsmith.platforms.cuda import (
     DEVELOPMENT,

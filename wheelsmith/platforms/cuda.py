@@ -1,4 +1,4 @@
-"""CUDA: its toolkits, the capabilities of its GPUs, and its packages."""
+"""CUDA toolkits, compute capabilities, NVIDIA's packages and drivers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from wheelsmith.platforms.platform import DeviceCompile, Devices, Driver, NotInI
 
 
 def cuda_driver() -> Driver | None:
-    """Ask the driver, in a process of its own; else the program that comes with it. Return None where there is none."""
+    """Return the installed NVIDIA driver and its GPUs, or None.
+
+    A child process calls libcuda.so.1. If that fails, nvidia-smi is tried.
+    """
     found = answer_of([sys.executable, "-I", "-c", _script()]) or _from_nvidia_smi()
     return Driver.from_json(found) if found else None
 
@@ -31,7 +34,7 @@ def _script() -> str:
 
 
 def _from_nvidia_smi() -> dict[str, Any] | None:
-    """Ask the program where the library is in no place that programs look in."""
+    """Query nvidia-smi, for machines where libcuda.so.1 is not in a standard folder."""
     if shutil.which("nvidia-smi") is None:
         return None
     version = re.search(r"CUDA (?:UMD )?Version\s*: *(\d+\.\d+)", output_of(["nvidia-smi"]))
@@ -43,9 +46,10 @@ def _from_nvidia_smi() -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverFloor(Record):
-    """The oldest NVIDIA driver that runs what any toolkit of a CUDA major made, as ``580``.
+    """The oldest NVIDIA driver that runs code of every toolkit of a CUDA major version.
 
     :param cuda: the major version, e.g. ``13``.
+    :param driver: the driver's major version, e.g. ``580``.
     """
 
     cuda: str
@@ -56,12 +60,12 @@ class DriverFloor(Record):
 
 @cache
 def driver_floors() -> dict[str, DriverFloor]:
-    """Return the oldest driver of each CUDA major, by the major."""
+    """Return the oldest driver of each CUDA major version, by that version."""
     return {item["cuda"]: DriverFloor.from_json(item) for item in read_facts(__package__, "drivers.json")["floors"]}
 
 
 class CudaDevices(Devices):
-    """NVIDIA's GPUs and drivers."""
+    """NVIDIA GPUs and drivers."""
 
     beside = "the same CUDA major and no older minor"
 
@@ -70,10 +74,11 @@ class CudaDevices(Devices):
         return cuda_driver()
 
     def best_code(self, codes: Sequence[str], gpu: str) -> str | None:
-        """Return the best of ``8.0``, ``9.0a``, ``9.0+PTX``.
+        """Return the best of ``8.0``, ``9.0a``, ``9.0+PTX`` for a GPU, or None.
 
-        Machine code runs on its own major from its own minor on; with ``a`` only on its own capability; with ``f`` on
-        its family. What the driver compiles from PTX runs on anything newer, and is taken last.
+        Machine code runs on the same major version with the same or a newer minor version. With the suffix ``a`` it
+        runs only on its exact capability, and with ``f`` on its family. PTX without a suffix runs on its own and every
+        newer capability. It is chosen only if no machine code runs.
         """
         major, minor, *_ = parse_capability(gpu)
         machine, compiled = [], []
@@ -88,11 +93,11 @@ class CudaDevices(Devices):
         return best[1] if best else None
 
     def is_foreign(self, code: str, gpu: str) -> bool:
-        """Say whether a GPU takes the PTX of this code, and not its machine code."""
+        """Return True if a GPU can only use the PTX of this code, not its machine code."""
         return parse_capability(code)[0] != parse_capability(gpu)[0]
 
     def why_refused(self, version: str, driver: str) -> str | None:
-        """Within a CUDA major any driver of that major will do; an older major's will not.
+        """Return a reason if the driver's CUDA major version is older than the toolkit's.
 
         https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
         """
@@ -104,18 +109,18 @@ class CudaDevices(Devices):
         return f"it is made with CUDA {version}, which needs {needed}; this driver runs CUDA up to {driver}"
 
     def why_not_compiled(self, version: str, driver: str, gpus: Sequence[str]) -> str | None:
-        """Compare CUDAs: a driver compiles PTX of its own and of older ones."""
+        """Return a reason if the driver's CUDA is older: a driver compiles PTX of its own CUDA and of older ones."""
         if numbers(driver) >= numbers(version):
             return None
         reason = f"its PTX of CUDA {version} must be compiled for capability {listed(list(gpus))} by the driver"
         return f"{reason}, which knows CUDA up to {driver}"
 
     def runs_beside(self, made: str, built: str) -> bool:
-        """Say whether it is the same major, and an older minor (the Hub's rule)."""
+        """Return True if ``made`` has the same major and an older minor version than ``built`` (the Hub's rule)."""
         return numbers(made)[0] == numbers(built)[0] and numbers(made) < numbers(built)
 
     def distance(self, version: str, asked: str) -> tuple[int, ...]:
-        """Order by what else must change: nothing, CUDA's minor, its major."""
+        """Return a sort key: first no change, then another minor version of CUDA, then another major version."""
         if self.runs_beside(version, asked):
             return 0, -numbers(version)[1]
         major = abs(numbers(version)[0] - numbers(asked)[0])
@@ -127,10 +132,10 @@ _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P
 
 
 class Capability(NamedTuple):
-    """A compute capability, as ``9.0a+PTX``.
+    """A compute capability such as ``9.0a+PTX``.
 
     :param suffix: ``a``, ``f`` or empty.
-    :param ptx: whether PTX is wanted.
+    :param ptx: PTX is included.
     """
 
     major: int
@@ -140,16 +145,16 @@ class Capability(NamedTuple):
 
     @property
     def number(self) -> tuple[int, int]:
-        """Return major and minor, which is what capabilities are ordered by."""
+        """The major and minor version, by which capabilities are ordered."""
         return self.major, self.minor
 
     def __str__(self) -> str:
-        """Return ``9.0a+PTX``."""
+        """Return the text form, e.g. ``9.0a+PTX``."""
         return f"{self.major}.{self.minor}{self.suffix}{'+PTX' if self.ptx else ''}"
 
 
 def parse_capability(text: str) -> Capability:
-    """Read ``9.0a+PTX``.
+    """Parse a capability such as ``9.0a+PTX``.
 
     :raises ValueError: it is not a compute capability.
     """
@@ -165,12 +170,14 @@ def plain(text: str) -> str:
 
 
 def resolve(written_for: tuple[str, ...] | None, requested: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what a section is compiled for, ascending: kernel-builder's ``cuda_archs_loose_intersection``.
+    """Return the capabilities that a section is compiled for, ascending.
 
-    Machine code runs on its own major version at the same or a newer minor; PTX runs on anything newer; code with a
-    suffix (``9.0a``) runs on exactly its own.
+    The rule is kernel-builder's ``cuda_archs_loose_intersection``.
 
-    :param written_for: the section's own list; None takes what is requested as it is.
+    Machine code runs on its own major version with the same or a newer minor version. PTX runs on every newer
+    capability. Code with a suffix (``9.0a``) runs only on its exact capability.
+
+    :param written_for: the section's own list; None for any.
     :param requested: the list of the build.
     """
     if written_for is None:
@@ -180,7 +187,7 @@ def resolve(written_for: tuple[str, ...] | None, requested: tuple[str, ...]) -> 
     chosen: dict[tuple[int, int, str], Capability] = {}
     for capability in own:
         if capability.suffix and capability.number in targets:
-            # The specific code serves this target, so no general code is made for it.
+            # The specific code serves this target, so it needs no general code.
             chosen[(*capability.number, capability.suffix)] = capability
     served = {(major, minor) for major, minor, _ in chosen}
     general = sorted((c for c in own if not c.suffix), key=lambda c: (c.number, c.ptx))
@@ -197,7 +204,7 @@ def _best(ascending: list[Capability], target: tuple[int, int]) -> Capability | 
 
 
 def gencode(text: str) -> tuple[str, ...]:
-    """Return nvcc's flags for one capability."""
+    """Return nvcc's flags for a capability."""
     capability = parse_capability(text)
     name = f"{capability.major}{capability.minor}{capability.suffix}"
     flags = [f"{_GENCODE}arch=compute_{name},code=sm_{name}"]
@@ -207,19 +214,19 @@ def gencode(text: str) -> tuple[str, ...]:
 
 
 def cmake_architectures(text: str) -> tuple[str, ...]:
-    """Return what CMAKE_CUDA_ARCHITECTURES calls one capability: ``90-real``, and ``90-virtual`` for its PTX."""
+    """Return the values of CMAKE_CUDA_ARCHITECTURES for a capability: ``90-real``, and ``90-virtual`` for its PTX."""
     capability = parse_capability(text)
     name = f"{capability.major}{capability.minor}{capability.suffix}"
     return (f"{name}-real", *((f"{name}-virtual",) if capability.ptx else ()))
 
 
 def without_gencode(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command without the flags that say for which capabilities it makes code."""
+    """Return a command without the flags that select capabilities."""
     return tuple(word for word in argv if not word.startswith(_GENCODE))
 
 
 DEVELOPMENT = "cuda-development"
-# What the driver brings → the header that declares it, and the names in there.
+# Library of the driver → the header that declares its functions, and the pattern of their names.
 DRIVER_LIBRARIES = {
     "libcuda.so.1": ("cuda.h", r"\b(cu[A-Z]\w+)"),
     "libnvidia-ml.so.1": ("nvml.h", r"\b(nvml[A-Z]\w+)"),
@@ -229,19 +236,20 @@ _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaToolkit(Toolkit):
-    """A CUDA toolkit: assembled from packages, or, where no nvcc of it is among those, found in an image.
+    """A CUDA toolkit, assembled from packages or found in an image.
 
-    One from an image has no packages, headers and runtimes here.
+    A toolkit whose nvcc is not among the known packages must be in an image. Its packages, headers and runtimes are
+    empty.
 
-    :param ptx: the version of the PTX that its nvcc writes, ``9.0``, and the newest that it reads.
-    :param cxx_std: of what its nvcc makes of torch's headers. That of 13.3 loses a ``typename`` in ATen/core/List_inl.h
-        of torch 2.11, which only C++20 can do without; that of 13.5 keeps it.
-    :param packages: CPU architecture of the machine that compiles → its pinned wheels.
-    :param headers: libraries of which torch's own headers include the headers; nothing else of them is fetched.
-    :param target_runtime: CPU architecture of the wheel's user → the wheel with its libcudart.
-    :param development: packages of which a project has the headers, and which no torch brings: NVML's, the profiler's.
-    :param compilers: CPU architecture of the machine that compiles → a distribution's package with its compilers, where
-        the package index has none.
+    :param ptx: the PTX version that its nvcc writes, which is also the newest that it reads, e.g. ``9.0``.
+    :param cxx_std: CUDA 13.3 needs C++20: its nvcc drops a ``typename`` in ATen/core/List_inl.h of torch 2.11, which is
+        optional only since C++20. CUDA 13.5 keeps it.
+    :param packages: CPU architecture of the machine that compiles → pinned wheels.
+    :param headers: libraries whose headers torch's own headers include; only the headers are fetched.
+    :param target_runtime: CPU architecture of the built wheel → the wheel that contains libcudart.
+    :param development: packages with headers for projects that no torch installs: NVML's and the profiler's.
+    :param compilers: CPU architecture of the machine that compiles → the distribution package that contains the
+        compilers, if they are not on the package index.
     """
 
     ptx: str
@@ -253,22 +261,25 @@ class CudaToolkit(Toolkit):
 
     @property
     def assembled(self) -> bool:
-        """Say whether packages have all of it."""
+        """True if packages provide the complete toolkit."""
         return bool(self.packages)
 
     @property
     def rather_of_image(self) -> bool:
-        """Say whether the compilers are on no package index."""
+        """True if the compilers are not on the package index."""
         return bool(self.compilers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaPackages(Record):
-    """What is known of NVIDIA's packages: of which CUDA a version without ``-cu12`` in its name is, and what it holds.
+    """Facts about NVIDIA's packages.
+
+    They give the CUDA major version of a package without ``-cu12`` in its name, and its libraries.
 
     :param by_major: projects whose major version is CUDA's.
-    :param first_of_13: project that counts its own releases → its first version of CUDA 13.
-    :param libraries: project → the libraries in it, without ``lib`` and numbers; CUDA 12's add ``-cu12`` to its name.
+    :param first_of_13: project with version numbers of its own → its first version for CUDA 13.
+    :param libraries: project → its libraries, without ``lib`` and version. For CUDA 12, ``-cu12`` is added to the
+        project's name.
     """
 
     by_major: tuple[str, ...]
@@ -280,47 +291,47 @@ class CudaPackages(Record):
 
 @cache
 def cuda_toolkits() -> dict[str, CudaToolkit]:
-    """Return every known toolkit, by its ``major.minor``, oldest first."""
+    """Return every known toolkit by its ``major.minor``, oldest first."""
     return {item["version"]: CudaToolkit.from_json(item) for item in read_facts(__package__, "cuda.json")["toolkits"]}
 
 
 @cache
 def cuda_packages() -> CudaPackages:
-    """Return what is known of CUDA's own packages on PyPI."""
+    """Return the facts about NVIDIA's packages on PyPI."""
     known = read_facts(__package__, "cuda_packages.json")
     return CudaPackages.from_json({key: value for key, value in known.items() if key != "schema_version"})
 
 
 def cuda_pins(toolkit: CudaToolkit, arch: str, target: str) -> tuple[PinnedFile | PinnedPackage, ...]:
-    """Return what the CUDA_HOME is made from that compiles on ``arch`` for ``target``."""
+    """Return the pins of the CUDA_HOME that runs on ``arch`` and compiles for ``target``."""
     compilers = (pin for machine, pin in toolkit.compilers.items() if machine == arch)
     return (*toolkit.packages[arch], *toolkit.headers, toolkit.target_runtime[target], *compilers)
 
 
 def cuda_prefix(toolkit: CudaToolkit, arch: str, target: str) -> PrefixId:
-    """Name the CUDA_HOME that compiles on ``arch`` for ``target``, by what it is made from."""
+    """Return the ID of the CUDA_HOME that runs on ``arch`` and compiles for ``target``."""
     pins = cuda_pins(toolkit, arch, target)
     return pinned_prefix("cuda", toolkit.version, f"{arch}-{target}" if arch != target else arch, pins)
 
 
 def cuda_folder(pin: PinnedFile) -> str:
-    """Return the folder of a wheel that is laid out as CUDA_HOME: each of CUDA 12's has one of its own."""
+    """Return the folder in a wheel that becomes part of CUDA_HOME; each CUDA 12 package has its own."""
     name = pin.project.removesuffix("-cu12")
     return "nvidia/cu13/" if name == pin.project else f"nvidia/{name.removeprefix('nvidia-').replace('-', '_')}/"
 
 
 def cuda_development(toolkit: CudaToolkit) -> PrefixId:
-    """Name the headers that a project has beside those of a toolkit's compilers, by what they come from."""
+    """Return the ID of the additional headers for projects."""
     return pinned_prefix(DEVELOPMENT, toolkit.version, "any", toolkit.development)
 
 
 def cuda_of(compute: str) -> str | None:
-    """Return the CUDA of a compute platform, ``13.0`` of ``cu130``; None of anything else."""
+    """Return the CUDA version in the name of a compute platform, ``13.0`` for ``cu130``; None for other platforms."""
     return f"{compute[2:-1]}.{compute[-1]}" if _CUDA_COMPUTE.fullmatch(compute) else None
 
 
 class Cuda(Platform):
-    """CUDA, from 12.4 on."""
+    """CUDA 12.4 and newer."""
 
     name = CUDA
     title = "CUDA"
@@ -336,20 +347,20 @@ class Cuda(Platform):
         return cuda_toolkits()
 
     def version_of(self, compute: str) -> str | None:
-        """Return ``13.0`` of ``cu130``."""
+        """Return ``13.0`` for ``cu130``."""
         return cuda_of(compute)
 
     def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
-        """Name the CUDA_HOME."""
+        """Return the ID of the CUDA_HOME."""
         return cuda_prefix(cuda_toolkits()[toolkit], machine, arch)
 
     def headers(self, toolkit: str) -> tuple[PrefixId, ...]:
-        """Name the headers of NVML and the profiler."""
+        """Return the ID of the headers of NVML and the profiler."""
         found = cuda_toolkits()[toolkit]
         return (cuda_development(found),) if found.development else ()
 
     def made_on(self, toolkit: str, machine: str) -> bool:
-        """Say whether NVIDIA's wheels for a machine are known."""
+        """Return True if NVIDIA's wheels for a machine are known."""
         return machine in cuda_toolkits()[toolkit].packages
 
     def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
@@ -368,40 +379,40 @@ class Cuda(Platform):
             *("-DENABLE_FP8", *step.defines),
             *(flag for capability in step.capabilities for flag in gencode(capability)),
             *step.own_include,
-            # Temporary files named after the output, not after a process id, which the object would keep.
+            # Name temporary files after the output. By default they contain a process ID, which ends up in the object.
             *(*step.include, *step.flags, "-objtemp"),
             *("-c", step.source, "-o", step.output),
         )
 
     def runtime(self, toolkit: str, home: str, *, brought: bool) -> tuple[str, ...]:
-        """Return libcudart, as a library where somebody has loaded it, else what the kernel needs of it."""
+        """Return the linker arguments for libcudart: shared if the framework loads it, static otherwise."""
         folder = f"-L{home}/lib64"
         if not brought:
-            # As kernel-builder's CMake files do by default. What a kernel offered of it would get in others' way.
+            # kernel-builder's CMake files also link statically. Exported symbols would conflict with other libraries.
             static = "libcudart_static.a"
             return (folder, f"-l:{static}", f"-Wl,--exclude-libs,{static}", "-ldl", "-lrt", "-lpthread")
-        # The runtime's wheel has no libcudart.so to find by -lcudart. It is needed even by a kernel that calls nothing
-        # of it: what a wheel's version says of CUDA must show in the binary.
+        # The runtime's wheel has no libcudart.so, so -lcudart does not find it. Kernels that do not call it link it
+        # too: the CUDA version of the wheel must be visible in the binary.
         return folder, f"-l:libcudart.so.{numbers(toolkit)[0]}"
 
     def variables(self, home: str, capabilities: tuple[str, ...]) -> dict[str, str]:
-        """Return what torch's cpp_extension, setup.py files, CMake and Meson know."""
+        """Return the variables that torch's cpp_extension, setup.py files, CMake and Meson read."""
         return {
             **dict.fromkeys(("CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"), home),
             "CUDACXX": f"{home}/bin/nvcc",
-            # As in NVIDIA's images for building: of the driver there is nothing but what is linked with.
+            # The driver's libraries exist only as stubs to link against, as in NVIDIA's devel images.
             "LIBRARY_PATH": f"{home}/lib64/stubs",
             "FORCE_CUDA": "1",
             "TORCH_CUDA_ARCH_LIST": ";".join(capabilities),
             "CUDAARCHS": ";".join(word for text in capabilities for word in cmake_architectures(text)),
-            # As for one source.
+            # See the command for one source.
             "NVCC_APPEND_FLAGS": "-objtemp",
         }
 
     def covers(self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str) -> tuple[str, ...]:
-        """Return what of a list a toolkit makes, for the capabilities that are asked for."""
+        """Return the capabilities of a list that a toolkit can compile, for the requested ones."""
         if written_for is not None:
-            # A list serves many toolkits: 10.1 is what CUDA 12 called 11.0, and CUDA 13 makes no code for 7.0.
+            # A list serves many toolkits: CUDA 12 calls 11.0 10.1, and CUDA 13 cannot compile for 7.0.
             known = cuda_toolkits()[toolkit].capabilities
             written_for = tuple(text for text in written_for if plain(text) in known)
         return resolve(written_for, requested)
@@ -411,13 +422,13 @@ class Cuda(Platform):
         return without_gencode(argv)
 
     def covers_code_of(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-        """Compare what is asked of nvcc."""
+        """Compare the flags that nvcc gets for both lists."""
         return {flag for text in one for flag in gencode(text)} >= {flag for text in other for flag in gencode(text)}
 
     def check_capability(self, text: str) -> None:
-        """Refuse what is no compute capability."""
+        """Validate a compute capability."""
         parse_capability(text)
 
     def plain(self, capability: str) -> str:
-        """Return ``9.0`` of ``9.0+PTX``."""
+        """Return ``9.0`` for ``9.0+PTX``."""
         return plain(capability)

@@ -1,4 +1,4 @@
-"""Libraries of headers: those that a kernel's sections may depend on, by kernel-builder's names, and CPython's."""
+"""Header libraries: kernel-builder's optional dependencies of a build.toml section, and CPython's headers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ KIND = "library"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderLibrary(Record):
-    """One library in one version, which no other version ever stands in for: what they compile to differs.
+    """A version of a header library.
 
-    :param name: as build.toml has it, e.g. ``cutlass_3_6``.
-    :param version: that kernel-builder pins for the name, e.g. ``3.6.0``.
-    :param backends: kernel-builder's, that it is for.
-    :param wheel: that has its headers, where an index has this version.
-    :param headers: where in the wheel, ``include/`` at the end.
-    :param archive: that has them where no index does.
+    No other version can replace it, because the compiled code differs.
+
+    :param name: as in build.toml, e.g. ``cutlass_3_6``.
+    :param version: the version that kernel-builder pins for the name, e.g. ``3.6.0``.
+    :param backends: the kernel-builder backends that can use it.
+    :param wheel: the wheel that contains the headers, if a package index has this version.
+    :param headers: the folder in the wheel, ending with ``include/``.
+    :param archive: the source archive, if no index has this version.
     """
 
     name: str
@@ -36,7 +38,7 @@ class HeaderLibrary(Record):
 
     @property
     def prefix(self) -> PrefixId:
-        """Name the folder of its headers, by what they come from."""
+        """The ID of the folder with its headers."""
         return pinned_prefix(KIND, self.name, "any", [pin for pin in (self.wheel, self.archive) if pin])
 
 
@@ -49,13 +51,16 @@ def header_libraries() -> dict[str, HeaderLibrary]:
 
 @cache
 def python_headers() -> HeaderLibrary:
-    """Return CPython's headers, for kernels that include them; of its stable ABI they are every Python's."""
+    """Return CPython's headers, for kernels that include Python.h.
+
+    They serve every Python version, because only the stable ABI is used.
+    """
     return HeaderLibrary.from_json(read_facts(__package__, "header_libraries.json")["python"])
 
 
 def header_library(name: str) -> HeaderLibrary:
-    """Return any of them by its name.
+    """Return a header library by name, CPython's headers included.
 
-    :raises KeyError: there is none of this name.
+    :raises KeyError: the name is unknown.
     """
     return {**header_libraries(), python_headers().name: python_headers()}[name]

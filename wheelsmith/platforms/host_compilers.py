@@ -1,4 +1,4 @@
-"""Compilers for C and C++ that are the same on every machine, and the C library that what they make needs."""
+"""Pinned C and C++ compilers, with the C library that they link against."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wheelsmith.model import PINNED, PinnedPackage, PrefixId, Toolset
 from wheelsmith.model.pinned import pinned_prefix
 
 KIND = "cxx"
-_LAYOUT = 5  # raised when toolchain/cxx lays the same packages out in another way
+_LAYOUT = 5  # increase it if toolchain/cxx unpacks the same packages in another way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,11 +20,12 @@ class HostCompilers(Record):
     """GCC and binutils for one machine.
 
     :param name: e.g. ``gcc-12.2.0``.
-    :param title: for people.
-    :param machine: that they run on.
-    :param arch: that they make code for.
-    :param triplet: what their folders are called after; and GCC's own after its ``major``.
-    :param runtime: the C library that they themselves run with.
+    :param title: the display name.
+    :param machine: the architecture that they run on.
+    :param arch: the architecture that they compile for.
+    :param triplet: the name of their folders.
+    :param major: the name of GCC's own folder below the triplet's.
+    :param runtime: the C library that the compilers themselves run with.
     """
 
     name: str
@@ -37,17 +38,17 @@ class HostCompilers(Record):
     runtime: PinnedPackage
 
     def program(self, name: str) -> str:
-        """Return what ``g++`` or ``ar`` is called: where they make code for another machine, after that."""
+        """Return the name of a program such as ``g++`` or ``ar``; cross compilers have the triplet as a prefix."""
         return name if self.machine == self.arch else f"{self.triplet}-{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPolicy(Record):
-    """What a manylinux policy allows.
+    """A manylinux policy.
 
-    :param name: as ``2_28``.
-    :param newest: the newest version of symbols that may be needed, by the versions' prefix: ``GLIBC`` → ``2.28``.
-    :param packages: architecture → a C library whose headers need no newer one.
+    :param name: e.g. ``2_28``.
+    :param newest: prefix of symbol versions → the newest version that a binary may need: ``GLIBC`` → ``2.28``.
+    :param packages: architecture → the packages of a C library that is no newer than the policy's.
     """
 
     name: str
@@ -57,20 +58,20 @@ class LinkPolicy(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CxxToolchain:
-    """Compilers that make what a policy allows."""
+    """Compilers and a C library, for binaries that satisfy a manylinux policy."""
 
     compilers: HostCompilers
     policy: LinkPolicy
 
     @property
     def packages(self) -> tuple[PinnedPackage, ...]:
-        """Return all that they are laid out from."""
+        """All packages that the toolchain is unpacked from."""
         made = self.compilers
         return (*made.packages, made.runtime, *self.policy.packages[made.arch])
 
     @property
     def prefix(self) -> PrefixId:
-        """Name the folder that they are laid out in, by what they come from."""
+        """The ID of the toolchain's folder."""
         version = f"{self.compilers.name}-manylinux_{self.policy.name}"
         made = self.compilers
         places = made.arch if made.machine == made.arch else f"{made.machine}-{made.arch}"
@@ -78,7 +79,7 @@ class CxxToolchain:
 
     @property
     def toolset(self) -> Toolset:
-        """Return what a plan says of them."""
+        """The description of the compilers that a plan contains."""
         prefix = self.prefix
         return Toolset(
             arch=self.compilers.arch,
@@ -92,7 +93,7 @@ class CxxToolchain:
 
 @cache
 def cxx_toolchains() -> tuple[CxxToolchain, ...]:
-    """Return every combination that is known, what is taken first of all first."""
+    """Return every known toolchain, the preferred one first."""
     facts = read_facts(__package__, "host_compilers.json")
     policies = [LinkPolicy.from_json(row) for row in facts["policies"]]
     compilers = [HostCompilers.from_json(row) for row in facts["compilers"]]
@@ -105,10 +106,10 @@ def cxx_toolchains() -> tuple[CxxToolchain, ...]:
 
 
 def cxx_toolchain(name: str, policy: str, machine: str, arch: str) -> CxxToolchain | None:
-    """Return compilers for a machine that make code for an architecture; None where there are none.
+    """Return the toolchain that runs on ``machine`` and compiles for ``arch``, or None.
 
-    :param name: theirs; ``pinned`` takes the first.
-    :param policy: as ``2_28``.
+    :param name: the compilers' name; ``pinned`` selects the preferred ones.
+    :param policy: the manylinux policy, e.g. ``2_28``.
     """
     for each in cxx_toolchains():
         found = each.compilers

@@ -1,4 +1,4 @@
-"""What a compute platform is here: what a kernel's GPU code is compiled with, and how it is named everywhere."""
+"""The interface of a compute platform: its toolkits, compiler commands, names and devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from wheelsmith.model import BuildHost, PrefixId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu(Record):
-    """One GPU; its capability is ``9.0``."""
+    """A GPU.
+
+    :param capability: its compute capability, e.g. ``9.0``.
+    """
 
     name: str
     capability: str
@@ -22,7 +25,7 @@ class Gpu(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver(Record):
-    """A driver that is installed.
+    """An installed driver.
 
     :param version: the newest toolkit that it supports, e.g. ``13.0``.
     """
@@ -32,50 +35,57 @@ class Driver(Record):
 
 
 class Devices(Protocol):
-    """The GPUs of one platform and their drivers.
+    """The GPUs of a platform and their drivers.
 
-    :cvar beside: when a wheel for one toolkit runs on a framework built with another, as people say it.
+    :cvar beside: the condition for a wheel of one toolkit to run in a framework built with another, for messages.
     """
 
     beside: ClassVar[str]
 
     def driver(self) -> Driver | None:
-        """Return what this machine has; None where it has none."""
+        """Return the driver of this machine, or None."""
 
     def best_code(self, codes: Sequence[str], gpu: str) -> str | None:
-        """Return which of a wheel's code a GPU runs, as ``8.0`` or ``9.0+PTX``; None when none of it."""
+        """Return the entry of a wheel's GPU code that a GPU runs, such as ``8.0`` or ``9.0+PTX``, or None."""
 
     def is_foreign(self, code: str, gpu: str) -> bool:
-        """Say whether a driver must compile this code for a GPU before it runs."""
+        """Return True if the driver must compile this code before the GPU can run it."""
 
     def why_refused(self, version: str, driver: str) -> str | None:
-        """Say why a driver runs nothing that a toolkit made, in a sentence that begins with *it*; None where it does.
+        """Return the reason why a driver cannot run code of a toolkit, or None.
 
-        :param driver: the newest toolkit that it supports.
+        :param version: the toolkit's version.
+        :param driver: the newest toolkit that the driver supports.
+        :returns: a sentence that begins with *it*.
         """
 
     def why_not_compiled(self, version: str, driver: str, gpus: Sequence[str]) -> str | None:
-        """Say why a driver cannot compile what a toolkit left to it, as above.
+        """Return the reason why a driver cannot compile a toolkit's intermediate code for GPUs, or None.
 
-        :param gpus: the capabilities that it would be for.
+        :param version: the toolkit's version.
+        :param driver: the newest toolkit that the driver supports.
+        :param gpus: the compute capabilities of the GPUs.
         """
 
     def runs_beside(self, made: str, built: str) -> bool:
-        """Say whether what one toolkit made runs in a framework that was built with another."""
+        """Return True if code from toolkit ``made`` runs in a framework that was built with toolkit ``built``."""
 
     def distance(self, version: str, asked: str) -> tuple[int, ...]:
-        """Order toolkits by how much else must change where another one was asked for; the first number is 0 to 2."""
+        """Return a sort key for a toolkit that replaces the requested one; a smaller key needs fewer other changes.
+
+        The first number is 0 to 2.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolkit(Record, ABC):
     """A release of a platform's compilers and libraries.
 
-    :param version: ``13.0``: what an axis of matrix.yaml names.
-    :param cxx_std: the oldest C++ standard in which its compilers take torch's headers, e.g. 17.
-    :param capabilities: every kind of GPU that it makes code for, e.g. ``7.5``, ``9.0``, ``9.0a``.
-    :param default_capabilities: what is built when nobody says, e.g. ``8.0``, ``12.0+PTX``.
-    :param static_runtime: what it is assembled from has the runtime to link in.
+    :param version: as on an axis of matrix.yaml, e.g. ``13.0``.
+    :param cxx_std: the oldest C++ standard in which its compilers accept torch's headers, e.g. 17.
+    :param capabilities: all GPU architectures that it can compile for, e.g. ``7.5``, ``9.0``, ``9.0a``.
+    :param default_capabilities: used if the matrix names none, e.g. ``8.0``, ``12.0+PTX``.
+    :param static_runtime: its packages contain the static runtime library.
     """
 
     version: str
@@ -89,27 +99,27 @@ class Toolkit(Record, ABC):
     @property
     @abstractmethod
     def assembled(self) -> bool:
-        """Say whether packages have all of it."""
+        """True if packages provide the complete toolkit."""
 
     @property
     @abstractmethod
     def rather_of_image(self) -> bool:
-        """Say whether that of an image is taken where it has one, although it can be assembled."""
+        """True if the toolkit of an image is preferred, although packages provide it."""
 
 
-class NotInImageError(Exception):  # it becomes the reason why a cell is excluded
-    """An image lacks a toolkit; the message says what it has instead."""
+class NotInImageError(Exception):  # the reason why a cell is excluded
+    """An image does not have the toolkit. The message names the toolkit that it has instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceCompile:
-    """A source with GPU code, and how it is compiled.
+    """The compilation of a source file with GPU code.
 
-    :param home: where the toolkit lies inside the sandbox.
-    :param cxx: the compiler for what runs on the CPU.
-    :param cxx_std: the C++ standard's year.
-    :param include: words that name the folders of headers, in order.
-    :param flags: the kernel's own.
+    :param home: the toolkit's folder in the sandbox.
+    :param cxx: the host compiler.
+    :param cxx_std: the C++ standard, as in ``-std=c++17``.
+    :param include: compiler arguments for the header folders, in order.
+    :param flags: the kernel's own compiler flags.
     """
 
     home: str
@@ -125,16 +135,18 @@ class DeviceCompile:
 
 
 class Platform(Protocol):
-    """One compute platform; its module and its facts are all that is known of it by name.
+    """A compute platform.
 
-    :cvar name: as kernel-builder's backends are called, and an axis of matrix.yaml.
-    :cvar title: as people write it.
-    :cvar word: what its names in versions, in variants and in an index's roots begin with.
-    :cvar shape: of a toolkit's version, so that a name of a compute platform is of one version alone.
-    :cvar device_suffix: of sources that its own compiler takes.
-    :cvar place: where its toolkit is mounted.
-    :cvar section_keys: keys of build.toml's sections: flags for its compiler, capabilities, the oldest toolkit.
-    :cvar devices: what runs its code.
+    Only its own module and facts file depend on its name.
+
+    :cvar name: the name of kernel-builder's backend and of the axis in matrix.yaml.
+    :cvar title: the display name.
+    :cvar word: the prefix of its names in versions, variants and index roots, e.g. ``cu``.
+    :cvar shape: the pattern of a toolkit's version. It must make the name of a compute platform unambiguous.
+    :cvar device_suffix: the file suffix of sources that its compiler compiles.
+    :cvar place: the mount point of its toolkit.
+    :cvar section_keys: keys in sections of build.toml: compiler flags, capabilities, oldest toolkit.
+    :cvar devices: the devices that run its code.
     """
 
     name: ClassVar[str]
@@ -150,65 +162,66 @@ class Platform(Protocol):
         """Return every known toolkit by its ``major.minor``, oldest first."""
 
     def version_of(self, compute: str) -> str | None:
-        """Return the version of a compute platform of its own, ``13.0`` of ``cu130``; None of anything else."""
+        """Return the version in the name of a compute platform, ``13.0`` for ``cu130``; None for other platforms."""
 
     def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
-        """Name the toolkit that compiles on ``machine`` for ``arch``, by what it is made from."""
+        """Return the ID of the toolkit that runs on ``machine`` and compiles for ``arch``."""
 
     def headers(self, toolkit: str) -> tuple[PrefixId, ...]:
-        """Name the headers that a project is given beside those of a toolkit's own prefix."""
+        """Return the IDs of further headers that a project gets, in addition to the toolkit's own."""
 
     def made_on(self, toolkit: str, machine: str) -> bool:
-        """Say whether a toolkit for a machine can be assembled."""
+        """Return True if packages provide the toolkit for a machine."""
 
     def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
-        """Return the place of the toolkit in an image, and its name.
+        """Return the folder of an image's toolkit, and its ID.
 
-        :raises NotInImageError: the image has none, or another one.
+        :raises NotInImageError: the image has no toolkit or another one.
         """
 
     def command(self, step: DeviceCompile) -> tuple[str, ...]:
-        """Return the command that compiles one source."""
+        """Return the command that compiles a source file."""
 
     def runtime(self, toolkit: str, home: str, *, brought: bool) -> tuple[str, ...]:
-        """Return the words that link an extension with its runtime.
+        """Return the linker arguments for the runtime library.
 
-        :param brought: whoever loads the extension has loaded it.
+        :param brought: the framework loads the runtime, so that it is linked dynamically.
         """
 
     def variables(self, home: str, capabilities: tuple[str, ...]) -> dict[str, str]:
-        """Return what tells a project's build system of the toolkit, and which code to make."""
+        """Return the environment variables that give a project's build system the toolkit and the capabilities."""
 
     def covers(self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str) -> tuple[str, ...]:
-        """Return the capabilities that sources are compiled for, ascending.
+        """Return the capabilities to compile for, ascending.
 
-        :param written_for: what they were written for; None takes what is requested as it is.
+        :param written_for: the capabilities that the sources support; None for any.
+        :param requested: the capabilities that the build requests.
         """
 
     def without_capabilities(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a command without what says for which capabilities it makes code."""
+        """Return a compiler command without the arguments that select capabilities."""
 
     def covers_code_of(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-        """Say whether code for some capabilities is all that code for others is."""
+        """Return True if code for ``one`` includes all code for ``other``."""
 
     def check_capability(self, text: str) -> None:
-        """Refuse what is no kind of GPU.
+        """Validate a capability.
 
-        :raises ValueError: it says what it should be.
+        :raises ValueError: it is malformed; the message shows the correct form.
         """
 
     def compute(self, version: str) -> str:
-        """Return ``cu130`` of ``13.0``."""
+        """Return the name of the compute platform, ``cu130`` for ``13.0``."""
         return self.word + version.replace(".", "")
 
     def plain(self, capability: str) -> str:
-        """Return a capability as toolkits list it."""
+        """Return a capability in the form that toolkits list."""
         return capability
 
     def why_impossible(self, toolkit: str, image: str | None) -> str | None:
-        """Say why nothing can be compiled with a toolkit; None where it can.
+        """Return the reason why nothing can be compiled with a toolkit, or None.
 
-        :param image: the container image that is asked for.
+        :param image: the requested container image.
         """
         found = self.toolkits().get(toolkit)
         if found is None:
@@ -221,7 +234,7 @@ class Platform(Protocol):
         return None
 
     def _stand_in(self, toolkit: str) -> str:
-        """Name an older minor that needs no image."""
+        """Suggest the newest toolkit of the same major version that needs no image."""
         major = toolkit.partition(".")[0]
         older = [v for v, known in self.toolkits().items() if known.assembled and v.partition(".")[0] == major]
         return f", or have {self.title} {older[-1]} answer (cuda-compatibility: oldest-minor)" if older else ""

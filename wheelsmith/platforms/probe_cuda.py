@@ -1,4 +1,7 @@
-"""Asks the NVIDIA driver what it supports and which GPUs there are; in a process of its own, for a driver may hang."""
+"""Query the NVIDIA driver for its version and its GPUs, and print them as JSON.
+
+This script runs in a separate process because a driver can hang.
+"""
 
 from __future__ import annotations
 
