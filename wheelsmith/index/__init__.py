@@ -1,1 +1,1 @@
-"""A static package index: where it lies, what it knows, which wheel of it is right, and what goes into it."""
+"""A static package index: storage, records, the choice of a wheel, pages and publishing."""

@@ -1,1 +1,1 @@
-"""Check a live index as pip and uv see it: what fails, and what fixes it."""
+"""Check a live index as pip and uv see it, and suggest fixes."""

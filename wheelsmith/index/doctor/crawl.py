@@ -32,12 +32,12 @@ _MAX_METADATA, _MAX_WHEEL = 2 * 2**20, 64 * 2**20  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlScope:
-    """Which parts of an index are examined.
+    """The parts of an index to examine.
 
-    :param roots: names beneath the URL, such as ``cu130``; none: those that are found.
-    :param projects: names; none: the first ones of each root.
-    :param most_projects: number of projects of each root, if none are named.
-    :param most_wheels: number of wheels of each project.
+    :param roots: names of roots below the URL, such as ``cu130``. If empty, all roots found are examined.
+    :param projects: names of projects. If empty, the first projects of each root are examined.
+    :param most_projects: maximum number of projects per root if ``projects`` is empty.
+    :param most_wheels: maximum number of wheels per project.
     """
 
     roots: tuple[str, ...] = ()
@@ -47,10 +47,10 @@ class CrawlScope:
 
 
 def examine(url: str, scope: CrawlScope | None = None) -> Diagnosis:
-    """Examine a live index. Nothing is changed, and little is downloaded.
+    """Examine a live index. This changes nothing and downloads little.
 
-    :param url: of the index or of one of its roots; credentials in it are used, but not shown.
-    :raises PackageIndexError: it is no URL, or nothing answers there.
+    :param url: URL of the index or of one of its roots. Credentials in it are used but never shown.
+    :raises PackageIndexError: the URL is invalid or cannot be reached.
     """
     return _Crawl(IndexClient(url), scope or CrawlScope()).run()
 
@@ -124,7 +124,7 @@ class _Crawl:
             self._add(check_absent(self._client.get(f"{root}{_ABSENT}/", MAX_PAGE, accept=PIP_ACCEPT)))
 
     def _listed(self, *pages: Exchange) -> tuple[str, ...]:
-        """Return the first projects of a root, from any form of its list that can be read."""
+        """Return the first projects of a root, from the first readable form of its list."""
         for exchange in pages:
             if exchange.ok:
                 with suppress(UnreadablePageError):
@@ -166,7 +166,7 @@ class _Crawl:
             self._add(check_side_car(side_car, file))
 
     def _page(self, url: str, what: str, severity: Severity) -> list[Exchange]:
-        """Check a page; return the response to pip, and those that may have the page where that has not."""
+        """Check a page. Return the response to pip first, then other responses that may contain the page."""
         pip = self._client.get(url, MAX_PAGE, accept=PIP_ACCEPT)
         inside = None if pip.ok else self._client.get(f"{url}index.html", MAX_PAGE, accept=PIP_ACCEPT)
         html = self._client.get(url, MAX_PAGE, accept="text/html")
@@ -184,7 +184,7 @@ def _is_root(url: str) -> bool:
 
 
 def _sample(files: tuple[PageFile, ...], most: int) -> list[PageFile]:
-    """Choose wheels to download: one with + in its name, one variant, then the newest."""
+    """Return the wheels to download: one with ``+`` in its name, one variant wheel, then the newest."""
     wheels = [(file.wheel, file) for file in files if file.wheel and urlsplit(file.url).scheme in {"http", "https"}]
     newest = sorted(wheels, key=lambda item: item[0].version, reverse=True)
     plus = [file for name, file in newest if "+" in file.filename and not name.label]

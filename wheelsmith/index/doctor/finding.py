@@ -1,4 +1,4 @@
-"""Findings about a live index: data, which the command line shows and pipelines read."""
+"""Findings about a live index, as data for the command line and pipelines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.index.doctor.http_exchange import Exchange
 
-# Host, a header that only it sends, how its Server header begins, how its name ends. CDNs stand first: they decide more
-# than the host behind them.
+# Host, a header that only this host sends, the start of its Server header, the end of its domain name. CDNs come first
+# because they change more of a response than the host behind them.
 _HOSTS = (
     ("cloudfront", "x-amz-cf-id", "", ""),
     ("cloudflare", "cf-ray", "cloudflare", ""),
@@ -32,7 +32,7 @@ _MAX_SHOWN = 100  # characters of a value from a server
 
 
 class Severity(StrEnum):
-    """How much a finding hurts, the worst first."""
+    """Severity of a finding, worst first."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -43,13 +43,14 @@ class Severity(StrEnum):
 class IndexFinding(Record):
     """One problem of an index.
 
-    :param rule: its stable name, a key of rules.toml.
-    :param severity: error: an installer fails; warning: slow, fragile or not the standard; advice: could be better.
+    :param rule: stable name of the rule, a key of rules.toml.
+    :param severity: error if an installer fails; warning if the index is slow, fragile or not standard; advice for a
+        possible improvement.
     :param message: one sentence.
-    :param hurts: who notices, e.g. ``pip``, ``uv``.
-    :param places: URLs where it was seen.
-    :param command: a curl command that shows the first of them.
-    :param host: what seems to serve it; decides the remedy.
+    :param hurts: affected programs or people, e.g. ``pip``, ``uv``.
+    :param places: URLs that have the problem.
+    :param command: a curl command that shows the problem at the first URL.
+    :param host: the server software or hosting service, as guessed by ``host_of``. It selects the remedy.
     """
 
     rule: str
@@ -64,11 +65,14 @@ class IndexFinding(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Record):
-    """All findings, the worst first, and what was examined.
+    """The result of an examination.
 
-    :param roots: URLs of the roots that answered.
-    :param pages: number of project pages; ``wheels``: number of wheels; ``requests``: number of requests.
-    :param unexamined: what could not be examined, and why.
+    :param findings: all findings, worst first.
+    :param roots: URLs of the roots that were found.
+    :param pages: number of project pages examined.
+    :param wheels: number of wheels examined.
+    :param requests: number of requests sent.
+    :param unexamined: the parts that could not be examined, each with the reason.
     """
 
     url: str
@@ -82,15 +86,15 @@ class Diagnosis(Record):
 
     @property
     def ok(self) -> bool:
-        """Return True if every installer works."""
+        """Return True if no finding is an error, so that every installer works."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
 
 def finding(rule: str, exchange: Exchange, *, severity: Severity | None = None, **values: Any) -> IndexFinding:
-    """Return a finding with the words of rules.toml and the remedy for the host that answered.
+    """Return a finding with the message from rules.toml and the remedy for the responding host.
 
-    :param severity: another one than the rule's.
-    :param values: for the message; they may come from the server.
+    :param severity: overrides the rule's severity.
+    :param values: values for the message. They may come from the server.
     """
     known, host = _rules()[rule], host_of(exchange)
     return IndexFinding(
@@ -106,7 +110,7 @@ def finding(rule: str, exchange: Exchange, *, severity: Severity | None = None, 
 
 
 def merge_findings(findings: Iterable[IndexFinding]) -> tuple[IndexFinding, ...]:
-    """Merge findings that differ only in their place, at their worst severity, and sort them by severity."""
+    """Merge findings that differ only in place or severity, keep the worst severity, and sort by severity."""
     order = list(Severity)
     merged: dict[tuple[str, str, str], IndexFinding] = {}
     for item in sorted(findings, key=lambda item: order.index(item.severity)):
@@ -118,7 +122,7 @@ def merge_findings(findings: Iterable[IndexFinding]) -> tuple[IndexFinding, ...]
 
 
 def host_of(exchange: Exchange) -> str:
-    """Guess what served a response: ``nginx``, ``s3``, ``cloudfront``, ``gcs`` and so on."""
+    """Guess the host of a response: ``nginx``, ``s3``, ``cloudfront``, ``gcs`` and so on."""
     headers, name = exchange.headers, urlsplit(exchange.final).hostname or ""
     server = headers.get("server", "").lower()
     for host, header, begin, end in _HOSTS:

@@ -1,4 +1,4 @@
-"""Requests to a live index, recorded."""
+"""Send and record requests to a live index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OK = range(200, 300)
 
 
 class OutOfTimeError(Exception):
-    """The examination took longer than it may."""
+    """The examination exceeded its time limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +33,12 @@ class Exchange:
     """A request and its response, after redirects.
 
     :param url: the requested URL, without credentials.
-    :param sent: request headers.
-    :param status: 0 without a response; ``failure`` says why.
-    :param headers: names in lower case.
-    :param truncated: the response is longer than ``body``.
-    :param final: the URL that answered, to which links on a page are relative.
+    :param sent: the request headers.
+    :param status: the HTTP status, or 0 if there was no response.
+    :param headers: the response headers, with names in lower case.
+    :param truncated: True if the response is longer than ``body``.
+    :param final: the URL after redirects. Links on a page are relative to it.
+    :param failure: the reason if there was no response.
     """
 
     url: str
@@ -61,7 +62,7 @@ class Exchange:
 
     @property
     def answer(self) -> str:
-        """Return the status, or why there is none."""
+        """Return the status, or the reason if there was no response."""
         return self.failure or str(self.status)
 
     @property
@@ -72,10 +73,12 @@ class Exchange:
 
 
 class IndexClient:
-    """Sends requests to an index, each once, with the user's credentials for its host alone.
+    """Sends requests to an index. Repeated requests return the first response.
 
-    :param url: of the index; may contain credentials.
-    :raises PackageIndexError: it is not an http or https URL.
+    The user's credentials are sent to the index's own origin only.
+
+    :param url: URL of the index, may contain credentials.
+    :raises PackageIndexError: the URL is not an http or https URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -94,9 +97,10 @@ class IndexClient:
         self._known: dict[tuple[object, ...], Exchange] = {}
 
     def get(self, url: str, limit: int, **headers: str) -> Exchange:
-        """Send a GET request, with at most ``limit`` bytes of the response read.
+        """Send a GET request and read at most ``limit`` bytes of the response.
 
-        :raises OutOfTimeError: the examination took longer than it may.
+        :param headers: request headers, with underscores instead of hyphens.
+        :raises OutOfTimeError: the examination exceeded its time limit.
         """
         key = (url, limit, *headers.items())
         if key not in self._known:

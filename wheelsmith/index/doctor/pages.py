@@ -1,4 +1,4 @@
-"""Read and check what a server answers when installers ask for pages and wheels."""
+"""Read and check a server's responses to the requests of installers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wheelsmith.toolchain.package_index import html_base
 
 ACCEPTED = ("text/html", "application/vnd.pypi.simple.v1+html", JSON)
 PLATFORM = re.compile(r"cpu|xpu|cu\d+|rocm\d[\d.]*")
-_NAMELESS_HASH = re.compile(r"(?<!&)#[^#\"'=<>\s]*(?=[\"'\s>])")  # mousebender fails on it; installers ignore it
+_NAMELESS_HASH = re.compile(r"(?<!&)#[^#\"'=<>\s]*(?=[\"'\s>])")  # mousebender fails on it, installers ignore it
 
 
 class UnreadablePageError(Exception):
@@ -43,7 +43,7 @@ class PageFile(BaseModel):
 
     @property
     def wheel(self) -> WheelName | None:
-        """Return the parts of its name, or None if that is not a wheel's."""
+        """Return the parts of the file name, or None if it is not the name of a wheel."""
         try:
             return read_wheel_name(self.filename) if self.filename.endswith(".whl") else None
         except ValueError:
@@ -51,7 +51,7 @@ class PageFile(BaseModel):
 
     @property
     def platforms(self) -> set[str]:
-        """Return the compute platforms that it serves, from its version and the cells that wheelsmith writes."""
+        """Return the compute platforms that the file serves, from its version and the cells that wheelsmith writes."""
         cells = self.wheelsmith.get("cells") if isinstance(self.wheelsmith, dict) else None
         words = {word for cell in cells or () for word in str(cell).split("-")}
         words.add(((self.wheel and self.wheel.version.local) or "").partition(".")[0])
@@ -102,13 +102,13 @@ def read_projects(exchange: Exchange) -> tuple[str, ...]:
 
 
 def _is_json(exchange: Exchange) -> bool:
-    """Return True if a page is to be read as JSON. One with a wrong content type is read by its looks."""
+    """Return True if the page is JSON. If the content type is wrong, the first character of the body decides."""
     return exchange.media == JSON or (exchange.media not in ACCEPTED and exchange.body.lstrip()[:1] == b"{")
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raise what pydantic, mousebender and urllib raise on a broken page as UnreadablePageError."""
+    """Convert the errors of pydantic, mousebender and urllib into UnreadablePageError."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", simple.APIVersionWarning)
@@ -135,17 +135,18 @@ def check_page(
 ) -> Iterator[IndexFinding]:
     """Check the responses for a page, but not its content.
 
-    :param pip: the response to pip's Accept header; ``html``: to Accept: text/html.
+    :param pip: the response to pip's Accept header.
+    :param html: the response to ``Accept: text/html``.
     :param inside: the response for ``index.html``, if the page itself is missing.
-    :param what: the page in words.
-    :param severity: of a page that cannot be read; installers do not read the list of projects.
+    :param what: a description of the page.
+    :param severity: severity if the page cannot be read; lower for the list of projects, which installers do not read.
     """
     if not pip.ok:
         rule = "refused" if pip.status in _REFUSED else "page-missing"
         rule = "no-answer" if pip.failure else "folder-index" if inside and inside.ok else rule
         yield finding(rule, pip, severity=severity, what=what, answer=pip.answer)
         return
-    # uv compares the text before the semicolon as it is, pip ignores case.
+    # uv compares the text before the semicolon unchanged. pip ignores case.
     media = pip.headers.get("content-type", "").split(";")[0]
     if media not in ACCEPTED:
         yield finding("content-type", pip, severity=severity, media=media or "no content type")
@@ -166,7 +167,7 @@ def check_transport(url: str, exchange: Exchange) -> Iterator[IndexFinding]:
 
 
 def check_absent(exchange: Exchange) -> Iterator[IndexFinding]:
-    """Check the response for a project that the index does not have."""
+    """Check the response for a project that is not in the index."""
     if exchange.status != _NOT_FOUND:
         yield finding("absent-project", exchange, answer=exchange.answer)
 
@@ -174,8 +175,8 @@ def check_absent(exchange: Exchange) -> Iterator[IndexFinding]:
 def check_wheel(whole: Exchange, raw: Exchange | None, file: PageFile) -> Iterator[IndexFinding]:
     """Check the download of a wheel.
 
-    :param whole: all of it, at the URL with ``%2B`` that pip makes of the link.
-    :param raw: the first bytes at the URL as the page writes it, if that has a ``+``.
+    :param whole: the response for the complete wheel, at the link's URL with ``+`` written as ``%2B``, as pip does.
+    :param raw: the response for the first bytes at the link's URL, if the URL contains a ``+``.
     """
     if raw is not None and raw.ok and not whole.ok:
         yield finding("plus-quoted", whole)
@@ -192,13 +193,13 @@ def check_wheel(whole: Exchange, raw: Exchange | None, file: PageFile) -> Iterat
 
 
 def check_part(whole: Exchange, part: Exchange) -> Iterator[IndexFinding]:
-    """Check that a server sends a range of a wheel."""
+    """Check that the server supports range requests for a wheel."""
     if part.status != _PARTIAL or not whole.body.startswith(part.body):
         yield finding("ranges", part)
 
 
 def check_side_car(side_car: Exchange, file: PageFile) -> Iterator[IndexFinding]:
-    """Check the metadata file beside a wheel, if the page announces one."""
+    """Check the metadata file of a wheel, if the page announces one."""
     if not file.core_metadata:
         return
     if not side_car.ok:
