@@ -1,1 +1,1 @@
-"""The ground that all else stands on: errors, records, files, and words for people."""
+"""Errors, files, JSON records, addresses and text. Every other package may import these modules."""

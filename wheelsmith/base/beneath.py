@@ -1,12 +1,17 @@
-"""Open and remove what a build could have written, and nothing that lies elsewhere.
+"""Open and remove files that a build could have written, and never a file outside of the build's folder.
 
-A build may put a link, a pipe or another file wherever it can write, at any moment: also after a check, and, if one of
-its processes survives, after its end. So a folder that it can write to is held by a descriptor; each further component
-is opened beneath the one before it, no link is ever followed, nothing that is there already is opened for writing, and
-what is read once is what is hashed and kept. Everything else in wheelsmith uses this module; a test keeps it so.
+A build may create a link, a pipe or another file in a folder at any moment. It may do so after a check, and even after
+its end if one of its processes survives. So this module
 
-openat2(2) has RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS for this, but Python has no function for it, and older containers
-refuse it, so there would have to be a second way in any case: one component after another.
+- holds the folder by a descriptor and opens each component beneath its parent,
+- never follows a link,
+- never opens an existing file for writing,
+- reads each file once, so that the hashed bytes are the bytes that are kept.
+
+The other packages open such files only through this module; a test enforces it.
+
+openat2(2) has RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS for this purpose. But Python has no function for it, and older
+containers refuse it, so the code that opens one component at a time would be needed anyway.
 """
 
 from __future__ import annotations
@@ -24,39 +29,40 @@ from typing import BinaryIO, Self
 from wheelsmith.base.errors import OutputError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without waiting: for the other end of a pipe, or for somebody to give up a lease.
+# O_NONBLOCK: do not wait for the other end of a pipe or for the release of a lease.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# A folder that may not be read can be held all the same, where the system has it.
+# O_PATH opens a folder without read permission. Not every system has it.
 _HELD = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Folders in folders that are gone into; each costs a descriptor or two. No honest tree comes near.
+# Levels of nested folders. Each open level costs one or two descriptors. Real trees are far less deep.
 _DEEPEST = 128
-_BLOCK = 4096  # bytes that whatever has a name takes at the least
-_SECTOR = 512  # bytes; st_blocks counts these, whatever the file system's own are
-_TURN = 10_000  # folders whose names are kept in memory at a time
-_MOST_TURNS = 10_000  # a process that goes on writing must not keep us for ever
+_BLOCK = 4096  # bytes; the least that an entry is counted as
+_SECTOR = 512  # bytes; the unit of st_blocks on every file system
+_TURN = 10_000  # folder names in memory at a time
+_MOST_TURNS = 10_000  # bounds the removal while a process keeps writing
 _CHUNK = 1 << 20  # bytes
 
-# How deep it is, the descriptor of the folder that it is in, and itself.
+# (depth, descriptor of the parent folder, entry)
 _Found = tuple[int, int, os.DirEntry[str]]
 
 
 class NotRegularError(OSError):
-    """It is no regular file but a link, a folder, a pipe or a device."""
+    """The file is a link, a folder, a pipe or a device."""
 
 
 def open_folder(name: str | Path, beneath: int | None = None) -> int:
-    """Return a descriptor of a folder; one that its owner may not read is made readable first.
+    """Return a descriptor of a folder. Make it readable first if its owner may not read it.
 
-    :param beneath: the folder that it is in; without it, ``name`` is a path that is followed up to its last component.
-    :raises OSError: it is not there, or is no folder.
+    :param beneath: descriptor of the parent folder. Without it, ``name`` is a path, and links in all components but the
+        last are followed.
+    :raises OSError: the folder does not exist, or ``name`` is not a folder.
     """
     try:
         return os.open(name, _FOLDER, dir_fd=beneath)
     except PermissionError:
         held = os.open(name, _HELD, dir_fd=beneath)
         try:
-            # Not by its name, which may be another's by now; fchmod takes no such descriptor.
+            # The name may refer to another folder by now, and fchmod refuses O_PATH descriptors.
             Path(f"/proc/self/fd/{held}").chmod(0o700)
             return os.open(".", _FOLDER, dir_fd=held)
         finally:
@@ -64,10 +70,10 @@ def open_folder(name: str | Path, beneath: int | None = None) -> int:
 
 
 def open_writable_folder(name: str | Path, beneath: int | None = None) -> int:
-    """Return a descriptor of a folder whose entries its owner may now remove.
+    """Return a descriptor of a folder, and give its owner the permission to remove its entries.
 
     :param beneath: as for ``open_folder``.
-    :raises OSError: it is not there, or is no folder.
+    :raises OSError: the folder does not exist, or ``name`` is not a folder.
     """
     folder = open_folder(name, beneath)
     try:
@@ -80,13 +86,13 @@ def open_writable_folder(name: str | Path, beneath: int | None = None) -> int:
 
 
 def open_file(name: str | Path, beneath: int | None = None) -> BinaryIO:
-    """Open a regular file for reading, without waiting for anything else.
+    """Open a regular file for reading. Never block on a pipe or a device.
 
-    :param beneath: the folder that it is in; without it, ``name`` is a path that is followed up to its last component.
-    :raises NotRegularError: it is something else.
-    :raises OSError: it is not there, or cannot be read.
+    :param beneath: as for ``open_folder``.
+    :raises NotRegularError: it is not a regular file.
+    :raises OSError: it does not exist or cannot be read.
     """
-    # Looked at before, as opening some devices has effects, and after, as it may have become another.
+    # Check before opening, because opening some devices has effects, and after, because the file may have changed.
     _check_regular(os.stat(name, dir_fd=beneath, follow_symlinks=False), name)
     file = os.fdopen(os.open(name, _FILE, dir_fd=beneath), "rb")
     try:
@@ -103,10 +109,11 @@ def _check_regular(found: os.stat_result, name: str | Path) -> None:
 
 
 def make_file(name: str, beneath: int, mode: int) -> BinaryIO:
-    """Make a new file, replacing any other of its name, which is never opened.
+    """Create a file. An existing file of that name is removed without being opened.
 
-    :param mode: its permissions, less the umask.
-    :raises OSError: there is a folder, or it cannot be made.
+    :param beneath: descriptor of the parent folder.
+    :param mode: permissions, before the umask.
+    :raises OSError: the name belongs to a folder, or the file cannot be created.
     """
     try:
         file = os.open(name, _NEW_FILE, mode, dir_fd=beneath)
@@ -117,17 +124,17 @@ def make_file(name: str, beneath: int, mode: int) -> BinaryIO:
 
 
 def apparent_size(folder: Path, most: int = sys.maxsize) -> int:
-    """Return the bytes that a folder holds, holes counted; sys.maxsize if it is too deep.
+    """Return the bytes in a folder, holes included; sys.maxsize if the folders are nested too deeply.
 
-    Every entry counts as a block at least, because it takes an inode.
+    Every entry counts as at least one block, because it takes an inode.
 
-    :param most: bytes at which counting stops. A process that makes and removes files while they are counted cannot
-        keep it going below that.
+    :param most: stop counting above this number of bytes. A build that creates and removes files during the count
+        cannot prolong it without exceeding the limit.
     """
     total = 0
     with suppress(OSError):
         for depth, _, entry in _entries(folder):
-            with suppress(OSError):  # it went away while we looked
+            with suppress(OSError):  # the file was removed during the count
                 found = entry.stat(follow_symlinks=False)
                 held = found.st_blocks * _SECTOR
                 total += max(held, found.st_size if stat.S_ISREG(found.st_mode) else 0, _BLOCK)
@@ -139,21 +146,21 @@ def apparent_size(folder: Path, most: int = sys.maxsize) -> int:
 
 
 def statuses(path: Path) -> Iterator[os.stat_result]:
-    """Yield the status of a file, or of a folder and all in it that is not too deep."""
+    """Yield the status of a file, or of a folder and its entries down to the depth limit."""
     with suppress(OSError):
         found = path.lstat()
         yield found
         if stat.S_ISDIR(found.st_mode):
             for _, _, entry in _entries(path):
-                with suppress(OSError):  # it went away while we looked
+                with suppress(OSError):  # the file was removed during the walk
                     yield entry.stat(follow_symlinks=False)
 
 
 def make_read_only(root: Path, *, age: int | None = None) -> None:
-    """Take write permission from a folder and every file and folder in it; files keep their exec bits.
+    """Remove write permission from a folder and every file and folder in it. Files keep their exec bits.
 
-    :param age: seconds since 1970, when every file is to have been changed last; None leaves them as they are.
-    :raises OSError: it is not there, or somebody else's.
+    :param age: modification time for every file, in seconds since 1970; None keeps the files' own.
+    :raises OSError: the folder does not exist or belongs to another user.
     """
     for _, folder, entry in _entries(root):
         if entry.is_file(follow_symlinks=False):
@@ -167,9 +174,9 @@ def make_read_only(root: Path, *, age: int | None = None) -> None:
 
 
 def remove_tree(root: Path) -> None:
-    """Remove a folder, read-only ones included, or the link in its place.
+    """Remove a folder, even if it is read-only, or the link in its place.
 
-    What is already gone, or cannot be removed, is no error.
+    A missing folder and entries that cannot be removed are not errors.
     """
     with suppress(OSError):
         parent = open_folder(root.parent.resolve())
@@ -191,7 +198,7 @@ def _protect(folder: int) -> None:
 
 
 def _entries(root: Path) -> Iterator[_Found]:
-    """Yield the entries of a folder, at any depth, each folder before its own."""
+    """Yield the entries of a folder recursively. A folder comes before its entries."""
     return _below(open_folder(root), 1)
 
 
@@ -201,7 +208,7 @@ def _below(folder: int, depth: int) -> Iterator[_Found]:
             for entry in entries:
                 yield depth, folder, entry
                 if depth < _DEEPEST and entry.is_dir(follow_symlinks=False):
-                    with suppress(OSError):  # it went away, or is something else by now
+                    with suppress(OSError):  # the folder was removed or replaced
                         yield from _below(open_folder(entry.name, folder), depth + 1)
     finally:
         os.close(folder)
@@ -210,7 +217,8 @@ def _below(folder: int, depth: int) -> Iterator[_Found]:
 def _empty(name: str, parent: int) -> None:
     """Remove the entries of a folder.
 
-    Folders in its folders are moved up into it before they are removed, so none is deep and two are open at a time.
+    Nested folders are moved up into this one before they are removed. So no path gets deep, and at most two folders are
+    open at a time.
     """
     top = open_writable_folder(name, parent)
     try:
@@ -218,13 +226,13 @@ def _empty(name: str, parent: int) -> None:
         for _ in range(_MOST_TURNS):
             folders = list(itertools.islice(_clear(top), _TURN))
             if not sum(_dissolve(folder, top, names) for folder in folders):
-                return  # nothing is left, or nothing that would go
+                return  # the folder is empty, or nothing more can be removed
     finally:
         os.close(top)
 
 
 def _clear(folder: int) -> Iterator[str]:
-    """Remove the entries of a folder; yield the names of folders that are not empty."""
+    """Remove the entries of a folder. Yield the names of those that could not be removed, such as filled folders."""
     with os.scandir(folder) as entries:
         for entry in entries:
             try:
@@ -237,14 +245,14 @@ def _clear(folder: int) -> Iterator[str]:
 
 
 def _dissolve(name: str, top: int, names: Iterator[str]) -> bool:
-    """Remove a folder, moving those in it up beside it; return True if that changed anything."""
+    """Remove a folder and move its subfolders up into ``top``. Return True if anything changed."""
     changed = False
     try:
         folder = open_writable_folder(name, top)
         try:
             for below in _clear(folder):
                 with suppress(OSError):
-                    # A folder that goes elsewhere must be writable itself, as its ".." changes.
+                    # A moved folder must be writable, because its ".." changes.
                     os.close(open_writable_folder(below, folder))
                     os.rename(below, next(names), src_dir_fd=folder, dst_dir_fd=top)
                     changed = True
@@ -259,10 +267,10 @@ def _dissolve(name: str, top: int, names: Iterator[str]) -> bool:
 class WorkFolder:
     """A folder that a build can write to, held open and used from outside of the sandbox.
 
-    Names in it are paths with ``/`` that lead down: each component is opened beneath the one before it.
+    Names are relative paths with ``/`` and without ``..``. Each component is opened beneath its parent.
 
-    :param path: of a folder that no build can rename or replace, whatever it may do inside.
-    :raises OSError: there is no such folder.
+    :param path: the folder. The build may write in it but must not be able to rename or replace it.
+    :raises OSError: the folder does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -270,9 +278,9 @@ class WorkFolder:
 
     @classmethod
     def make(cls, path: Path) -> Self:
-        """Make a new folder and open it.
+        """Create a folder and open it.
 
-        :raises OSError: there is something already, or it cannot be made.
+        :raises OSError: the path exists already, or the folder cannot be created.
         """
         path.mkdir(parents=True)
         return cls(path)
@@ -284,18 +292,18 @@ class WorkFolder:
         os.close(self._folder)
 
     def make_folder(self, name: str) -> None:
-        """Make a folder and those that it is in, where they are not there yet.
+        """Create a folder and its parents if they do not exist.
 
-        :raises OSError: something else has the name.
+        :raises OSError: one of the names belongs to a file.
         """
         with self._below(_parts(name), _enter_made):
             pass
 
     def create(self, name: str, *, mode: int = 0o666) -> BinaryIO:
-        """Open a new file for writing, in the place of what has its name, making the folders that it is in.
+        """Create a file and its parent folders, and open it for writing. An existing file is replaced.
 
-        :param mode: its permissions, less the umask.
-        :raises OSError: it cannot be made.
+        :param mode: permissions, before the umask.
+        :raises OSError: it cannot be created.
         """
         *folders, last = _parts(name)
         with self._below(folders, _enter_made) as folder:
@@ -303,9 +311,9 @@ class WorkFolder:
 
     @contextmanager
     def create_aged(self, name: str, seconds: int, *, mode: int = 0o666) -> Iterator[BinaryIO]:
-        """Open a new file as ``create`` does, and give it an age once it is written.
+        """Create a file as ``create`` does, and set its modification time when the block ends.
 
-        :param seconds: since 1970, when it is to have been changed last.
+        :param seconds: modification time, in seconds since 1970.
         """
         with self.create(name, mode=mode) as file:
             yield file
@@ -313,9 +321,9 @@ class WorkFolder:
             os.utime(file.fileno(), (seconds, seconds))
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file that appears whole, in the place of what has its name.
+        """Write a file atomically. An existing file is replaced.
 
-        :raises OSError: it cannot be made.
+        :raises OSError: it cannot be created.
         """
         *folders, last = _parts(name)
         with self._below(folders, _enter_made) as folder:
@@ -325,7 +333,7 @@ class WorkFolder:
             os.rename(half, last, src_dir_fd=folder, dst_dir_fd=folder)
 
     def names(self, name: str) -> Generator[str]:
-        """Yield the names of a folder's entries as they come: there may be any number.
+        """Yield the names of a folder's entries without collecting them: a build may create any number.
 
         :raises OutputError: there is no such folder.
         """
@@ -337,10 +345,10 @@ class WorkFolder:
             raise OutputError(f"the build replaced its {name} folder by something else") from error
 
     def chunks(self, name: str, most: int) -> Iterator[bytes]:
-        """Yield the content of a regular file, which has no other name, in pieces of at most a MiB.
+        """Yield the content of a regular file without other hard links, in pieces of at most 1 MiB.
 
-        :param most: bytes that it may have, holes counted.
-        :raises OutputError: there is no such file, it is larger, or it changes meanwhile.
+        :param most: the largest allowed size in bytes, holes included.
+        :raises OutputError: there is no such file, it is larger, or it changes during the read.
         """
         with self._open(name) as file:
             left = os.fstat(file.fileno()).st_size
@@ -362,7 +370,7 @@ class WorkFolder:
                 file = open_file(last, folder)
         except OSError as error:
             raise OutputError(f"what the build left as {last} is not one regular file") from error
-        # Where nothing confines a build, it may give names of its own to the files of others.
+        # A build without a sandbox can hard-link files of other users.
         if os.fstat(file.fileno()).st_nlink > 1:
             file.close()
             raise OutputError(f"what the build left as {last} is not one regular file: it has other names")
@@ -370,7 +378,7 @@ class WorkFolder:
 
     @contextmanager
     def _below(self, folders: list[str], enter: Callable[[str, int], int]) -> Iterator[int]:
-        """Yield the descriptor of a folder below this one, reached by opening one after another."""
+        """Yield the descriptor of a folder below this one. Each component is opened beneath its parent."""
         at = os.dup(self._folder)
         try:
             for name in folders:
@@ -383,7 +391,7 @@ class WorkFolder:
 
 
 def _enter_made(name: str, beneath: int) -> int:
-    """Open a folder, making it where it is not there."""
+    """Open a folder. Create it if it does not exist."""
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=beneath)
     return open_folder(name, beneath)

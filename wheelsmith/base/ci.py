@@ -1,4 +1,4 @@
-"""Which CI system this process runs in, by what that tells every job."""
+"""Detect the CI system of this process by its environment variables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LOCAL = "urn:wheelsmith:builder:local"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout(Record):
-    """What a CI system checked out for the run.
+    """The commit that a CI system checked out for the job.
 
-    :param repository: its address.
-    :param ref: as ``refs/tags/v1``.
+    :param repository: its address, without credentials.
+    :param ref: such as ``refs/tags/v1``.
     :param commit: in hex.
     """
 
@@ -30,11 +30,11 @@ class Checkout(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CiRun:
-    """Who runs this.
+    """A job of a CI system, or a run by a person.
 
-    :param builder: a URI of what is run: a workflow, where the system has such at a revision.
-    :param invocation: a URI of this one run; None where there is none.
-    :param checkout: None where the system does not say.
+    :param builder: URI of the workflow at its revision, or of the pipeline if the system has no such URI.
+    :param invocation: URI of this run; None for a run by a person.
+    :param checkout: None if the system does not provide it.
     """
 
     builder: str
@@ -43,7 +43,7 @@ class CiRun:
 
 
 def ci_run() -> CiRun:
-    """Return who runs this: GitHub Actions, GitLab, Buildkite, or a person."""
+    """Return this job of GitHub Actions, GitLab or Buildkite, or a run by a person."""
     for system in (_github, _gitlab, _buildkite):
         if found := system(os.environ):
             return found
@@ -68,11 +68,11 @@ def _gitlab(given: Mapping[str, str]) -> CiRun | None:
     if not given.get("GITLAB_CI") or not project:
         return None
     ref = f"refs/{'tags' if given.get('CI_COMMIT_TAG') else 'heads'}/{given.get('CI_COMMIT_REF_NAME', '')}"
-    # The branch of a merge request may be a stranger's, and called as one's own.
+    # A merge request may come from a fork that has a branch of the same name.
     ref = given.get("CI_MERGE_REQUEST_REF_PATH") or ref
     config = given.get("CI_CONFIG_PATH", ".gitlab-ci.yml")
     return CiRun(
-        # A file of another project, or at an address, is not this project's.
+        # The configuration may be a file of another project, or a URL.
         builder=f"{project}//{config}@{ref}" if _FILE.fullmatch(config) else f"{LOCAL}:{config}",
         invocation=given.get("CI_PIPELINE_URL"),
         checkout=_checkout(project, ref, given.get("CI_COMMIT_SHA")),
@@ -93,7 +93,7 @@ def _buildkite(given: Mapping[str, str]) -> CiRun | None:
 
 
 def _checkout(repository: str | None, ref: str | None, commit: str | None) -> Checkout | None:
-    # Buildkite says HEAD of a build that was started by hand.
+    # BUILDKITE_COMMIT is HEAD in a build that was started by hand.
     if not (repository and ref and commit and _COMMIT.fullmatch(commit)):
         return None
     return Checkout(repository=redact(repository), ref=ref, commit=commit)

@@ -1,4 +1,7 @@
-"""An end for what is asked of a server: a byte a second keeps every time-out of a connection from coming."""
+"""Total deadlines for HTTP requests.
+
+A socket time-out restarts with every byte, so a server that sends one byte a second never triggers it.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import httpx
 
-_WINDOW = 60.0  # seconds over which a download's speed is taken
+_WINDOW = 60.0  # seconds over which the speed of a download is measured
 _SLOWEST = 1024  # bytes a second
 
 
 class TooSlowError(Exception):
-    """A server takes longer than anybody would wait."""
+    """The request exceeded its deadline or its minimum speed."""
 
 
 @contextmanager
 def ended_after(client: httpx.Client, seconds: float) -> Iterator[None]:
-    """Close a client when a block takes longer than so many seconds, whatever it waits for then.
+    """Close the client if the block runs longer than ``seconds``.
 
-    :raises TooSlowError: it did.
+    :raises TooSlowError: the deadline passed.
     """
     import httpx
 
@@ -39,7 +42,7 @@ def ended_after(client: httpx.Client, seconds: float) -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, httpx.StreamError, OSError, ValueError, RuntimeError) as error:
-        # What a read of a connection that another thread closes ends with differs by where it stood.
+        # Closing the client in another thread raises different errors at different places of a read.
         if late.is_set():
             raise TooSlowError(f"it took longer than {seconds:g} s") from error
         raise
@@ -48,10 +51,10 @@ def ended_after(client: httpx.Client, seconds: float) -> Iterator[None]:
 
 
 def not_too_slow(chunks: Iterable[bytes], *, window: float = _WINDOW) -> Iterator[bytes]:
-    """Pass a download on while it moves.
+    """Yield the chunks of a download while it is faster than 1 kB/s.
 
-    :param chunks: as they arrive.
-    :raises TooSlowError: it brings less than a kilobyte a second.
+    :param window: seconds over which the speed is measured.
+    :raises TooSlowError: the download was slower.
     """
     since, got = time.monotonic(), 0
     for chunk in chunks:

@@ -1,7 +1,7 @@
-"""Every mistake wheelsmith can name: one tree, each with an exit code, a place and a remedy.
+"""The errors that wheelsmith shows to users, each with an exit code, a place and a remedy.
 
-A compile that fails is a ``BuildResult``, not an exception. An exception is a mistake in the matrix, the
-machine or wheelsmith itself.
+A failed compile is a ``BuildResult``, not an exception. An exception means a mistake in the matrix, a fault of the
+machine, or a bug in wheelsmith.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from wheelsmith.base.units import counted
 
 
 class ExitCode(IntEnum):
-    """What the process returns, so that a pipeline can tell the cases apart."""
+    """The exit codes of the process, so that a pipeline can distinguish the cases."""
 
     OK = 0
     CELLS_FAILED = 1
@@ -26,24 +26,24 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where in a file a mistake stands; lines and columns count from 1, 0 means unknown."""
+    """A place in a file. Lines and columns count from 1; 0 means unknown."""
 
     file: str
     line: int = 0
     column: int = 0
 
     def __str__(self) -> str:
-        """Return ``file:line:column``, as compilers do, leaving out what is unknown."""
+        """Return ``file:line:column``, as compilers do, without the unknown parts."""
         parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
         return ":".join(parts)
 
 
 class WheelsmithError(Exception):
-    """A mistake that a person can fix.
+    """An error that the user can fix.
 
-    :param message: what is wrong, one sentence without a full stop.
-    :param where: the place in a file, when there is one.
-    :param remedy: what fixes it, ideally a command.
+    :param message: one sentence without a full stop.
+    :param where: the place in a file, if there is one.
+    :param remedy: the fix, ideally a command.
     """
 
     exit_code: ExitCode = ExitCode.ENVIRONMENT
@@ -55,14 +55,14 @@ class WheelsmithError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        """Return place and message on one line, without the remedy."""
+        """Return the place and the message on one line, without the remedy."""
         return f"{self.where}: {self.message}" if self.where else self.message
 
 
 class WorkerError(WheelsmithError):
-    """The worker could not read a file: it failed, or came to a limit.
+    """The worker could not read a file, because it failed or reached a limit.
 
-    :param details: what it wrote to stderr or the traceback, for developers.
+    :param details: its stderr or the traceback, for developers.
     """
 
     def __init__(
@@ -73,26 +73,26 @@ class WorkerError(WheelsmithError):
 
     @classmethod
     def about(cls, subject: str, reason: str, details: str = "") -> WorkerError:
-        """Return the error for a file, or for something without a name."""
+        """Return the error for a file, or for unnamed data if ``subject`` is empty."""
         return cls(f"{subject} cannot be read: {reason}" if subject else reason, details=details)
 
 
 class MatrixError(WheelsmithError):
-    """matrix.yaml, or what the command line adds to it, is wrong."""
+    """matrix.yaml, or an option that overrides it, is wrong."""
 
     exit_code = ExitCode.USAGE
 
 
 class BuildTomlError(WheelsmithError):
-    """A kernel's build.toml is wrong, or asks for what wheelsmith refuses."""
+    """A kernel's build.toml is wrong, or uses a feature that wheelsmith refuses."""
 
     exit_code = ExitCode.USAGE
 
 
 class MatrixMistakesError(WheelsmithError):
-    """Several mistakes found in one reading, so that they can be fixed in one go.
+    """Several mistakes that one read found, so that the user can fix them together.
 
-    :param mistakes: at least one; the exit code is the first one's.
+    :param mistakes: at least one. The exit code is that of the first.
     """
 
     def __init__(self, mistakes: tuple[WheelsmithError, ...]) -> None:
@@ -108,7 +108,7 @@ class SelectionError(WheelsmithError):
 
 
 class SourceError(WheelsmithError):
-    """A kernel's source cannot be had, or must not be used."""
+    """A kernel's source cannot be fetched, or is refused."""
 
 
 class ToolchainError(WheelsmithError):
@@ -116,7 +116,7 @@ class ToolchainError(WheelsmithError):
 
 
 class NoEnvironmentError(ToolchainError):
-    """An index does not have the wheels of a build environment; the message is pip's."""
+    """An index lacks wheels of a build environment. The message is from pip."""
 
 
 class EngineError(WheelsmithError):
@@ -124,33 +124,33 @@ class EngineError(WheelsmithError):
 
 
 class WheelError(WheelsmithError):
-    """A file is not a wheel that can be read."""
+    """A file is not a readable wheel."""
 
     exit_code = ExitCode.USAGE
 
 
 class PackageIndexError(WheelsmithError):
-    """An index cannot be read or written, or would be made to lie."""
+    """An index cannot be read or written, or the change would make it inconsistent."""
 
 
 class AddressError(PackageIndexError):
-    """What the command line names is no place for an index."""
+    """An address on the command line is not a valid location of an index."""
 
     exit_code = ExitCode.USAGE
 
 
 class PromotionError(PackageIndexError):
-    """A version does not fulfil what is asked of it."""
+    """A version does not meet the conditions of the promotion."""
 
     exit_code = ExitCode.CELLS_FAILED
 
 
 class UnreadableError(PackageIndexError):
-    """What lies at a place of an index is not what may lie there: a broken state, or a link."""
+    """A file of an index is broken or of the wrong kind, such as a broken state or a link."""
 
 
 class OutputError(WheelsmithError):
-    """What a build left cannot be taken."""
+    """The output of a build is not acceptable."""
 
 
 class StoreError(WheelsmithError):
@@ -158,57 +158,57 @@ class StoreError(WheelsmithError):
 
 
 class CacheInUseError(StoreError):
-    """The cache cannot be pruned while a run needs what is in it."""
+    """The cache cannot be pruned while a run uses it."""
 
 
 class SettingError(WheelsmithError):
-    """An environment variable asks for what cannot be."""
+    """An environment variable or an option has an invalid value."""
 
     exit_code = ExitCode.USAGE
 
 
 class SigningKeyError(WheelsmithError):
-    """A key is none, or cannot be used."""
+    """A file is not a signing key, or the key cannot be used."""
 
     exit_code = ExitCode.USAGE
 
 
 class PolicyError(WheelsmithError):
-    """What is to be believed of signatures is not said, or not in a way that can be read."""
+    """The policy for signatures is missing or cannot be read."""
 
     exit_code = ExitCode.USAGE
 
 
 class AttestationError(WheelsmithError):
-    """What somebody signed of a wheel does not hold, or cannot be signed."""
+    """A signature or provenance of a wheel is invalid, or cannot be made."""
 
     exit_code = ExitCode.CELLS_FAILED
 
 
 class WheelTestError(WheelsmithError):
-    """What a job says of its tests cannot be taken."""
+    """Test results of a job cannot be read or recorded."""
 
     exit_code = ExitCode.CELLS_FAILED
 
 
 class ReleaseError(WheelsmithError):
-    """A step of a release cannot be done, or shows that something is wrong."""
+    """A step of a release cannot be done or found a problem."""
 
     exit_code = ExitCode.CELLS_FAILED
 
 
 class MachineError(WheelsmithError):
-    """An environment cannot be looked at."""
+    """An environment cannot be inspected, or the operating system refused an operation."""
 
 
 class NoMatchingWheelError(WheelsmithError):
-    """The index has no wheel for a machine, or none that may be chosen."""
+    """The index has no wheel for a machine, or none that the policy allows."""
 
     exit_code = ExitCode.NOTHING_SELECTED
 
 
 def system_error(error: OSError) -> MachineError:
-    """Return what the system refused as a mistake that a person can fix."""
+    """Return an error of the operating system as one that the user can fix."""
     where = f" ({error.filename})" if error.filename else ""
     remedy = None
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:

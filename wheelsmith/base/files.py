@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, data files of packages, and the output of short programs."""
+"""Atomic writes, the data files of packages, and the output of short programs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from typing import IO, Any
 from wheelsmith.base.beneath import open_file, remove_tree
 
 _CHUNK = 1 << 20
-# What a file system says that has no second names, no more of them for this file, or none for this user.
+# Errors of hard links: the file system has none, the file has too many, or the user may not create one.
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP}
-_PATIENCE = 60.0  # seconds: a first start of a Python on a cold disk, or of a driver that wakes its GPUs
+_PATIENCE = 60.0  # seconds; covers a first start of Python on a cold disk, and of a driver that wakes its GPUs
 
 
 def sha256_file(path: Path) -> str:
@@ -31,11 +31,11 @@ def sha256_file(path: Path) -> str:
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """Return what a regular file holds; nothing else is opened or waited for.
+    """Return the content of a regular file. Pipes and devices are not opened.
 
-    :param most: bytes.
-    :raises ValueError: it holds more.
-    :raises OSError: it is not there, or no such file.
+    :param most: the largest allowed size in bytes.
+    :raises ValueError: the file is larger.
+    :raises OSError: it does not exist or is not a regular file.
     """
     with open_file(path) as file:
         data = file.read(most + 1)
@@ -45,19 +45,19 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def atomic_write(path: Path, data: bytes) -> None:
-    """Write ``data`` so that ``path`` is either as it was or whole."""
+    """Write ``data`` so that ``path`` has either its old content or all of the new."""
     with _replacing(path.parent, path.name, lambda: path) as file:
         file.write(data)
 
 
 def atomic_copy(source: Path, path: Path) -> None:
-    """Copy a file so that ``path`` is either as it was or whole."""
+    """Copy a file so that ``path`` has either its old content or all of the new."""
     with _replacing(path.parent, path.name, lambda: path) as file, source.open("rb") as origin:
         shutil.copyfileobj(origin, file, _CHUNK)
 
 
 def atomic_link(source: Path, path: Path) -> bool:
-    """Return whether a file got a second name, in the place of what had it: not every file system has such names."""
+    """Replace ``path`` by a hard link to ``source``. Return False if the file system or its limits do not allow it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{path.name[:40]}.", dir=path.parent) as folder:
         linked = Path(folder, "linked")
@@ -72,24 +72,24 @@ def atomic_link(source: Path, path: Path) -> bool:
 
 
 def atomic_pour(chunks: Iterable[bytes], folder: Path, place: Callable[[], Path]) -> None:
-    """Write a file whose name is known only once its content is: it appears whole, or not at all.
+    """Write a file atomically, for example one that is named after the hash of its content.
 
-    :param folder: on the same file system, where it lies until then.
-    :param place: gives its path, once all chunks were taken.
+    :param folder: holds the temporary file; must be on the same file system.
+    :param place: returns the path. It is called after the last chunk.
     """
     with _replacing(folder, "new", place) as file:
         file.writelines(chunks)
 
 
 def mark_used(path: Path) -> None:
-    """Note in its modification time that a file or folder of the cache was of use now."""
-    with contextlib.suppress(OSError):  # a cache that cannot be written can still be read
+    """Set the modification time of a file or folder of the cache to now, so that pruning keeps it."""
+    with contextlib.suppress(OSError):  # the cache may be read-only
         os.utime(path)
 
 
 @contextmanager
 def _replacing(folder: Path, name: str, place: Callable[[], Path]) -> Iterator[IO[bytes]]:
-    """Yield a file in ``folder`` that is flushed to disk and renamed to its place when the block ends well."""
+    """Yield a temporary file in ``folder``. If the block succeeds, flush it to disk and rename it to its place."""
     folder.mkdir(parents=True, exist_ok=True)
     handle, temporary_name = tempfile.mkstemp(prefix=f".{name[:40]}.", dir=folder)
     temporary = Path(temporary_name)
@@ -108,11 +108,11 @@ def _replacing(folder: Path, name: str, place: Callable[[], Path]) -> Iterator[I
 
 
 def publish_tree(temporary: Path, final: Path) -> bool:
-    """Rename a finished folder into place, whose content is read-only.
+    """Rename a finished folder with read-only content to its final path.
 
-    Gives False, and removes ``temporary``, when another process was first: both made the same thing.
+    Return False and remove ``temporary`` if another process has created the same folder first.
     """
-    # The folder itself must stay writable to be renamed by an ordinary user.
+    # An ordinary user can rename only a writable folder.
     temporary.chmod(0o755)
     try:
         temporary.rename(final)
@@ -126,14 +126,14 @@ def publish_tree(temporary: Path, final: Path) -> bool:
 
 
 def read_facts(package: str, name: str) -> Any:
-    """Return what a data file of a package says, as JSON has it."""
+    """Return the content of a JSON data file in a package."""
     return json.loads(files(package).joinpath(name).read_text(encoding="utf-8"))
 
 
 def output_of(argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
-    """Return what a program printed; nothing where it cannot be run or does not end.
+    """Return the stdout of a program, or an empty string if it cannot be started or does not end in time.
 
-    :param variables: all that it has; None gives it this process's own.
+    :param variables: its complete environment; None means the environment of this process.
     """
     try:
         ended = subprocess.run(argv, capture_output=True, text=True, timeout=_PATIENCE, check=False, env=variables)
@@ -143,12 +143,12 @@ def output_of(argv: Sequence[str], variables: Mapping[str, str] | None = None) -
 
 
 def answer_of(argv: Sequence[str], variables: Mapping[str, str] | None = None) -> Any:
-    """Return the JSON of a program's last line; None where that is none.
+    """Return the last line of a program's stdout as JSON, or None if it is not JSON.
 
-    :param variables: as ``output_of`` takes them.
+    :param variables: as for ``output_of``.
     """
     try:
-        # A site hook may have printed something before.
+        # A site hook of Python may print lines first.
         return json.loads(output_of(argv, variables).strip().rpartition("\n")[2])
     except ValueError:
         return None

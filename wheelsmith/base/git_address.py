@@ -1,4 +1,4 @@
-"""What names a commit for git: the address of a repository, and a revision."""
+"""Validate the addresses of git repositories, revisions and subfolders."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _LONGEST_REVISION = 200
 _LONGEST_PATH = 240  # bytes
 _REMOTE = ("https", "http", "ssh", "git")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-# Of such an address git runs a program that is called after it.
+# For `NAME::address`, git runs the program git-remote-NAME.
 _HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]*::")
-# What ssh takes for an option is no host.
+# A host that begins with a hyphen would be an option to ssh.
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?|\[[0-9A-Fa-f:.]+\]")
 _OF_SCP = re.compile(
     r"(?P<host>(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])):(?P<path>[^-].*)"
 )
-# A line end in what a credential helper is asked would be another question.
+# A line end in an address would inject a field into the request to a credential helper.
 _CONTROL = re.compile(r"%(?:[01][0-9a-f]|7f)", re.IGNORECASE)
 _NO_REVISION = re.compile(r"[ ~^:?*\[\\]|\.\.|@\{|//|^[-/.+]|[/.]$|\.lock$|/\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitAddress:
-    """A place of a repository.
+    """The address of a git repository.
 
-    :param text: as git is told it; it may have credentials in it.
-    :param shown: as people are told it: without credentials, and without a path of this machine.
-    :param is_local: whether it is a folder of this machine.
+    :param text: the address for git. It may contain credentials.
+    :param shown: the address for messages and records, without credentials and local paths.
+    :param is_local: True for a folder of this machine.
     """
 
     text: str
@@ -40,9 +40,9 @@ class GitAddress:
 
 
 def git_address(text: str) -> GitAddress:
-    """Read an address as ``git clone`` takes them: a URL, ``user@host:path`` or a folder.
+    """Parse an address of ``git clone``: a URL, ``user@host:path`` or a folder.
 
-    :raises ValueError: it is none, or one of those with which git does more than to fetch.
+    :raises ValueError: it is not such an address, or git would run a program for it.
     """
     if not text or len(text) > _LONGEST or not text.isprintable() or text.startswith("-"):
         raise ValueError(f"{_cut(text)} is not the address of a git repository")
@@ -54,7 +54,7 @@ def git_address(text: str) -> GitAddress:
         scp = _OF_SCP.fullmatch(text)
         if not scp or " " in text:
             raise ValueError(f"{_cut(text)} is not an address such as git@host:org/project")
-        # Without a user before its host, what stands there may be a user and a password.
+        # In `a:b@host:path`, `a:b` is a user with a password.
         return GitAddress(text=text, shown=text if "@" in scp["host"] else redact(text), is_local=False)
     return GitAddress(text=text, shown="local", is_local=True)
 
@@ -89,14 +89,15 @@ def _host(parts: SplitResult) -> str:
 
 
 def _cut(text: str) -> str:
-    """Return the beginning of what somebody wrote, without the credentials in it."""
+    """Return the beginning of the user's text in quotes, without credentials."""
     return repr(redact(text)[:80])
 
 
 def submodule_address(parent: GitAddress, text: str) -> GitAddress:
-    """Read the address that a repository gives for a submodule of it.
+    """Parse the address of a submodule as a repository gives it.
 
-    :raises ValueError: it is none, or a place that nobody but the user may name.
+    :param parent: the address of the repository; a relative address is resolved against it.
+    :raises ValueError: it is not an address, or it is a folder of this machine. Only the user may name such a folder.
     """
     if text.startswith(("./", "../")):
         if parent.is_local:
@@ -122,7 +123,7 @@ def _relative(parent: str, text: str) -> str:
 
 
 def _split(address: str) -> tuple[str, str, str]:
-    """Return what comes before the path, what is between the two, and the path."""
+    """Split an address into the part before the path, the separator, and the path."""
     if scheme := _SCHEME.match(address):
         host, slash, path = address[scheme.end() :].partition("/")
         return scheme[0] + host, slash or "/", path
@@ -133,7 +134,7 @@ def _split(address: str) -> tuple[str, str, str]:
 def check_revision(text: str) -> str:
     """Return a branch, tag or commit.
 
-    :raises ValueError: git has no such names, or takes it for more than one.
+    :raises ValueError: git allows no such name, or the text selects a range or an expression.
     """
     if not text or len(text) > _LONGEST_REVISION or not text.isprintable() or _NO_REVISION.search(text):
         raise ValueError(f"{_cut(text)} is not a branch, a tag or a commit such as main, v1.2 or 40 hex digits")
@@ -141,9 +142,9 @@ def check_revision(text: str) -> str:
 
 
 def check_subfolder(text: str) -> str:
-    """Return a folder inside of a repository, in its shortest spelling.
+    """Return the normalized path of a folder inside of a repository.
 
-    :raises ValueError: it is none.
+    :raises ValueError: it is not such a path.
     """
     parts = [part for part in text.split("/") if part not in {"", "."}]
     if text.startswith("/") or not parts or ".." in parts or "\\" in text or not text.isprintable():

@@ -1,7 +1,7 @@
-"""Plain data that can be written as JSON and read again.
+"""Dataclasses with a strict JSON form.
 
-Ours, because what is read may be forged: msgspec 0.22 lets fields pass that a dataclass does not have, and cattrs 26
-takes "12" for 12.
+The JSON may be forged, and the libraries are too lenient: msgspec 0.22 accepts fields that a dataclass does not have,
+and cattrs 26 accepts "12" as 12.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import PurePath
 from typing import Any, Self
 
 _LONGEST = 300  # characters
-# json.dumps would make one a call, and with an indent leave the one that is written in C.
+# json.dumps creates an encoder for each call, and with an indent it does not use the one in C.
 _ENCODER = json.JSONEncoder(sort_keys=True)
 
 
 class Record:
-    """A frozen dataclass that can be written as JSON and read again."""
+    """Base class of frozen dataclasses with a JSON form."""
 
     __slots__ = ()
 
@@ -33,13 +33,12 @@ class Record:
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """Read what ``to_json`` wrote.
+        """Return the record from the output of ``to_json``.
 
-        :raises ValueError: a field is missing, unknown or of another type.
+        :raises ValueError: a field is missing or unknown, or has another type.
         """
         if not isinstance(data, dict):
-            # Callers treat a record of another shape as a wrong value, not as a mistake in their code.
-            raise ValueError(f"expected {cls.__name__}, not {data!r}")  # noqa: TRY004
+            raise ValueError(f"expected {cls.__name__}, not {data!r}")  # noqa: TRY004  # a wrong value, not a bug
         readers = _readers(cls)  # type: ignore[arg-type]  # classes are hashable; mypy doubts it of Self
         if unknown := data.keys() - readers.keys():
             raise ValueError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
@@ -60,7 +59,7 @@ def canonical_json(data: object) -> bytes:
 
 
 def by_lines(data: Mapping[str, Any]) -> bytes:
-    """Write JSON that can be compared by eye: each key, and each item of a list, on a line of its own."""
+    """Return JSON for line diffs: each key and each item of a list is on a separate line."""
     encode, lines = _ENCODER.encode, []
     for key in sorted(data):
         value = data[key]
@@ -70,9 +69,9 @@ def by_lines(data: Mapping[str, Any]) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Read JSON, also with halves of surrogate pairs: file names need not be text.
+    """Parse JSON. Lone surrogates are allowed, because file names need not be valid text.
 
-    :raises ValueError: it is no JSON, or nested too deeply.
+    :raises ValueError: it is not JSON or nested too deeply.
     """
     try:
         return json.loads(text)
@@ -81,9 +80,9 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_json(data: bytes) -> Any:
-    """Read JSON whose every text can be written again: it can spell halves of surrogate pairs, which no file holds.
+    """Parse JSON without lone surrogates, because text with a lone surrogate cannot be encoded as UTF-8.
 
-    :raises ValueError: it is none, has such a text, or is nested too deeply.
+    :raises ValueError: it is not JSON, contains a lone surrogate, or is nested too deeply.
     """
     text = data.decode()
     plain = parse_json(text)
@@ -93,14 +92,14 @@ def read_json(data: bytes) -> Any:
 
 
 def in_one_line(error: Exception) -> str:
-    """Return what went wrong, short and without line ends: some errors quote all that they could not read."""
+    """Return the message of an error on one line, truncated: some errors quote all of their input."""
     return " ".join(str(error).split())[:_LONGEST]
 
 
 @cache
 def _readers(cls: Any) -> dict[str, Callable[[Any], Any]]:
     hints = typing.get_type_hints(cls)
-    # What is not given to it, a record works out itself.
+    # A record computes its fields with init=False itself.
     return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(cls) if field.init}
 
 
@@ -118,7 +117,7 @@ def _plain(value: object) -> Any:
 
 @cache
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    """Return what reads a value of this type: made once a type, for there are indexes of a hundred thousand records."""
+    """Return the function that reads a value of this type. It is cached, because an index may have 100,000 records."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in {typing.Union, types.UnionType}:
         return _optional(_reader(next(arg for arg in args if arg is not type(None))))
@@ -135,7 +134,7 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return hint
     if isinstance(hint, type) and issubclass(hint, PurePath):
         return lambda value: hint(_expect(str, "a path", value))
-    # From 3.11 on, Any is a class.
+    # Any is a class since Python 3.11.
     return _scalar(hint) if isinstance(hint, type) and hint is not Any else lambda value: value
 
 
@@ -161,7 +160,7 @@ def _scalar(hint: type) -> Callable[[Any], Any]:
 
 
 def _expect(kinds: Any, name: str, value: Any) -> Any:
-    # True is an int to Python, and to no reader of JSON.
+    # bool is a subclass of int in Python, but JSON distinguishes them.
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
         raise ValueError(f"expected {name}, not {value!r}")
     return value

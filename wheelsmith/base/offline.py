@@ -1,6 +1,6 @@
-"""Whether the network may be used, and which folder has what would come from there.
+"""The offline setting and the vendored folder.
 
-Settings of the environment, so that every program that is started here keeps to them too.
+Both are environment variables, so that child processes inherit them.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ import os
 from pathlib import Path
 
 OFFLINE, VENDORED = "WHEELSMITH_OFFLINE", "WHEELSMITH_VENDORED"
-# What a vendored folder holds: whole wheels, wheels with some of their members alone, what no index has, a source.
+# Subfolders of a vendored folder: complete wheels, partial wheels, files that are not from an index, and the source.
 WHEELS, PARTS, ARCHIVES, SOURCE = "wheels", "parts", "archives", "source"
-MARK = "wheelsmith-vendored.txt"  # in every vendored folder, whatever it is called
+MARK = "wheelsmith-vendored.txt"  # marks a vendored folder
 VENDOR = "wheelsmith vendor, where there is a network, and copy what it writes"  # a remedy
 _NO = {"", "0", "false", "no", "off"}
 
 
 def is_offline() -> bool:
-    """Say whether nothing may be asked of the network."""
+    """Return True if the network must not be used."""
     return os.environ.get(OFFLINE, "").lower() not in _NO
 
 
 def vendored_folder() -> Path | None:
-    """Return the folder that ``wheelsmith vendor`` wrote; None where none was named."""
+    """Return the folder from ``wheelsmith vendor`` that the environment names, or None."""
     named = os.environ.get(VENDORED)
     return Path(named).absolute() if named else None
 
 
 def go_offline(vendored: Path) -> None:
-    """Use the network no more, in this process and in what it starts.
+    """Forbid the network in this process and its children.
 
-    :param vendored: the folder to take things from; it need not be there.
+    :param vendored: the folder to take files from; it need not exist.
     """
     os.environ[OFFLINE] = "1"
     os.environ[VENDORED] = str(vendored.absolute())
-    # huggingface_hub's own setting, read when it is imported.
+    # huggingface_hub reads this variable when it is imported.
     os.environ["HF_HUB_OFFLINE"] = "1"

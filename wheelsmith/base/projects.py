@@ -1,4 +1,4 @@
-"""Names that well-known projects have already."""
+"""Import names, programs and project names that belong to well-known projects."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _VERSIONED = re.compile(r"(python|pip|pydoc|idle|gcc|g\+\+)[-\d.]+t?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownProjects:
-    """Names that many environments already have, and whose they are.
+    """Import names and programs that many environments have, with their owners.
 
-    :param standard_library: import names of Python's own.
+    :param standard_library: import names of the standard library.
     :param modules: import name → the projects that install it.
-    :param namespaces: import name that several projects share → what their names begin with.
-    :param programs: program → the projects that install it; none for a program of the operating system.
+    :param namespaces: import name that several projects share → the prefixes of the projects' names.
+    :param programs: program → the projects that install it; empty for a program of the operating system.
     """
 
     standard_library: frozenset[str]
@@ -28,14 +28,14 @@ class KnownProjects:
     programs: dict[str, tuple[str, ...]]
 
     def owners_of_program(self, name: str) -> tuple[str, ...] | None:
-        """Return the projects that install a program, ``pip3.12`` as ``pip``; None where it is nobody's."""
+        """Return the projects that install a program, or None if it is unknown. ``pip3.12`` counts as ``pip``."""
         plain = _VERSIONED.fullmatch(name)
         return self.programs.get(name, self.programs.get(plain[1]) if plain else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Namesake(Record):
-    """A project on PyPI with a name that a Hub kernel has, too, or might have.
+    """A project on PyPI whose name a kernel on the Hub has or might have.
 
     :param name: normalized.
     :param modules: the import names that it installs.
@@ -49,13 +49,13 @@ class Namesake(Record):
 
 @cache
 def namesakes() -> tuple[Namesake, ...]:
-    """Return the projects whose names kernels have, too: those that were released since 2023."""
+    """Return the projects on PyPI that share a name with kernels and had a release since 2023."""
     return tuple(Namesake.from_json(item) for item in read_facts(__package__, "namesakes.json")["projects"])
 
 
 @cache
 def known_projects() -> KnownProjects:
-    """Return what belongs to well-known projects."""
+    """Return the names that belong to well-known projects."""
     plain = read_facts(__package__, "projects.json")
     return KnownProjects(
         standard_library=frozenset(plain["standard_library"]),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 
-# The first branch takes a password with spaces: what follows the colon is no port, and an @ comes later in the line.
+# The first branch matches a password with spaces: no port follows the colon, and the line has an @ further on.
 _WORD = re.compile(r"(?:\S*//[^\s/@:]*:(?!\d{0,5}[\"'),.;:]*(?:[/?#\s]|$))[^\s@]{1,200} [^\n@]{0,200}@)?\S+")
 _SLASHES = re.compile("([a-z][a-z0-9+.-]{0,30})?(?:[:;\uff1a]?//+|(?<=[a-z0-9])[:\uff1a]/+)", re.IGNORECASE)
 _FOLDER = re.compile(r"\.{0,2}/(?!/)")
 _SCP = re.compile(r"[\"'(]?[\w.-]+@(?:[\w.-]+|\[[0-9a-f:.]+\]):[^@]*", re.IGNORECASE)
-_AT = re.compile("[@\uff20\ufe6b]")  # wide ones look the same
+_AT = re.compile("[@\uff20\ufe6b]")  # the full-width and small forms look the same
 _ESCAPED_AT = re.compile("%40")
 _COLON = re.compile("[:\uff1a\ufe55]|%3a", re.IGNORECASE)
 _QUERY = re.compile(r"[?#].*", re.DOTALL)
@@ -35,7 +35,7 @@ def redact(text: str) -> str:
 
 
 def is_ambiguous(address: str) -> bool:
-    """Return True if an address may hold a password in an unusual place. ``AMBIGUOUS`` says how to write it."""
+    """Return True if an address may hold a password in an unusual place. ``AMBIGUOUS`` is the message for it."""
     return _HIDDEN in redact(address)
 
 
@@ -65,7 +65,7 @@ def _redact_without_scheme(word: str) -> str:
 
 
 def _redact_url(*, scheme: str, rest: str) -> str:
-    """Redact what follows the slashes of a URL."""
+    """Redact the part of a URL after the slashes."""
     head, at, tail = _split_at_last(rest)
     if scheme == "file" and not (at and _COLON.search(head)):
         return _QUERY.sub("", rest)

@@ -1,6 +1,6 @@
-"""Where things lie inside a sandbox. Fixed, so that the same plan gives the same bytes in any folder."""
+"""Paths inside the sandbox. They are fixed, so that the same plan gives the same bytes in any folder."""
 
-# Where a wheel is finished; nobody keeps programs there, wheelsmith's own among them.
+# The folder where a wheel is repaired and checked. The name is unusual, so that it hides no program of the machine.
 FINISH = "/wheelsmith-finish"
 WORK = "/work"
 SOURCE = "/work/src"
@@ -13,11 +13,11 @@ CUDA = "/opt/cuda"
 CXX = "/opt/cxx"
 LIBRARIES = "/opt/libraries"
 TOOLS = "/opt/wheelsmith"
-# What stands before compilers, and where their calls are answered.
+# The programs that intercept compiler calls, and the folder with the calls and their results.
 LAUNCH = "/opt/wheelsmith/launch"
 CALLS = "/work/calls"
 ENVIRONMENT = "/opt/environment"
 REQUIREMENTS = "/opt/requirements"
 
-# 2000-01-01: any fixed time will do, but zip cannot hold one before 1980.
+# 2000-01-01. Any fixed time since 1980 would do; zip cannot store an earlier one.
 SOURCE_DATE_EPOCH = "946684800"

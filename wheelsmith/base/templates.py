@@ -1,4 +1,7 @@
-"""Pages' templates, compiled once a machine: that takes longer than to fill them."""
+"""Jinja environments for templates.
+
+Compiling a template takes longer than rendering it, so the bytecode of pages is cached on the machine.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from jinja2.bccache import Bucket
 
 
 class _BytecodeCache(FileSystemBytecodeCache):
-    """Keeps templates' bytecode where it can: a page is written from a full disk, too."""
+    """Caches the bytecode of templates. Ignores write errors, so that pages render even if the disk is full."""
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         with suppress(OSError):
@@ -21,7 +24,7 @@ class _BytecodeCache(FileSystemBytecodeCache):
 
 
 def template_environment(package: str) -> Environment:
-    """Return what fills the templates of a package: in the folder ``templates`` beside its code."""
+    """Return the environment for the HTML templates in a package's ``templates`` folder."""
     kept = _bytecode_folder(package)
     return Environment(
         loader=PackageLoader(package),
@@ -34,13 +37,13 @@ def template_environment(package: str) -> Environment:
 
 
 def text_environment(package: str) -> Environment:
-    """Return what fills the templates of a package that are no pages: ``<<word>>`` and ``<% if … %>``.
+    """Return the environment for a package's text templates. Their syntax is ``<<name>>`` and ``<% if … %>``.
 
-    CI systems and shells give a meaning to Jinja's own braces.
+    CI systems and shells interpret Jinja's default braces.
     """
     return Environment(
         loader=PackageLoader(package),
-        autoescape=False,  # noqa: S701  # YAML: who fills it quotes its words, or takes plain ones only
+        autoescape=False,  # noqa: S701  # for YAML; callers quote the values or accept plain words only
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
@@ -55,9 +58,10 @@ def text_environment(package: str) -> Environment:
 
 
 def _bytecode_folder(package: str) -> str | None:
-    """Return where Python keeps the bytecode of the package's modules, which whoever may write may change those, too.
+    """Return the package's ``__pycache__`` folder, or None if it is not writable.
 
-    A cache of ours would not do: what is read from there is run.
+    Cached bytecode is executed. A user who can write to this folder can change the package's modules anyway, so the
+    cache gives no further rights; a separate cache folder might.
     """
     folder = Path(str(files(package))) / "__pycache__"
     if sys.dont_write_bytecode or not folder.is_dir() or not os.access(folder, os.W_OK):

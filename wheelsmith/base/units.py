@@ -1,4 +1,4 @@
-"""Sizes, durations, moments, counts, lists and releases as people write them."""
+"""Parse and format sizes, durations, times, counts, lists and releases."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|m|h|d)")
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of ``8GiB``.
+    """Return the number of bytes of a size such as ``8GiB``.
 
-    :raises ValueError: it is no size.
+    :raises ValueError: the text is not a size.
     """
     match = _SIZE.fullmatch(text)
     if not match or float(match[1]) == 0:
@@ -27,7 +27,7 @@ def parse_size(text: str) -> int:
 
 
 def show_size(count: int) -> str:
-    """Return ``97.3 kB`` or ``1.2 MB``, in powers of ten as package indexes do."""
+    """Format bytes as ``97.3 kB`` or ``1.2 MB``. The units are powers of ten, as on package indexes."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= scale:
             return f"{count / scale:.1f} {unit}"
@@ -35,35 +35,35 @@ def show_size(count: int) -> str:
 
 
 def show_moment(seconds: float) -> str:
-    """Return ``2026-01-02T03:04:05Z``, which is UTC.
+    """Format a time as ``2026-01-02T03:04:05Z`` in UTC.
 
-    :param seconds: of the epoch.
+    :param seconds: since 1970.
     """
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """Return ``1 file`` or ``2 files``.
+    """Format a count as ``1 file`` or ``2 files``.
 
-    :param plural: where an s does not make it.
+    :param plural: an irregular plural of the noun.
     """
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return ``a, b and c``."""
+    """Join names as ``a, b and c``."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """Return ``2.11`` as numbers, so that it comes after ``2.9``."""
+    """Return a release such as ``2.11`` as a tuple of numbers, which sorts after ``2.9``."""
     return tuple(int(part) for part in release.split("."))
 
 
 def parse_seconds(text: str) -> float:
-    """Return the seconds of ``90s``, ``45m``, ``2h`` or ``30d``.
+    """Return the number of seconds of a duration such as ``90s``, ``45m``, ``2h`` or ``30d``.
 
-    :raises ValueError: it is no duration.
+    :raises ValueError: the text is not a duration.
     """
     match = _TIME.fullmatch(text)
     if not match or float(match[1]) == 0:

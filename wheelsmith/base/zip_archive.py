@@ -1,7 +1,7 @@
-"""Read a zip archive from others in which every unzipper must find the same files.
+"""Read untrusted zip archives, and refuse those that unzippers read differently.
 
-zipfile reads the central directory. Other unzippers read the local headers, so each must agree with it, and nothing may
-stand between, before or behind the members.
+zipfile reads the central directory, but other unzippers read the local headers. So every local header must agree with
+the directory, and the archive must have no bytes before, between or after its members.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import BinaryIO, Self
 
 from wheelsmith.base.errors import Place, WheelError
 
-# Magic, flags, method, crc, packed size, size, lengths of name and extra field.
+# Magic, flags, method, crc, packed size, size, lengths of the name and the extra field.
 _LOCAL = struct.Struct("<4s2xHH4xLLLHH")
 _END = struct.Struct("<4s16xH")  # magic, and the length of the comment
 _LOCAL_MAGIC, _END_MAGIC = b"PK\3\4", b"PK\5\6"
-_DESCRIPTORS = (12, 16, 20, 24)  # bytes that the sizes behind a member's data may take
+_DESCRIPTORS = (12, 16, 20, 24)  # bytes; the possible lengths of a data descriptor
 _DESCRIPTOR, _UTF8 = 1 << 3, 1 << 11
-_FLAGS = _DESCRIPTOR | _UTF8 | 0b110  # the two others say how hard the compressor tried
-_FULL = 0xFFFFFFFF  # the value is in a zip64 field
+_FLAGS = _DESCRIPTOR | _UTF8 | 0b110  # 0b110 is the compression level
+_FULL = 0xFFFFFFFF  # marks a value that is in the zip64 field
 _CHUNK = 1 << 20  # bytes
 _DRIVE = re.compile(r"[A-Za-z]:")
-# NotImplementedError: a method or version that zipfile does not know; RuntimeError: encryption.
+# zipfile raises RuntimeError for encryption, and its subclass NotImplementedError for unknown methods and versions.
 _FAILURES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, OverflowError, RuntimeError)
 
 
@@ -38,9 +38,9 @@ _FAILURES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, Va
 class Member:
     """One file or folder of an archive.
 
-    :param name: as the archive has it; a folder's ends with a slash.
+    :param name: as in the archive; the name of a folder ends with a slash.
     :param size: in bytes.
-    :param mode: its Unix mode, 0 if the archive has none.
+    :param mode: the Unix mode; 0 if the archive has none.
     """
 
     name: str
@@ -49,10 +49,10 @@ class Member:
 
 
 class Archive:
-    """An open archive, of which names, kinds of members and headers were checked.
+    """An open archive with checked names, headers and kinds of members.
 
-    :param path: of the file.
-    :raises WheelError: it is no archive, or unzippers may read it differently.
+    :param path: the file.
+    :raises WheelError: it is not an archive, or unzippers may read it differently.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,13 +85,13 @@ class Archive:
 
     @property
     def files(self) -> dict[str, Member]:
-        """Every member that is not a folder, by its name."""
+        """Every member that is not a folder, by name."""
         return {name: member for name, member in self.members.items() if not name.endswith("/")}
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """Yield a member's content in pieces of at most a MiB.
+        """Yield a member's content in pieces of at most 1 MiB.
 
-        :raises WheelError: it cannot be unpacked, or has another size or checksum than the directory says.
+        :raises WheelError: it cannot be unpacked, or its size or checksum differs from the directory.
         """
         left = self.members[name].size
         with self._explained(f"{name!r} cannot be unpacked"), self._zip.open(name) as member:
@@ -104,8 +104,8 @@ class Archive:
     def read(self, name: str, most: int | None = None) -> bytes:
         """Return a member's content.
 
-        :param most: bytes that it may have.
-        :raises WheelError: it has more, or as ``chunks``.
+        :param most: the largest allowed size in bytes.
+        :raises WheelError: it is larger, or as for ``chunks``.
         """
         if most is not None and (size := self.members[name].size) > most:
             raise WheelError(f"{name!r} has {size} bytes, and more than {most} are not read", where=self._place)
@@ -129,7 +129,7 @@ class Archive:
 
 
 def _open(path: Path) -> BinaryIO:
-    """Open a plain file: a pipe would be waited for."""
+    """Open a plain file. Opening a pipe would block."""
     try:
         if path.is_dir():
             raise WheelError(f"{path} is a folder")
@@ -143,7 +143,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _check_names(infos: list[zipfile.ZipInfo]) -> None:
-    """Refuse names that lead out of a folder or meet, and members that are neither a plain file nor a folder."""
+    """Refuse unsafe and conflicting names, and members that are neither a plain file nor a folder."""
     paths: set[str] = set()
     for info in infos:
         _check_name(info)
@@ -166,7 +166,7 @@ def _check_name(info: zipfile.ZipInfo) -> None:
     if name != info.filename or not (name.isascii() or info.flag_bits & _UTF8):
         raise WheelError(f"the name {name!r} is neither ASCII nor marked as UTF-8, or there is another one beside it")
     if info.comment:
-        # uv up to 0.9.5 took it for the next entry: https://advisories.gitlab.com/pkg/pypi/uv/
+        # uv up to 0.9.5 read it as the next entry: https://advisories.gitlab.com/pkg/pypi/uv/
         raise WheelError(f"{name!r} has a comment in the directory, which some readers take for an entry")
 
 
@@ -181,9 +181,9 @@ def _check_kind(info: zipfile.ZipInfo) -> None:
 
 
 def _check_headers(file: BinaryIO, infos: list[zipfile.ZipInfo], end: int) -> None:
-    """Refuse local headers that disagree with the directory, and bytes that belong to no member.
+    """Refuse local headers that disagree with the directory, and bytes outside of the members.
 
-    :param end: the place of the directory.
+    :param end: offset of the directory.
     """
     ordered = sorted(infos, key=lambda info: info.header_offset)
     places = [*(info.header_offset for info in ordered), end]
@@ -197,7 +197,7 @@ def _check_headers(file: BinaryIO, infos: list[zipfile.ZipInfo], end: int) -> No
 
 
 def _check_header(file: BinaryIO, info: zipfile.ZipInfo) -> int:
-    """Compare a member's local header with the directory; return the place of its data."""
+    """Compare a member's local header with the directory. Return the offset of its data."""
     file.seek(info.header_offset)
     magic, flags, method, crc, packed, size, length, more = _LOCAL.unpack(file.read(_LOCAL.size))
     name = file.read(length)
@@ -214,7 +214,7 @@ def _check_header(file: BinaryIO, info: zipfile.ZipInfo) -> int:
 
 
 def _check_end(file: BinaryIO, archive: zipfile.ZipFile) -> None:
-    """Refuse an end record that is not the last of the file."""
+    """Refuse an archive with data after its end record."""
     file.seek(-_END.size - len(archive.comment), os.SEEK_END)
     magic, length = _END.unpack(file.read(_END.size))
     if magic != _END_MAGIC or length != len(archive.comment) or b"PK" in archive.comment:
