@@ -1,4 +1,4 @@
-"""What calls a kernel's operators: frameworks, their releases, and how a version names them."""
+"""Frameworks that call a kernel's operators, their releases, and the local versions that name them."""
 
 from wheelsmith.frameworks.framework import Exports, Framework
 from wheelsmith.frameworks.known import framework, frameworks

@@ -1,4 +1,4 @@
-"""What a framework is here: whatever calls a kernel's operators, and what a wheel needs and says to work with it."""
+"""The interface of a framework: its releases, headers, requirements and file layout."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from wheelsmith.model.pinned import pinned_prefix
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(Record):
-    """A release of a framework that wheels are made for.
+    """A release of a framework.
 
-    :param minor: ``2.11``: what an axis of matrix.yaml names.
-    :param version: the release whose headers stand for it, e.g. ``2.11.0``.
-    :param cxx_std: the C++ standard kernels are compiled with, e.g. 17.
+    :param minor: as on an axis of matrix.yaml, e.g. ``2.11``.
+    :param version: the patch release whose headers are used, e.g. ``2.11.0``.
+    :param cxx_std: the C++ standard that kernels are compiled with, e.g. 17.
     :param wheels: CPU architecture → the wheel whose headers are used.
     """
 
@@ -35,10 +35,10 @@ class Release(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exports:
-    """What a library of a framework offers to kernels.
+    """The symbols that a framework's library exports.
 
-    :param versions: of the framework, that are known, oldest first.
-    :param since: symbol → the version from which on it is there.
+    :param versions: the known versions of the framework, oldest first.
+    :param since: symbol → the first version that exports it.
     """
 
     library: str
@@ -46,28 +46,30 @@ class Exports:
     since: Mapping[str, Version]
 
     def lacking(self, symbol: str, allowed: SpecifierSet) -> tuple[str, ...]:
-        """Return the versions, of those that are allowed, that do not export a symbol."""
+        """Return the allowed versions that do not export a symbol."""
         since = self.since.get(symbol)
         among = allowed.filter(self.versions, prereleases=True)
         return tuple(str(version) for version in among if since is None or version < since)
 
 
 class Framework(ABC):
-    """One framework; its module and its facts are all that is known of it by name.
+    """A framework that calls the operators of kernels.
 
-    :cvar name: as matrix.yaml, build.toml and the names of the Hub's variants have it.
-    :cvar project: what installers know it by.
+    Only its own module and facts file depend on its name.
+
+    :cvar name: the name in matrix.yaml, build.toml and the Hub's variants.
+    :cvar project: the name on package indexes.
     :cvar packages: the folder of a kernel's Python package, in the Hub's layout.
-    :cvar place: where its headers are mounted.
-    :cvar headers: where its wheel has them, ``include/`` at the end.
+    :cvar place: the mount point of its headers.
+    :cvar headers: the header folder in its wheel, ending with ``include/``.
     :cvar include: the folders under ``place`` that compilers search, in order.
-    :cvar suffix: what an extension's file name ends with.
+    :cvar suffix: the file suffix of an extension.
     :cvar tags: the Python tag and the ABI tag of its wheels.
-    :cvar limited_api: what its kernels may use of CPython, as Py_LIMITED_API says it: that is in every Python from that
-        of the tag on. None where they are given nothing of it.
-    :cvar by_compute: a release has a build for each compute platform, on an index of its own.
-    :cvar brings_cuda: importing it loads CUDA's libraries; where it does not, a kernel brings what it needs of them.
-    :cvar beside_a_test: requirements that a kernel's test has beside it, where it brings no tensors of its own.
+    :cvar limited_api: the value of Py_LIMITED_API for its kernels: they may use the stable ABI of that Python. None if
+        they may not use CPython's API.
+    :cvar by_compute: each release has one build per compute platform, on separate indexes.
+    :cvar brings_cuda: importing it loads CUDA's libraries; otherwise a kernel contains the parts that it needs.
+    :cvar beside_a_test: further requirements for testing a kernel, if the framework has no tensors of its own.
     """
 
     name: ClassVar[str]
@@ -89,40 +91,40 @@ class Framework(ABC):
 
     @abstractmethod
     def local_part(self, release: str) -> str:
-        """Return how a local version names a release, e.g. ``torch2.11``."""
+        """Return the name of a release in a local version, e.g. ``torch2.11``."""
 
     def cxx11_abi(self, release: str, arch: str, cuda: str | None) -> bool | None:
-        """Say whether a build has the C++11 ABI, which its kernels must share; None where they share nothing of it.
+        """Return True if a build has the C++11 ABI, which its kernels must share; None if they share no C++ ABI.
 
-        :param cuda: of the build, as ``13.0``; None for the CPU alone.
+        :param cuda: the CUDA version of the build, e.g. ``13.0``; None for a CPU build.
         """
         return None
 
     @abstractmethod
     def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
-        """Return the macros that kernel sources rely on, as a compiler is given them."""
+        """Return the macros that kernel sources expect, as compiler arguments."""
 
     @abstractmethod
     def libraries(self, backend: str) -> tuple[str, ...]:
-        """Return the libraries that an extension names, which are there once the framework is imported."""
+        """Return the libraries that an extension links against. Importing the framework loads them."""
 
     @abstractmethod
     def files(self, package: str, namespace: str) -> dict[str, str]:
-        """Return what a build adds to a kernel's source: path under ``packages`` → text."""
+        """Return the files that a build adds to a kernel's source: path under ``packages`` → text."""
 
     def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
-        """Say why a known release has no wheels for a cell.
+        """Return the reason why a known release cannot serve a cell, or None.
 
-        :param any_minor: a CUDA newer than the framework's own, of the same major, is no reason.
+        :param any_minor: allow a newer CUDA than the framework's own if its major version is the same.
         """
         return None
 
     def exports(self) -> tuple[Exports, ...]:
-        """Return what its libraries offer; nothing of torch's, which the check has tables of."""
+        """Return the exports of its libraries. For torch it is empty, because the wheel check has its own tables."""
         return ()
 
     def why_impossible(self, cell: Cell, *, any_minor: bool) -> str | None:
-        """Say why nothing can be made for a cell; None where it can."""
+        """Return the reason why no wheel can be built for a cell, or None."""
         known = self.releases()
         release = known.get(cell.release)
         if release is None:
@@ -134,10 +136,10 @@ class Framework(ABC):
         return self.why_incompatible(cell, any_minor=any_minor)
 
     def prefix(self, release: str, arch: str) -> PrefixId:
-        """Name the folder of its headers, by the wheel that they come from."""
+        """Return the ID of the folder with its headers."""
         known = self.releases()[release]
         return pinned_prefix(self.name, known.version, arch, [known.wheels[arch]])
 
     def requirement(self, release: str) -> str:
-        """Return what a wheel for one release requires, e.g. ``torch==2.11.*``."""
+        """Return the requirement of a wheel for one release, e.g. ``torch==2.11.*``."""
         return f"{self.project}=={release}.*"

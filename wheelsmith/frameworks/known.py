@@ -1,4 +1,7 @@
-"""The frameworks that there are: a further one is a module, its facts, and a line here."""
+"""The list of known frameworks.
+
+To add a framework, write a module and a facts file, and add it here.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from wheelsmith.frameworks.tvm_ffi import TvmFfi
 
 @cache
 def frameworks() -> dict[str, Framework]:
-    """Return every framework by its name."""
+    """Return every framework by name."""
     return {each.name: each for each in (Torch(), TvmFfi())}
 
 
 def framework(name: str) -> Framework:
-    """Return one by its name.
+    """Return a framework by name.
 
-    :raises KeyError: there is none of that name.
+    :raises KeyError: the name is unknown.
     """
     return frameworks()[name]

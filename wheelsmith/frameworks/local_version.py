@@ -1,9 +1,10 @@
-"""The local part of a wheel's version: how wheelsmith spells it, and what it says in anybody's spelling.
+"""The local part of a wheel's version: wheelsmith's own form, and a parser for everyone's forms.
 
-``cu130.torch2.11`` is for one torch, ``cu130.torchstable`` for every torch from its floor up. Of the wheels of one
-version, installers take the one that sorts highest, and letters sort above digits: ``torchstable`` above every
-``torch2.11``. So whoever names no torch gets the wheel that the newest torch runs. Wheels that were made before that
-name was there say ``cu130`` alone, and sort below both.
+``cu130.torch2.11`` is for one torch release. ``cu130.torchstable`` is for every torch from its floor on.
+
+Among wheels of one version, installers choose the one that sorts highest. Letters sort above digits, so ``torchstable``
+sorts above every ``torch2.11``. Users who pin no torch thus get the wheel that the newest torch can run. Older
+wheelsmith wheels have only ``cu130``, which sorts below both.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ _TORCH = re.compile(r"(?<![a-z])(?:(?:py)?torch|pt)\.?(?P<major>\d)(?:\.(?P<mino
 _CUDA = re.compile(r"(?<![a-z])cu(?:da)?(?P<digits>\d+)(?:\.(?P<minor>\d)(?!\d))?")
 _CPU = re.compile(r"(?<![a-z])cpu(?:only)?(?=[^a-z]|cxx|$)")
 _MAJOR, _RELEASE = 2, 3  # digits of ``12`` and of ``126``
-_TOO_OLD = {"75", "80", "90", "91", "92"}  # the first that stood in versions of torch: their majors have one digit
+_TOO_OLD = {"75", "80", "90", "91", "92"}  # CUDA versions with a one-digit major, in versions of old torch builds
 _OLDEST = 10
-_LAST_MINORS = {10: 2, 11: 8, 12: 9}  # of the majors that have ended
+_LAST_MINORS = {10: 2, 11: 8, 12: 9}  # of CUDA majors that get no new minor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalVersion:
-    """What a local version names.
+    """The parsed content of a local version.
 
-    :param compute: ``cpu``, ``cu130``, ``cu12`` where it leaves the minor open; None where it names none, or several.
-    :param framework: whose release it names, as ``tvm-ffi``; torch where it names none.
-    :param release: as ``2.11``; None where it names none, or several.
-    :param stable: it says that the wheel is for torch's stable ABI.
-    :param own: it is spelled as wheelsmith spells it, and says nothing beside.
-    :param wrong: what it names that there is not, or that contradicts itself.
+    :param compute: ``cpu``, ``cu130``, or ``cu12`` without a minor version; None if there is none or more than one.
+    :param framework: the framework of the release, e.g. ``tvm-ffi``; torch by default.
+    :param release: e.g. ``2.11``; None if there is none or more than one.
+    :param stable: the wheel uses torch's stable ABI.
+    :param own: the text has exactly wheelsmith's form.
+    :param wrong: unknown or contradictory parts.
     """
 
     compute: str | None = None
@@ -51,24 +52,25 @@ class LocalVersion:
 
     @property
     def torch(self) -> str | None:
-        """Return the release of torch, where it names one."""
+        """The torch release, or None."""
         return self.release if self.framework == TORCH else None
 
 
 def local_version_of(cell: Cell, *, stable_abi: bool) -> str:
     """Return the local part of the version of a cell's wheel, e.g. ``cu130.torch2.11``.
 
-    Parts are joined by dots: local segments compare numerically only when they are whole numbers (PEP 440).
+    Dots separate the parts, because local segments compare numerically only if they contain nothing but digits (PEP
+    440).
 
-    :param stable_abi: the wheel is for torch's stable ABI, and so for more than one torch.
+    :param stable_abi: the wheel uses torch's stable ABI, so it serves more than one torch.
     """
     return f"{cell.compute}.{STABLE if stable_abi else framework(cell.framework).local_part(cell.release)}"
 
 
 def read_local_version(local: str | None) -> LocalVersion:
-    """Return what a local version, or the label of a variant, says of the compute platform and of torch.
+    """Parse a local version or a variant label.
 
-    :param local: as PEP 440 normalizes it: in lower case, with dots between its parts; None where there is none.
+    :param local: the local version in PEP 440's normal form, lower case with dots between its parts; None for none.
     """
     text = local or ""
     stable = STABLE in text.split(".")
@@ -85,10 +87,10 @@ def read_local_version(local: str | None) -> LocalVersion:
         if compute is None:
             wrong.append(f"the version says {found[0][:20]}, and no such CUDA is known")
     named += [part for part in text.split(".") if (own := platform_of(part)) and own[0].name != CUDA]
-    # ``cu12.cu126`` says one thing twice.
+    # In ``cu12.cu126`` the first part only repeats the second.
     exact = [one for one in named if not any(other != one and other.startswith(one) for other in named)]
     wrong += [f"the version says {' and '.join(exact)}"] if len(exact) > 1 else []
-    # Of other frameworks, no spelling but ours is read.
+    # For other frameworks, only wheelsmith's own form is known.
     releases: dict[str, tuple[str, ...]] = {TORCH: torch}
     releases |= {name: tuple(dict.fromkeys(each.findall(text))) for name, each in _shapes().items()}
     wrong += [f"the version says {name} {' and '.join(found)}" for name, found in releases.items() if len(found) > 1]
@@ -107,11 +109,13 @@ def read_local_version(local: str | None) -> LocalVersion:
 
 
 def outranked(versions: Iterable[Version]) -> dict[Version, Version]:
-    """Return which stable-ABI wheels of the newest version, by their old name, sort below a wheel for one torch.
+    """Return the stable-ABI wheels with an old local version that sort below a wheel for one torch release.
 
-    :param versions: of wheels that may be chosen.
-    :returns: ``2+cu130`` → ``2+cu130.torch2.10``, which installers take for who names no torch. Nothing for a compute
-        platform that has a wheel by the name of today.
+    Only wheels of the newest public version count.
+
+    :param versions: the versions of the wheels that may be chosen.
+    :returns: ``2+cu130`` → ``2+cu130.torch2.10``, which installers choose if no torch is pinned. A compute platform
+        that has a ``torchstable`` wheel is left out.
     """
     known = sorted(versions)
     newest = [version for version in known if version.public == known[-1].public]
@@ -125,22 +129,25 @@ def outranked(versions: Iterable[Version]) -> dict[Version, Version]:
 
 
 def names_cuda(compute: str | None) -> bool:
-    """Say whether it is CUDA that a compute platform's name is of: ``cu130``, ``cu13``."""
+    """Return True if the name of a compute platform is CUDA's, e.g. ``cu130`` or ``cu13``."""
     return compute is not None and compute[:2] == "cu" and compute[2:].isdecimal()
 
 
 def cuda_major(compute: str) -> int:
-    """Return 13 of ``cu130`` and of ``cu13``."""
+    """Return 13 for ``cu130`` and ``cu13``."""
     return int(compute[2:4])
 
 
 def cuda_release(compute: str) -> str | None:
-    """Return ``13.0`` of ``cu130``; None of ``cu13``, which leaves the minor open."""
+    """Return ``13.0`` for ``cu130``; None for ``cu13``, which has no minor version."""
     return f"{compute[2:4]}.{compute[4:]}" if compute[4:] else None
 
 
 def _spelled(read: LocalVersion) -> str | None:
-    """Return how wheelsmith spells it; None of what it never says, as ``cu13``, which leaves the minor open."""
+    """Return wheelsmith's form of a parsed local version, or None if there is none.
+
+    There is none for ``cu13``, which has no minor version.
+    """
     if read.compute is None or (read.compute != CPU and platform_of(read.compute) is None):
         return None
     release = framework(read.framework).local_part(read.release) if read.release else STABLE if read.stable else None
@@ -154,14 +161,17 @@ def _shapes() -> dict[str, re.Pattern[str]]:
 
 
 def _compute(digits: str, minor: str) -> str | None:
-    """Return ``cu126`` of ``126``, ``1260`` or ``12`` and ``6``; "" of a CUDA too old to judge; None of no CUDA."""
+    """Return ``cu126`` for ``126``, ``1260``, or ``12`` and ``6``.
+
+    :returns: "" for a CUDA that is too old to check; None for an unknown one.
+    """
     if digits in _TOO_OLD:
         return ""
     digits = digits + minor if len(digits) == _MAJOR else digits
     newest = max(int(version.partition(".")[0]) for version in cuda_toolkits())
     if not _MAJOR <= len(digits) <= _RELEASE + 1 or not _OLDEST <= int(digits[:_MAJOR]) <= newest:
         return None
-    # The fourth digit is of a patch release.
+    # The fourth digit is the patch version.
     digits = digits[:_RELEASE]
     if len(digits) == _RELEASE and int(digits[_MAJOR:]) > _LAST_MINORS.get(int(digits[:_MAJOR]), 9):
         return None

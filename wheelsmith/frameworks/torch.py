@@ -1,4 +1,4 @@
-"""torch: its releases, what each was built with, and what a wheel for it needs and says."""
+"""torch: releases, compatibility with CUDA, and the files and flags that kernels need."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ def add_op_namespace_prefix(op_name: str) -> str:
     return f"{namespace}::{{op_name}}"
 '''
 
-# Kernels include this header and expect the macros; the names are an interface, the text is ours.
+# Kernels include this header and use its macros. The names are kernel-builder's interface; the text is our own.
 #
-# Python.h is not needed for a module that holds nothing, and is often not installed (python3-dev). What is used of
-# CPython is its stable ABI: the layout of PyModuleDef (https://docs.python.org/3/c-api/stable.html) and
-# PyModuleDef_Init, in abi3 since 3.5. The names are private, so that a source that does include Python.h is not
-# disturbed.
+# An empty module does not need Python.h, which often is not installed (python3-dev). The header uses two parts of
+# CPython's stable ABI: the layout of PyModuleDef (https://docs.python.org/3/c-api/stable.html) and PyModuleDef_Init,
+# in abi3 since 3.5. Its names are private, so they do not conflict with Python.h in sources that include it.
 REGISTRATION = """\
 #pragma once
 
@@ -81,20 +80,20 @@ extern "C" void *wheelsmith_module_init(Definition *) __asm__("PyModuleDef_Init"
 """
 
 
-_PATCHES = range(10)  # of a torch release: none has had more than three
+_PATCHES = range(10)  # patch numbers to try; no torch release has had more than three patches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchRelease(Release):
-    """A torch release and what it was built with.
+    """A torch release and the properties of its builds.
 
     :param cxx_std: kernel-builder's choice, 20 from torch 2.12 on.
-    :param cxx11_abi: CPU architecture → whether its wheel has the C++11 ABI; without it, ``std::string`` has other
-        symbols, and an extension must be compiled likewise.
-    :param cxx11_abi_cuda: CUDA releases of which the builds have the C++11 ABI on every architecture.
+    :param cxx11_abi: CPU architecture → True if its wheel has the C++11 ABI. Without it, ``std::string`` has other
+        symbols, and extensions must be compiled without it too.
+    :param cxx11_abi_cuda: CUDA releases whose builds have the C++11 ABI on every architecture.
     :param cuda: every CUDA ``major.minor`` that this release was published for.
-    :param cuda_source: who says so; ``source`` is for everything else.
-    :param without_cuda: CPU architectures whose wheel is a build for the CPU alone, by the files that it holds.
+    :param cuda_source: the source of ``cuda``; ``source`` is the source of the other fields.
+    :param without_cuda: CPU architectures whose wheel contains a CPU build.
     """
 
     cxx11_abi: dict[str, bool]
@@ -105,13 +104,13 @@ class TorchRelease(Release):
     without_cuda: tuple[str, ...] = ()
 
     def has_cxx11_abi(self, arch: str, cuda: str | None) -> bool:
-        """Say whether the build for an architecture and a CUDA, or for the CPU alone, has the C++11 ABI."""
+        """Return True if the build for an architecture and CUDA (None: CPU build) has the C++11 ABI."""
         return self.cxx11_abi.get(arch, True) or cuda in self.cxx11_abi_cuda
 
     def newer_cuda(self, cuda: str) -> tuple[str, ...]:
-        """Return the CUDA releases of its builds that run what ``cuda`` made: of that major, no older, oldest first.
+        """Return the CUDA versions of its builds that run code of ``cuda``: same major, not older, oldest first.
 
-        The rule is the Hub loader's own.
+        The rule is the Hub loader's.
         """
         least = numbers(cuda)
         return tuple(built for built in self.cuda if numbers(built)[0] == least[0] and numbers(built) >= least)
@@ -124,7 +123,7 @@ def torch_releases() -> dict[str, TorchRelease]:
 
 
 def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
-    """Say why a kernel built with CUDA ``cuda`` cannot serve ``torch``, or None when it can."""
+    """Return the reason why a kernel built with CUDA ``cuda`` cannot serve ``torch``, or None."""
     if torch.newer_cuda(cuda):
         return None
     return (
@@ -134,12 +133,12 @@ def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
 
 
 def patches_of(release: str) -> tuple[str, ...]:
-    """Return the versions that a release of torch such as ``2.12`` may have: ``2.12.0`` and on."""
+    """Return the possible patch releases of a torch release such as ``2.12``: ``2.12.0``, ``2.12.1`` and so on."""
     return tuple(f"{release}.{patch}" for patch in _PATCHES)
 
 
 class Torch(Framework):
-    """torch, as wheels from 2.6 on are."""
+    """torch 2.6 and newer."""
 
     name = TORCH
     project = "torch"
@@ -162,7 +161,10 @@ class Torch(Framework):
         return f"torch{release}"
 
     def cxx11_abi(self, release: str, arch: str, cuda: str | None) -> bool | None:
-        """Say it of a build; a release that is not known is newer than the last without it."""
+        """Return True if a build has the C++11 ABI.
+
+        Unknown releases have it, because they are newer than the last one without it.
+        """
         known = torch_releases().get(release)
         return known is None or known.has_cxx11_abi(arch, cuda)
 
@@ -177,7 +179,7 @@ class Torch(Framework):
         return tuple(found)
 
     def libraries(self, backend: str) -> tuple[str, ...]:
-        """Return the libraries that torch loads privately, so that an extension has to name them."""
+        """Return the libraries that an extension must link by name, because torch loads them privately."""
         return ("libtorch", "libtorch_cpu", "libc10", *(("libtorch_cuda", "libc10_cuda") if backend == "cuda" else ()))
 
     def files(self, package: str, namespace: str) -> dict[str, str]:
@@ -185,7 +187,7 @@ class Torch(Framework):
         return {"registration.h": REGISTRATION, f"{package}/_ops.py": OPS.format(namespace=namespace)}
 
     def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
-        """Say what torch's own builds lack for a CUDA."""
+        """Return the reason why torch's own builds cannot serve a cell, or None."""
         release = torch_releases()[cell.release]
         if cell.toolkit is None:
             return None

@@ -1,10 +1,11 @@
-"""What of torch's CUDA build speaks of CUDA, and what its CPU build has there.
+"""Turn an installed CUDA build of torch into an equivalent of its CPU build, by editing a few text files.
 
-PyPI's torch for x86_64 is a CUDA build, and the CPU build is on an index of torch's own, which not everybody reaches.
-Both are one source at one commit: libtorch_cpu and the headers that a CPU extension includes are the same interface.
-The files below differ between torch 2.13.0+cpu and 2.13.0+cu130. What else does is left as it is: libraries, for
-libtorch_python needs libtorch_cuda, and that all of NVIDIA's; tests; headers of tensorpipe and THC; the record of the
-flags that torch was compiled with.
+PyPI's torch for x86_64 is a CUDA build. The CPU build is on torch's own index, which some machines cannot reach. Both
+are built from the same commit: libtorch_cpu and the headers that a CPU extension includes have the same interface.
+
+The files below differ between torch 2.13.0+cpu and 2.13.0+cu130. Other differences are kept: libraries (libtorch_python
+needs libtorch_cuda, which needs all of NVIDIA's libraries), tests, headers of tensorpipe and THC, and the record of
+torch's compiler flags.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-# Headers that a CPU build has not, so that what includes them does not compile, either.
+# Headers that a CPU build does not have. They are removed, so that sources that include them fail to compile.
 ONLY_WITH_CUDA = ("torch/include/ATen/cuda/CUDAConfig.h", "torch/include/c10/cuda/impl/cuda_cmake_macros.h")
 
 _CUDA_TARGET = r"\w*(?:cuda|nvshmem)\w*"
@@ -23,7 +24,7 @@ _LINKED = re.compile(rf";{_CUDA_TARGET}(?=[;\"])")
 _ON = r"(?:ON|1|TRUE)"
 _USES_CUDA = re.compile(rf"if\({_ON}\)((?:\s*#[^\n]*)*\s*set\(CAFFE2_USE_CUDA ){_ON}\)")
 _USES_NVRTC = re.compile(rf"if\({_ON}\)(\s*if\(MSVC\)\s*find_library\(CAFFE2_NVRTC_LIBRARY)")
-# By these two torch's own Python code asks; the extension has them whatever version.py says.
+# torch's own Python code checks these two attributes. The extension module has them regardless of version.py.
 _NOT_COMPILED = """
 
 # Said by wheelsmith: this is the torch of a cell for the CPU, whose users have a build without CUDA.
@@ -54,7 +55,7 @@ def _targets(text: str) -> str:
     return _LINKED.sub("", _TARGET_BLOCK.sub("", text))
 
 
-# Where each is, below the folder that torch is installed in, and what makes the one of a CPU build of it.
+# Path below the folder that torch is installed in → the function that returns the text of a CPU build.
 AS_WITHOUT_CUDA: Mapping[str, Callable[[str], str]] = {
     "torch/__init__.py": _package,
     "torch/version.py": _version,

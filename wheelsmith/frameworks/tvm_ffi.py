@@ -1,4 +1,4 @@
-"""tvm-ffi: an ABI for kernels that needs neither a certain torch nor a certain Python (https://tvm.apache.org/ffi/)."""
+"""tvm-ffi: an ABI for kernels that is independent of the torch and Python versions (https://tvm.apache.org/ffi/)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.files import read_facts
 from wheelsmith.frameworks.framework import Exports, Framework, Release
 
-# A kernel calls what kernel-builder's own file of this name has; the names are an interface, the text is ours.
+# Kernels call the functions of kernel-builder's file of this name. The names are its interface; the text is our own.
 _OPS = '''\
 """The functions of this kernel, loaded from the compiled library beside this file."""
 
@@ -56,11 +56,11 @@ def jax_ffi_call(name: str, *args, **kwargs):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TvmFfiRelease(Release):
-    """A minor release.
+    """A minor release of tvm-ffi.
 
-    :param library: what its kernels need.
-    :param versions: all of its releases: beside any of them a wheel for the minor may be installed.
-    :param exports: symbol of the library → the version from which on it is there.
+    :param library: the library that its kernels link against.
+    :param versions: all its patch releases; a wheel for the minor release may be installed with any of them.
+    :param exports: symbol of the library → the first version that exports it.
     """
 
     library: str
@@ -77,7 +77,7 @@ def tvm_ffi_releases() -> dict[str, TvmFfiRelease]:
 
 @cache
 def _exports() -> tuple[Exports, ...]:
-    """Return what the library exports, of every release together."""
+    """Return the library's exports, of all releases together."""
     releases = tvm_ffi_releases().values()
     since: dict[str, Version] = {}
     for release in reversed(releases):
@@ -89,7 +89,7 @@ def _exports() -> tuple[Exports, ...]:
 
 
 class TvmFfi(Framework):
-    """tvm-ffi, whose kernels are libraries that it loads by their path."""
+    """tvm-ffi, which loads a kernel's library by its path."""
 
     name = "tvm-ffi"
     project = "apache-tvm-ffi"
@@ -108,7 +108,7 @@ class TvmFfi(Framework):
         return tvm_ffi_releases()
 
     def local_part(self, release: str) -> str:
-        """Return ``tvmffi0.1``: PEP 440 has no dashes there."""
+        """Return ``tvmffi0.1``. It has no dash, because PEP 440 forbids it."""
         return f"tvmffi{release}"
 
     def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class TvmFfi(Framework):
         return f"-DTVM_FFI_EXTENSION_NAME={namespace}", f"-D{backend.upper()}_KERNEL"
 
     def libraries(self, backend: str) -> tuple[str, ...]:
-        """Return the one that importing tvm_ffi loads."""
+        """Return the library that importing tvm_ffi loads."""
         return ("libtvm_ffi",)
 
     def files(self, package: str, namespace: str) -> dict[str, str]:
@@ -124,5 +124,5 @@ class TvmFfi(Framework):
         return {f"{package}/_ops.py": _OPS.format(namespace=namespace)}
 
     def exports(self) -> tuple[Exports, ...]:
-        """Return what libtvm_ffi.so exports."""
+        """Return the exports of libtvm_ffi.so."""
         return _exports()
