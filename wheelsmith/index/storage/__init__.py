@@ -1,1 +1,1 @@
-"""Where an index lies: a folder, a bucket or a Hub repo, behind one narrow protocol."""
+"""Storages of an index: folders, buckets and Hub repos behind one small protocol."""

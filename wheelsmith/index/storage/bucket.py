@@ -1,10 +1,9 @@
-"""An index in a bucket: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage.
+"""An index in a bucket: S3 and compatible hosts, Google Cloud Storage, Azure Blob Storage.
 
-Nothing keeps other writers out of a bucket. What keeps an index whole is that a write can be made to depend on the
-version that was read, and the order in which ``writer`` writes.
+A bucket has no locks. Conditional writes and the order of the writes in ``writer`` keep an index consistent.
 
-obstore's messages contain whole requests and responses, which may contain a signature or a token. Only a status, a code
-made of letters, and which of a few known failures it was are taken from them.
+Messages of obstore contain requests and responses, which may contain a signature or a token. Errors here contain only
+a status, a code made of letters, and a description of a few known failures.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _BAD_CREDENTIALS = {
     "AuthenticationFailed",
 }
 _MAY_PASS = {404, 408, 409, 429}
-# Where machines in a cloud get credentials; requested only if there are none elsewhere.
+# Addresses from which machines in a cloud get credentials. obstore uses them if it finds no other credentials.
 _ASKED_THE_MACHINE = re.compile(
     r"169\.254\.169\.254|169\.254\.170\.2|fd00:ec2::254|token request"
     r"|/latest/api/token|/computeMetadata/|/metadata/identity|credential provider"
@@ -66,20 +65,20 @@ _RIGHTS = {
 
 
 def lacks_bucket(error: Exception) -> bool:
-    """Return True if the bucket itself is missing; missing files differ from it only by their code."""
+    """Return True if the bucket itself is missing. The error of a missing file differs only in its code."""
     return _code(error) in _NO_BUCKET
 
 
 def is_final(error: Exception) -> bool:
-    """Return True if the same request would be refused again."""
+    """Return True if the host would refuse the same request again."""
     status = _status(error)
-    return lacks_bucket(error) or (status is not None and status // 100 == 4 and status not in _MAY_PASS)  # noqa: PLR2004  # HTTP's own
+    return lacks_bucket(error) or (status is not None and status // 100 == 4 and status not in _MAY_PASS)  # noqa: PLR2004  # HTTP status class
 
 
 def explain_settings(error: Exception, address: Address, variables: Iterable[str]) -> PackageIndexError:
-    """Return why a store cannot be opened at all.
+    """Return the error for a store that cannot be opened.
 
-    :param variables: names of the variables that are set; their values may be secret.
+    :param variables: names of the environment variables that are set. Their values may be secret.
     """
     if "Account must be specified" in str(error):
         return PackageIndexError(
@@ -92,9 +91,9 @@ def explain_settings(error: Exception, address: Address, variables: Iterable[str
 
 
 def explain(error: Exception, address: Address) -> PackageIndexError:
-    """Return the meaning of a failed request.
+    """Return the error for a failed request.
 
-    :param error: an obstore exception, or one that obstore lets through.
+    :param error: an exception of obstore, or one that passed through it.
     """
     text, kind, status, code = str(error), type(error).__name__, _status(error), _code(error)
     told, scheme = " ".join(str(part) for part in (status, code) if part), address.scheme
@@ -140,13 +139,13 @@ def _code(error: Exception) -> str | None:
     return found[1] if found else None
 
 
-# Variables that name an endpoint.
+# Environment variables that set an endpoint.
 _ENDPOINTS = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
-# With one of these obstore needs nobody's help to find credentials.
+# If one of these variables is set, obstore finds the credentials itself.
 _GIVEN = {
     "s3": ("AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"),
     "gs": (
@@ -168,10 +167,10 @@ _GIVEN = {
         "AZURE_SKIP_SIGNATURE",
     ),
 }
-# What Azure's own tools call two of obstore's settings.
+# Variables of Azure's own tools → settings of obstore.
 _AZURE_NAMES = {"AZURE_STORAGE_ACCOUNT": "account_name", "AZURE_STORAGE_KEY": "account_key"}
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
-# A request that is not answered; a part of a wheel must be sent in this time too.
+# Limit of one request. One part of a wheel must be sent in this time, too.
 _TIMEOUT = "120 seconds"
 _RETRIES: Any = {
     "max_retries": 8,
@@ -181,7 +180,7 @@ _RETRIES: Any = {
 
 
 def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Store | GCSStore | AzureStore:
-    """Return the obstore store of a bucket; nothing is asked of the network yet.
+    """Return the obstore store of a bucket. This sends no request yet.
 
     :raises PackageIndexError: obstore is not installed, or a setting is missing.
     """
@@ -208,14 +207,14 @@ def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Stor
 
 
 def settings(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what is set beyond that which obstore reads from the environment itself."""
+    """Return the settings that obstore does not read from the environment itself."""
     config = {}
     if f"{PREFIXES[scheme]}TIMEOUT" not in environ:
         config["timeout"] = _TIMEOUT
     if f"{PREFIXES[scheme]}ALLOW_HTTP" not in environ and _is_loopback(endpoint_of(scheme, environ) or ""):
         config["allow_http"] = "true"
     if scheme == "s3":
-        # One file at a time is deleted, and not every host knows the request for many.
+        # Not every host supports bulk deletion, and files are deleted one at a time here.
         config["disable_bulk_delete"] = "true"
     if scheme == "az":
         config |= {ours: environ[theirs] for theirs, ours in _AZURE_NAMES.items() if theirs in environ}
@@ -223,9 +222,9 @@ def settings(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def endpoint_of(scheme: str, environ: Mapping[str, str]) -> str | None:
-    """Return the endpoint that the environment names in place of the cloud's own.
+    """Return the custom endpoint that is set in the environment, or None.
 
-    :raises PackageIndexError: it is none.
+    :raises PackageIndexError: it is not an endpoint URL.
     """
     name = next((name for name in _ENDPOINTS[scheme] if environ.get(name)), None)
     if name is None:
@@ -251,7 +250,7 @@ def _is_loopback(endpoint: str) -> bool:
 
 
 def _credentials(address: Address, environ: Mapping[str, str]) -> Any:
-    """Return what finds credentials where obstore does not look; None leaves it to obstore."""
+    """Return a provider of credentials that obstore does not find itself, or None."""
     if any(environ.get(name) for name in _GIVEN[address.scheme]):
         return None
     try:
@@ -265,21 +264,21 @@ def _credentials(address: Address, environ: Mapping[str, str]) -> Any:
 
 
 def _from_boto3() -> Any:
-    """Find credentials as the aws command does: profiles, SSO, roles to assume, and what obstore knows itself."""
+    """Find credentials like the aws command: profiles, SSO, assumed roles, and the sources of obstore."""
     from botocore.exceptions import BotoCoreError
     from obstore.auth.boto3 import Boto3CredentialProvider
 
     try:
         return Boto3CredentialProvider()
     except ValueError:
-        return None  # it found none
+        return None  # no credentials found
     except BotoCoreError as error:
-        # Its messages name a profile or a file, never what is in it.
+        # Messages of botocore name a profile or a file, never its content.
         raise PackageIndexError(f"no credentials for S3: {error}", remedy="aws configure list") from None
 
 
 def _from_google() -> Any:
-    """Find application default credentials, workload identity federation among them."""
+    """Find application default credentials, including workload identity federation."""
     import google.auth
     from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
     from obstore.auth.google import GoogleCredentialProvider
@@ -287,7 +286,7 @@ def _from_google() -> Any:
     try:
         credentials, _ = google.auth.default(scopes=[_GOOGLE_SCOPE])
     except DefaultCredentialsError:
-        return None  # it found none
+        return None  # no credentials found
     except GoogleAuthError as error:
         raise PackageIndexError(
             f"no credentials for Google Cloud Storage: {type(error).__name__}",
@@ -297,15 +296,15 @@ def _from_google() -> Any:
 
 
 def _from_azure() -> Any:
-    """Find what ``az login``, a managed identity or the environment gives."""
+    """Find credentials of ``az login``, a managed identity or the environment."""
     from obstore.auth.azure import AzureCredentialProvider
 
     return AzureCredentialProvider()
 
 
-# On top of what obstore tries again itself, for what only we know to be safe to try again.
+# Attempts in addition to obstore's own retries, for requests that obstore cannot know to be safe to repeat.
 _TRIES = 3
-# Parts of 5 MiB; several wheels are sent at once.
+# Parts of 5 MiB each. Several wheels are sent at the same time.
 _PARTS_AT_ONCE = 2
 _ONE_PART = 5 * 2**20  # bytes: obstore's own parts
 _PROBE = "_state/.probe"
@@ -318,15 +317,15 @@ def open_bucket(target: str) -> Storage:
     :raises PackageIndexError: the address is wrong, or obstore is not installed.
     """
     address = parse_address(target)
-    # S3 proper, Google and Microsoft are known to compare and swap; of other hosts it is asked.
+    # AWS, Google and Microsoft support conditional writes. Other hosts are tested.
     trusted = address.scheme != "s3" or endpoint_of("s3", os.environ) is None
     return Bucket(connect(address), address, trusted=trusted)
 
 
 class Bucket:
-    """Files under a prefix of a bucket, each served with the headers that installers need.
+    """Files under a prefix of a bucket, stored with the response headers that installers need.
 
-    :param trusted: whether the host is known to refuse a write that depends on a version that is gone.
+    :param trusted: True if the host is known to support conditional writes.
     """
 
     def __init__(self, store: S3Store | GCSStore | AzureStore, address: Address, *, trusted: bool) -> None:
@@ -340,7 +339,7 @@ class Bucket:
         return str(self._address)
 
     def read(self, key: str) -> Stored | None:
-        """Return a file, or None when there is none."""
+        """Return a file, or None if it does not exist."""
         import obstore
 
         def get() -> Stored:
@@ -350,13 +349,13 @@ class Bucket:
         return self._found(get)
 
     def stat(self, key: str) -> Listed | None:
-        """Return a file's size and age, or None when there is none."""
+        """Return the size and modification time of a file, or None if it does not exist."""
         import obstore
 
         return self._found(lambda: _listed(obstore.head(self._store, key)))
 
     def put(self, key: str, content: Path | bytes) -> None:
-        """Write a file that never changes, a large one in parts; one that is there already becomes new again."""
+        """Write a file that never changes, a large one in parts. Rewriting a file renews its modification time."""
         import obstore
 
         attributes = _attributes(key)
@@ -368,7 +367,7 @@ class Bucket:
         self._retry(send)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
-        """Replace the content that has ``tag``; None makes a file that is not there yet."""
+        """Replace a file if its tag is ``tag``. None creates a file that must not exist yet."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionError
 
@@ -381,7 +380,7 @@ class Bucket:
             except (AlreadyExistsError, PreconditionError):
                 raise ConflictError(f"{self.name}/{key} was changed by another process") from None
             except GenericError:
-                # The answer was lost: it may be written or not, so the file is asked.
+                # The response was lost. Read the file to find out if it was written.
                 now = self.read(key)
                 if now and now.data == data:
                     return
@@ -392,30 +391,33 @@ class Bucket:
         self._retry(attempt)
 
     def delete(self, key: str) -> None:
-        """Remove a file; one that is gone already is no mistake."""
+        """Remove a file. A missing file is not an error."""
         import obstore
 
         self._found(lambda: obstore.delete(self._store, key))
 
     def listing(self, prefix: str) -> Iterator[Listed]:
-        """Yield every file whose key begins with ``prefix``, in no order."""
+        """Yield every file whose key begins with ``prefix``, in any order."""
         import obstore
 
-        # obstore's prefixes are whole folders.
+        # A prefix of obstore is always a complete folder name.
         folder = prefix.rpartition("/")[0]
         with self._explained():
             for batch in obstore.list(self._store, folder or None):
                 yield from (_listed(meta) for meta in batch if meta["path"].startswith(prefix))
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
-        """Do ``work``; others may come between, and ``swap`` tells when they did."""
+        """Run ``work``. Other processes may write at the same time; ``swap`` detects conflicts."""
         if not self._trusted:
             self._refuse_if_blind()
             self._trusted = True
         return work(self)
 
     def _refuse_if_blind(self) -> None:
-        """Make sure that the host does not ignore preconditions, as some do."""
+        """Test that the host does not ignore preconditions, as some hosts do.
+
+        :raises PackageIndexError: the host ignores a precondition.
+        """
         if not ((self._refuses(None) or self._refuses(None)) and self._refuses(_NO_TAG)):
             raise PackageIndexError(
                 f"{self.name}: the host ignores If-Match or If-None-Match, so publishers could undo each other's work",
@@ -439,14 +441,14 @@ class Bucket:
                 return None
 
     def _retry(self, attempt: Callable[[], object]) -> None:
-        """Repeat an attempt that failed on its way; a refusal is final."""
+        """Repeat an attempt after network failures, but not after a refusal."""
         from obstore.exceptions import GenericError
 
         for number in range(_TRIES):
             with self._explained():
                 try:
                     attempt()
-                # Not found is also an upload in parts that had ended well, but whose end was not heard of.
+                # An upload in parts is also reported as not found if it had succeeded and the response was lost.
                 except (GenericError, FileNotFoundError) as error:
                     if number == _TRIES - 1 or is_final(error):
                         raise
@@ -465,19 +467,19 @@ class Bucket:
 
 
 def _in_pieces(path: Path, key: str) -> bytes | Iterator[bytes]:
-    """Return what is to be sent: a small file at once; an upload in parts is given up where a piece fails."""
+    """Return the content of a small file, or the pieces of a large one. The upload is aborted if a piece fails."""
     pieces = pieces_of(path, key)
     return b"".join(pieces) if path.is_file() and path.stat().st_size <= _ONE_PART else pieces
 
 
 def _attributes(key: str) -> dict[str, str]:
-    """Return the headers to keep with a file: every write without them would take them away."""
+    """Return the headers to store with a file. A write without them would remove them."""
     headers = headers_of(key)
     return {"Content-Type": headers.content_type, "Cache-Control": headers.cache_control}
 
 
 def _tag(meta: ObjectMeta) -> str:
-    """Return what names this version: S3 and Azure go by the ETag, Google by the generation."""
+    """Return the tag of a version: the ETag for S3 and Azure, the generation for Google."""
     return json.dumps({name: meta[name] for name in ("e_tag", "version") if meta[name]})
 
 

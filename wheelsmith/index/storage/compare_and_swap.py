@@ -1,4 +1,4 @@
-"""Change files while other processes do the same: no locks, every writer retries, the newest state wins."""
+"""Change files that other processes change too, by compare and swap with retries instead of locks."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from itertools import count
 
 from wheelsmith.index.storage.protocol import ConflictError, Storage, Stored, T
 
-# One writer wins every race, so others give up only after losing for absurdly long.
+# Seconds of lost races before a writer gives up. One writer wins each race, so real use stays far below this limit.
 _PATIENCE = 900.0
 _MAX_PAUSE = 10.0
 AT_ONCE = 8
 
-# Key → content, or None for a page that must not be there.
+# Returns key → content, or None for a page that must not exist.
 _Render = Callable[[Stored | None], dict[str, bytes | None]]
 
 
 def backoff(number: int, unit: float = 0.1) -> None:
-    """Wait after a failed attempt, longer each time and not in step with other processes.
+    """Wait a random time after a failed attempt. The maximum doubles with each attempt.
 
-    :param number: of the attempt, from 0.
-    :param unit: seconds to wait at most after the first.
+    :param number: number of the attempt, from 0.
+    :param unit: maximum wait in seconds after the first attempt.
     """
     time.sleep(random.uniform(0, min(_MAX_PAUSE, unit * 2 ** min(number, 6))))  # noqa: S311  # not a secret
 
 
 def retry(attempt: Callable[[], T]) -> T:
-    """Repeat an attempt as long as it conflicts with other processes."""
+    """Repeat an attempt while it conflicts with other processes.
+
+    :raises ConflictError: it still conflicts after ``_PATIENCE`` seconds.
+    """
     begin = time.monotonic()
     for number in count():
         start = time.monotonic()
@@ -39,16 +42,16 @@ def retry(attempt: Callable[[], T]) -> T:
             now = time.monotonic()
             if now > begin + _PATIENCE:
                 raise
-            # Every other process needs as much time as this attempt took.
+            # Other processes need about as much time as this attempt took.
             backoff(number, now - start)
     raise AssertionError
 
 
 def replace_file(storage: Storage, key: str, stored: Stored | None, data: bytes) -> bool:
-    """Replace a file if its content differs; return True if it did.
+    """Replace a file if its content differs. Return True if it was replaced.
 
-    :param stored: the file from which the new content was made.
-    :raises ConflictError: the file has changed since.
+    :param stored: the version of the file from which the new content was made; None if the file did not exist.
+    :raises ConflictError: the file has changed since then.
     """
     if stored and stored.data == data:
         return False
@@ -57,7 +60,7 @@ def replace_file(storage: Storage, key: str, stored: Stored | None, data: bytes)
 
 
 class _WrittenPages:
-    """The pages that a file asks for."""
+    """The pages that are rendered from one source file."""
 
     def __init__(self, storage: Storage, source: str, render: _Render) -> None:
         self._storage, self._source, self._render = storage, source, render
@@ -65,7 +68,7 @@ class _WrittenPages:
         self.wanted = render(self._stored)
 
     def refresh(self) -> bool:
-        """Read the file again; return True if it has changed."""
+        """Read the source again and render it if it has changed. Return True if it has."""
         before, self._stored = self._stored, self._storage.read(self._source)
         if self._stored == before:
             return False
@@ -73,9 +76,9 @@ class _WrittenPages:
         return True
 
     def write(self, key: str, found: Stored | None) -> bool:
-        """Write or remove a page; return True if it differed.
+        """Write or remove a page. Return True if the stored page differed.
 
-        :param found: the page as it is now.
+        :param found: the stored page, or None if it does not exist.
         """
         page = self.wanted.get(key)
         if page is not None:
@@ -87,12 +90,13 @@ class _WrittenPages:
 
 
 def converge(storage: Storage, files: Executor, source: str, render: _Render) -> list[str]:
-    """Write the pages that ``render`` makes from the file ``source``; return the keys of those that differed.
+    """Render pages from a source file and write those that differ. Return the keys of the changed pages.
 
-    Pages of None are removed. A process that writes such a page meanwhile has changed the source first; the source is
-    read again afterwards, and the page comes back.
+    Pages that render as None are removed. If another process writes such a page at the same time, it has changed the
+    source first. The source is read again at the end, so the page is then restored.
 
-    :param files: reads and writes several pages at once.
+    :param files: executor that reads and writes several pages concurrently.
+    :param source: key of the source file.
     """
     pages = _WrittenPages(storage, source, render)
     written: set[str] = set()
@@ -105,14 +109,14 @@ def converge(storage: Storage, files: Executor, source: str, render: _Render) ->
         while True:
             keys = sorted(pages.wanted)
             found = dict(zip(keys, files.map(storage.read, keys), strict=True))
-            # Rendered after the tags were read, so that a slow writer cannot put an older page over a newer one.
+            # Render after reading the tags, so that a slow writer cannot replace a newer page with an older one.
             pages.refresh()
             writing = [files.submit(write, key, found[key]) for key in keys]
-            # All must have ended before another attempt begins.
+            # All writes must end before the next attempt begins.
             wait(writing)
             for one in writing:
                 one.result()
-            # A process that changed the source meanwhile may have found its pages in place before ours came.
+            # Another process may have changed the source, and found its pages correct before these writes.
             if not pages.refresh():
                 return
 

@@ -1,4 +1,4 @@
-"""An index in a folder: several processes may write to it at once, and any of them may be killed."""
+"""An index in a folder. Several processes may write to it at the same time, and each may be killed."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.base.files import atomic_pour, atomic_write
 from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, pieces_of
 
-# Not a link's end, nor waiting for that of a pipe.
+# Do not follow a link, and do not block on a pipe.
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Folder:
-    """Files under a folder. Whoever changes them holds a lock, which goes when its process goes."""
+    """Files in a folder. A transaction holds a lock, which the kernel releases if the process ends."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     @property
     def name(self) -> str:
-        """Return the folder."""
+        """Return the path of the folder."""
         return str(self._root)
 
     def read(self, key: str) -> Stored | None:
-        """Return a file, or None when there is none."""
+        """Return a file, or None if it does not exist."""
         path = self._place(key)
         with self._explained("read"):
             try:
-                # Without waiting for the other end of a pipe.
+                # O_NONBLOCK: do not wait for the other end of a pipe.
                 with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                     data = file.read()
             except (FileNotFoundError, NotADirectoryError):
@@ -42,7 +42,7 @@ class Folder:
         return Stored(data, hashlib.sha256(data).hexdigest())
 
     def stat(self, key: str) -> Listed | None:
-        """Return a file's size and age, or None when there is none."""
+        """Return the size and modification time of a file, or None if it does not exist."""
         with self._explained("read"):
             try:
                 found = self._place(key).lstat()
@@ -60,7 +60,7 @@ class Folder:
                 atomic_pour(pieces_of(content, key), path.parent, lambda: path)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
-        """Replace the content that has ``tag``."""
+        """Replace a file if its tag is ``tag``."""
         path, now = self._place(key), self.read(key)
         if (now.tag if now else None) != tag:
             raise ConflictError(f"{path} was changed by another process")
@@ -68,7 +68,7 @@ class Folder:
             atomic_write(path, data)
 
     def delete(self, key: str) -> None:
-        """Remove a file, and the folders that become empty."""
+        """Remove a file and the parent folders that become empty."""
         path = self._place(key)
         with self._explained():
             path.unlink(missing_ok=True)
@@ -77,30 +77,30 @@ class Folder:
                 return
             try:
                 folder.rmdir()
-            except OSError:  # it is not empty, or another who deletes beside us has removed it
+            except OSError:  # it is not empty, or another process has removed it
                 return
 
     def listing(self, prefix: str) -> Iterator[Listed]:
-        """Yield every file whose key begins with ``prefix``, with the hidden ones that killed processes left."""
+        """Yield every file whose key begins with ``prefix``, including hidden files left by killed processes."""
         for folder, _, names in os.walk(self._root / prefix.rpartition("/")[0]):
             for path in (Path(folder, name) for name in names):
                 key = path.relative_to(self._root).as_posix()
                 try:
                     found = path.lstat()
-                except FileNotFoundError:  # it was removed meanwhile
+                except FileNotFoundError:  # another process has removed it
                     continue
                 if key.startswith(prefix) and stat.S_ISREG(found.st_mode):
                     yield Listed(key, found.st_size, found.st_mtime)
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
-        """Do ``work`` while no other process changes the folder."""
+        """Run ``work`` while holding the folder's lock."""
         with self._lock():
             return work(_Locked(self._root))
 
     def _place(self, key: str) -> Path:
-        """Return where a file lies.
+        """Return the path of a file.
 
-        :raises UnreadableError: there is a link on the way, and what is written there would land elsewhere.
+        :raises UnreadableError: a part of the path is a link, so a write could leave the index.
         """
         path = self._root
         for part in filter(None, key.split("/")):
@@ -135,8 +135,8 @@ class Folder:
 
 
 class _Locked(Folder):
-    """A folder whose lock is held."""
+    """A folder whose lock is already held."""
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
-        """Do ``work``."""
+        """Run ``work`` without locking again."""
         return work(self)

@@ -1,7 +1,7 @@
-"""An index in a Hub repo: every change is one commit, made from the newest commit and put on top of it.
+"""An index in a Hub repo. Every change is one commit on top of the newest commit.
 
-A commit on the Hub is all or nothing, and is refused with 412 when another came between, so it is the whole
-transaction that is compared and swapped, not the file. The client's own messages may quote a token: they are replaced.
+A commit on the Hub is atomic. The Hub refuses it with status 412 if another commit came first, so compare and swap
+works for transactions, not for single files. Messages of the client may contain a token, so they are replaced.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ _SYNTAX = "write hf://[datasets/|spaces/|kernels/]org/name[@branch][/folder]"
 _REFUSED_FOLDERS = {"", ".", "..", ".git", ".cache"}
 _PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 _REQUEST_ATTEMPTS = 8
-# Seconds in which the Hub must send something; its client alone would wait for ever.
+# Read timeout in seconds. The client has none by default.
 _SILENCE = 120.0
 
 
-class TransientError(Exception):  # it carries a reason, and never leaves the index
-    """The Hub failed in a way that another attempt may find fixed."""
+class TransientError(Exception):  # not a WheelsmithError: it never reaches users
+    """The Hub failed temporarily. The message is the reason."""
 
 
 class BusyBranchError(ConflictError):
-    """Another commit is being made at this moment; whether the branch moves is not known yet."""
+    """The Hub is processing another commit, which may or may not change the branch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubPlace:
-    """What an ``hf://`` target names.
+    """The repo, branch and folder of an ``hf://`` target.
 
     :param kind: ``model``, ``dataset``, ``space`` or ``kernel``.
-    :param folder: where in the repo: empty, or with a slash at its end.
+    :param folder: path in the repo, with a trailing slash; empty for the top of the repo.
     """
 
     repo: str
@@ -64,7 +64,7 @@ class HubPlace:
 
     @property
     def name(self) -> str:
-        """Return it as people write it."""
+        """Return the target as an ``hf://`` address."""
         kind = "" if self.kind == "model" else f"{self.kind}s/"
         branch = "" if self.branch == "main" else f"@{quote(self.branch, safe='')}"
         return f"hf://{kind}{self.repo}{branch}/{self.folder}".rstrip("/")
@@ -73,8 +73,7 @@ class HubPlace:
 def parse_target(target: str) -> HubPlace:
     """Read ``hf://[datasets/|spaces/|kernels/]org/name[@branch][/folder]``.
 
-    :raises AddressError: it names no repo. The message does not repeat it, for what people take for a target may
-        hold their token.
+    :raises AddressError: the target names no repo. The message omits the target because it may contain a token.
     """
     from huggingface_hub import parse_hf_uri
     from huggingface_hub.errors import HfUriError
@@ -92,11 +91,11 @@ def parse_target(target: str) -> HubPlace:
 
 
 def kernel_branch(target: str) -> str | None:
-    """Return the branch that the ``kernels`` library reads builds from, or None when it reads none there.
+    """Return the branch from which the ``kernels`` library reads builds, or None if it reads none from the target.
 
-    It looks into kernel repos only, and there at the top, so an index in a folder of its own has none beside it.
+    The library reads only the top folder of kernel repos. An index in a subfolder therefore has no such builds.
 
-    :raises AddressError: it is an ``hf://`` target that names no repo.
+    :raises AddressError: the target begins with ``hf://`` but names no repo.
     """
     if not target.startswith("hf://"):
         return None
@@ -105,10 +104,10 @@ def kernel_branch(target: str) -> str | None:
 
 
 def ask(place: HubPlace, question: Callable[[], T]) -> T:
-    """Ask the Hub, and again as long as it fails in passing.
+    """Send a request to the Hub, and repeat it after temporary failures.
 
-    :raises ConflictError: a commit was refused because of another one.
-    :raises PackageIndexError: it refused, or kept failing.
+    :raises ConflictError: the Hub refused a commit because of another commit.
+    :raises PackageIndexError: the Hub refused the request, or all attempts failed.
     """
     for number in range(_REQUEST_ATTEMPTS):
         try:
@@ -131,8 +130,8 @@ def _ask_once(place: HubPlace, question: Callable[[], T]) -> T:
         return question()
     except (PackageIndexError, TransientError):
         raise
-    except Exception as error:  # noqa: BLE001  # which HTTP library the client uses, and so what it raises, is its affair
-        # Of a file that could not be sent, the client tells only that; why is beneath.
+    except Exception as error:  # noqa: BLE001  # the client may raise the errors of any HTTP library
+        # If an upload fails, the client raises a RuntimeError. Its cause has the reason.
         cause = error.__cause__ if isinstance(error, RuntimeError) else None
         raise _judged(place, cause if isinstance(cause, Exception) else error) from None
 
@@ -161,7 +160,7 @@ def _judged(place: HubPlace, error: Exception) -> Exception:
     if isinstance(error, errors.HFValidationError):
         return PackageIndexError(f"{place.name} has a name that the Hub does not allow", remedy=_SYNTAX)
     if isinstance(error, ValueError) and not isinstance(error, JSONDecodeError):
-        # So it tells of what it cannot do, and of large files that the Hub does not take.
+        # The client raises ValueError for unsupported operations and for large files that the Hub rejects.
         return PackageIndexError(
             f"{place.name} does not take what was sent",
             remedy="see on its page whether its storage is full; or pip install --upgrade huggingface_hub",
@@ -170,7 +169,7 @@ def _judged(place: HubPlace, error: Exception) -> Exception:
 
 
 def no_branch(place: HubPlace) -> PackageIndexError:
-    """Return the error of a branch that is not there."""
+    """Return the error for a missing branch."""
     kind = "" if place.kind == "model" else f" --type {place.kind}"
     return PackageIndexError(
         f"{place.repo} has no branch {place.branch!r}",
@@ -179,7 +178,7 @@ def no_branch(place: HubPlace) -> PackageIndexError:
 
 
 def not_writable(place: HubPlace, said: str = "") -> PackageIndexError:
-    """Return the error of an account without rights."""
+    """Return the error for an account without write access."""
     return PackageIndexError(
         f"this account may not write to {place.name}{said}",
         remedy="hf auth login with a token that may write, or set HF_TOKEN",
@@ -200,29 +199,29 @@ def _judged_status(place: HubPlace, status: int, message: str | None) -> Excepti
 
 
 def _harmless(message: str | None) -> str:
-    """Return what the Hub said as one short line, without anything like a token in it."""
+    """Return a message of the Hub as one short line, with tokens removed."""
     text = "".join(char if char.isprintable() else " " for char in message or "")
     text = re.sub(r"\b(hf|api)_\w{6,}", "…", " ".join(text.split()))[:200]
     return f": {text}" if text else ""
 
 
-# Files under the hash of their content: nobody meets one before a state names it, so many of them may go ahead.
+# Files under the hash of their content. Readers find them through states only, so large releases commit them first.
 _ONCE = "files/"
 # The Hub advises 50 to 100 (https://huggingface.co/docs/hub/repositories-recommendations).
 _FILES_A_COMMIT = 100
 _COMMIT_ATTEMPTS = 100
-# How often an old head is taken for the Hub's slowness before it is believed.
+# Number of times that an outdated head is attributed to a delay of the Hub. After that, it is accepted.
 _LAG = 5
-# The repo's own .gitignore would make the Hub leave files out of a commit without a word.
+# Replaces the repo's .gitignore, because the Hub silently leaves out the files that it matches.
 _IGNORE_NOTHING = "# an index needs all of its files\n"
 
 
 def open_repo(target: str) -> HubRepo:
     """Open the index at ``hf://[datasets/|spaces/|kernels/]org/name[@branch][/folder]``.
 
-    Endpoint, token and offline mode are those of huggingface_hub. Nothing is asked of the Hub yet.
+    Endpoint, token and offline mode are the settings of huggingface_hub. This sends no request yet.
 
-    :raises AddressError: it names no repo.
+    :raises AddressError: the target names no repo.
     """
     place = parse_target(target)
     from huggingface_hub import HfApi
@@ -230,13 +229,16 @@ def open_repo(target: str) -> HubRepo:
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
-    # Its warnings name addresses that are signed for an upload.
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the client has no types there
+    # Warnings of the client contain signed upload URLs.
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # untyped in the client
     return HubRepo(HfApi(library_name="wheelsmith"), place)
 
 
 class HubRepo:
-    """Files of a branch: at its head, or at one commit, where they never change."""
+    """Files of a branch in a Hub repo.
+
+    :param commit: if given, files are read from this commit. Otherwise they are read from the head of the branch.
+    """
 
     def __init__(self, api: HfApi, place: HubPlace, commit: str | None = None) -> None:
         self._api = api
@@ -244,16 +246,16 @@ class HubRepo:
         self._commit = commit
         self._files: dict[str, Stored | None] = {}
         self._folders: dict[str, dict[str, Listed]] = {}
-        # Commits that are known not to be the head any more.
+        # Commits that are no longer the head.
         self._old: set[str] = set()
 
     @property
     def name(self) -> str:
-        """Return the repo as people write it."""
+        """Return the repo as an ``hf://`` address."""
         return self._place.name
 
     def read(self, key: str) -> Stored | None:
-        """Return a file, or None when there is none."""
+        """Return a file, or None if it does not exist."""
         if self._commit is None or key.startswith(_ONCE):
             return self._fetch(key)
         if key not in self._files:
@@ -261,9 +263,10 @@ class HubRepo:
         return self._files[key]
 
     def stat(self, key: str) -> Listed | None:
-        """Return a file's size, or None when there is none.
+        """Return the size of a file, or None if it does not exist.
 
-        Its age is nobody's concern: were it removed meanwhile, the commit that relies on it would be refused.
+        The age is usually not fetched. If the file is removed before a commit that relies on it, the Hub refuses that
+        commit.
         """
         folder = key.rpartition("/")[0]
         if self._commit is None or folder not in self._folders:
@@ -275,7 +278,7 @@ class HubRepo:
         self.transaction(lambda storage: storage.put(key, content))
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
-        """Replace the content that has ``tag`` in a commit of its own."""
+        """Replace a file in a commit of its own if its tag is ``tag``."""
 
         def work(storage: Storage) -> None:
             now = storage.read(key)
@@ -290,28 +293,28 @@ class HubRepo:
         self.transaction(lambda storage: storage.delete(key))
 
     def listing(self, prefix: str) -> Iterator[Listed]:
-        """Yield every file whose key begins with ``prefix``; what may be collected has the time of its commit."""
+        """Yield every file whose key begins with ``prefix``. Files that ``gc`` may remove have their commit's time."""
         dated = _ONCE.startswith(prefix[: len(_ONCE)])
         found = self._tree(prefix.rpartition("/")[0], recursive=True, dated=dated)
         if dated and self._commit:
-            # Whoever collects looks again before it removes, and is to see the same age.
+            # gc checks the age again before it removes a file, and must see the same age.
             for item in found:
                 self._folders.setdefault(item.key.rpartition("/")[0], {})[item.key] = item
         yield from (item for item in found if item.key.startswith(prefix))
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
-        """Do ``work`` on the newest commit, and commit what it changes on top of it; again, when others were faster.
+        """Run ``work`` on the newest commit and commit its changes. Repeat it if another commit came first.
 
-        Work that changes nothing makes no commit. An answer that was lost on its way does no harm: what was committed
-        is there when the work is done again.
+        Work without changes makes no commit. A lost response is harmless: the repeated work finds its changes already
+        committed.
 
-        :raises PackageIndexError: the Hub refused, kept failing, or others were always faster.
+        :raises PackageIndexError: the Hub refused, kept failing, or other commits always came first.
         """
         lag = _LAG
         for number in range(_COMMIT_ATTEMPTS):
             head = self._head()
             if head in self._old and lag:
-                # What the Hub answers may be older than what it committed.
+                # The Hub may report an older head for a moment after a commit.
                 lag -= 1
                 backoff(number)
                 continue
@@ -335,7 +338,7 @@ class HubRepo:
         raise no_branch(self._place)
 
     def _send(self, snapshot: HubRepo, writes: Sequence[Write], head: str) -> bool:
-        """Commit; return False when many files went ahead, so that the work has to be done again."""
+        """Commit the changes. Return False if only the many files were committed, so that the work must run again."""
         writes = [write for write in writes if write.content is not None or snapshot.stat(write.key)]
         ahead = [write for write in writes if write.key.startswith(_ONCE) and write.content is not None]
         if ahead and len(writes) > _FILES_A_COMMIT:
@@ -366,13 +369,13 @@ class HubRepo:
                     parent_commit=parent,
                 )
             except RepositoryNotFoundError:
-                # It was there a moment ago; to writers without a token the Hub says that it is not.
+                # The repo exists: it was just read. The Hub reports it as missing to writers without a token.
                 raise not_writable(self._place) from None
 
         ask(self._place, commit)
 
     def _upload(self, operations: Sequence[CommitOperationAdd | CommitOperationDelete]) -> None:
-        """Send what git does not hold itself, before the commit that refers to it."""
+        """Upload the large files (LFS) before the commit that refers to them."""
         from huggingface_hub import CommitOperationAdd
 
         self._api.preupload_lfs_files(
@@ -387,7 +390,7 @@ class HubRepo:
     def _fetch(self, key: str) -> Stored | None:
         from huggingface_hub import get_session, hf_hub_url
         from huggingface_hub.errors import EntryNotFoundError
-        from huggingface_hub.utils import (  # type: ignore[attr-defined]  # exported lazily, which mypy does not see
+        from huggingface_hub.utils import (  # type: ignore[attr-defined]  # mypy does not see lazy exports
             build_hf_headers,
             hf_raise_for_status,
         )
@@ -463,14 +466,14 @@ def _operation(folder: str, write: Write) -> CommitOperationAdd | CommitOperatio
     if isinstance(write.content, Path) and not write.content.is_file():
         raise PackageIndexError(f"{write.content} was there and is gone", remedy="build it again")
     operation = CommitOperationAdd(path, write.content)
-    # It was read for its hash, under which the Hub takes it and nothing else.
+    # The operation has hashed the file, and the Hub accepts only content with this hash.
     if hash_in(write.key) not in {None, operation.upload_info.sha256.hex()}:
         raise PackageIndexError(f"{write.key} is not the file that it was", remedy="build it again")
     return operation
 
 
 def _message(writes: Sequence[Write]) -> tuple[str, str]:
-    """Return the title and the body of a commit: the wheels in it, for whoever reads the history."""
+    """Return the title and the body of a commit message, which list the added wheels."""
     wheels = sorted(write.key.rpartition("/")[2] for write in writes if write.key.endswith(".whl") and write.content)
     more = f" and {len(wheels) - 1} more" if len(wheels) > 1 else ""
     title = f"Add {wheels[0]}{more}" if wheels else "Update the index"

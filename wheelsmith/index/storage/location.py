@@ -1,4 +1,4 @@
-"""Addresses of storages, as people write them."""
+"""Parse the addresses of storages."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from wheelsmith.index.storage.protocol import Storage
 BUCKETS = ("s3", "gs", "az")
 # Azure serves a website from the container $web.
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]|\$web", re.ASCII)
-# What needs no escaping in the URLs that installers are given.
+# Characters that need no escaping in the URLs for installers.
 _SEGMENT = re.compile(r"[A-Za-z0-9._~-]+", re.ASCII)
-# A slash too few: a folder of that name would take a release that nobody sees.
+# A URL with a missing slash, such as s3:/bucket. As a folder name it would create a local index by mistake.
 _LOST_SLASH = re.compile(rf"({'|'.join(BUCKETS)}|hf|file):", re.IGNORECASE)
 _PLACES = "name a folder, or a URL that begins with s3://, gs://, az:// or hf://"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where in which bucket an index lives.
+    """The address of an index in a bucket.
 
     :param scheme: one of ``BUCKETS``.
-    :param prefix: without slashes around it; empty for the bucket's root.
+    :param prefix: path within the bucket, without leading and trailing slashes; empty for the bucket's root.
     """
 
     scheme: str
@@ -37,15 +37,15 @@ class Address:
     prefix: str
 
     def __str__(self) -> str:
-        """Return it as a URL."""
+        """Return the address as a URL."""
         return f"{self.scheme}://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
 
 
 def open_storage(target: str) -> Storage:
     """Open a folder, ``s3://bucket/prefix``, ``gs://…``, ``az://container/prefix`` or ``hf://[datasets/|spaces/]org/name``.
 
-    :raises AddressError: it is none of these.
-    :raises PackageIndexError: what it takes is not installed or not reachable.
+    :raises AddressError: the target has none of these forms.
+    :raises PackageIndexError: the client library of the storage is not installed.
     """
     scheme, separator, _ = target.partition("://")
     if not separator:
@@ -73,7 +73,7 @@ def open_storage(target: str) -> Storage:
 def parse_address(target: str) -> Address:
     """Read ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``.
 
-    :raises AddressError: it is not of that form.
+    :raises AddressError: the target does not have this form.
     """
     scheme, separator, rest = target.partition("://")
     if not separator or scheme not in BUCKETS:

@@ -1,4 +1,4 @@
-"""Where an index lives, as narrowly as publishing needs it: a folder, a bucket, a Hub repo."""
+"""The protocol of storages: the few file operations that publishing needs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from wheelsmith.base.errors import PackageIndexError
 
 T = TypeVar("T")
 _PIECE = 1 << 20  # bytes
-# What stands beside a wheel, under the wheel's hash, is named as it is with an ending of its own.
+# Wheels and JSON files have the hash of their content in the key. METADATA has the hash of its wheel.
 _CONTENT = re.compile(r"files/[0-9a-f]{2}/(?P<sha256>[0-9a-f]{64})/[^/]+\.(whl|json)")
 
 
 class ConflictError(PackageIndexError):
-    """Somebody else changed the file between our reading and our writing."""
+    """Another process changed the file between reading and writing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A file's content, and the tag that tells this content from any later one."""
+    """The content of a file, and the tag of this version.
+
+    :param tag: differs from the tags of all later versions.
+    """
 
     data: bytes
     tag: str
@@ -33,7 +36,12 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file in a listing: its size in bytes, its time in seconds of the epoch, its hash where the host knows it."""
+    """A file in a listing.
+
+    :param size: in bytes.
+    :param modified: modification time in seconds of the epoch.
+    :param sha256: the hash of the content, if the host reports it.
+    """
 
     key: str
     size: int
@@ -42,15 +50,16 @@ class Listed:
 
 
 def pieces_of(path: Path, key: str) -> Iterator[bytes]:
-    """Yield a file's content, for whoever writes it under ``key``.
+    """Yield the content of a file in pieces, and verify the hash in the key at the end.
 
-    What is kept under a hash so is what was hashed, whatever has happened to the file since.
+    A file that has changed since it was hashed is therefore never stored under its old hash.
 
-    :raises PackageIndexError: it cannot be read, or, at the end, it is not what its key says.
+    :param key: the key under which the content will be stored.
+    :raises PackageIndexError: the file cannot be read, or its hash differs from the hash in the key.
     """
     hasher = hashlib.sha256()
     try:
-        # Without waiting for the other end of a pipe.
+        # O_NONBLOCK: do not wait for the other end of a pipe.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise PackageIndexError(f"{path} is no file", remedy="build it again")
@@ -68,55 +77,59 @@ def pieces_of(path: Path, key: str) -> Iterator[bytes]:
 
 
 def hash_in(key: str) -> str | None:
-    """Return the sha256 that a key promises of its content; None where it promises nothing, as of a side-car."""
+    """Return the sha256 of the content if the key contains it. Return None otherwise, e.g. for METADATA."""
     match = _CONTENT.fullmatch(key)
     return match["sha256"] if match else None
 
 
 class Storage(Protocol):
-    """Files by key; a key is a relative path with slashes. Nothing is ever seen half-written."""
+    """Files by key. Readers never see a partially written file.
+
+    A key is a relative path with forward slashes.
+    """
 
     @property
     def name(self) -> str:
-        """Return the place as people name it, without credentials."""
+        """Return the address of the storage without credentials."""
 
     def read(self, key: str) -> Stored | None:
-        """Return a file, or None when there is none."""
+        """Return a file, or None if it does not exist."""
 
     def stat(self, key: str) -> Listed | None:
-        """Return a file's size and age, or None when there is none."""
+        """Return the size and modification time of a file, or None if it does not exist."""
 
     def put(self, key: str, content: Path | bytes) -> None:
-        """Write a file that never changes: whoever writes under this key writes the same bytes.
+        """Write a file that never changes. Every writer of this key writes the same bytes.
 
-        :raises PackageIndexError: the key has a hash, and ``content`` is a file that has another.
+        :raises PackageIndexError: ``content`` is a file whose hash differs from the hash in the key.
         """
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
-        """Replace the content that has ``tag``; None makes a file that is not there yet.
+        """Replace a file if its tag is ``tag``. None creates a file that must not exist yet.
 
-        :raises ConflictError: it has another tag by now.
+        :raises ConflictError: the file has another tag.
         """
 
     def delete(self, key: str) -> None:
-        """Remove a file; one that is gone already is no mistake."""
+        """Remove a file. A missing file is not an error."""
 
     def listing(self, prefix: str) -> Iterator[Listed]:
-        """Return every file whose key begins with ``prefix``, in no order."""
+        """Yield every file whose key begins with ``prefix``, in any order."""
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
-        """Do ``work``, which may be called again when others were faster.
+        """Run ``work`` and return its result. It may run again if another process was faster.
 
-        A folder keeps others out meanwhile; a Hub repo shows all of it or nothing; a bucket can do neither, which is
-        why the order in which an index writes is safe at every point.
+        A folder is locked during the work. A Hub repo applies all changes in one commit. A bucket offers neither, so
+        the order of an index's writes must be safe at every point.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One change that would be made: ``content`` is None for a file that goes.
+    """One staged change.
 
-    :param size: bytes to be written.
+    :param content: the new content, or None to remove the file.
+    :param size: bytes to write.
     """
 
     key: str
@@ -125,7 +138,7 @@ class Write:
 
 
 class Staged:
-    """A storage whose changes stay in memory: for showing them, or for making them all at once."""
+    """A storage that keeps its changes in memory, for showing them or for applying them in one commit."""
 
     def __init__(self, under: Storage) -> None:
         self._under = under
@@ -133,16 +146,16 @@ class Staged:
 
     @property
     def name(self) -> str:
-        """Return the name of the storage beneath."""
+        """Return the name of the underlying storage."""
         return self._under.name
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """Return the changes in the order in which they were first made."""
+        """Return the changes, in the order of the first change of each file."""
         return tuple(self._writes.values())
 
     def read(self, key: str) -> Stored | None:
-        """Return a file as it would be."""
+        """Return a file with the staged changes applied."""
         if key not in self._writes:
             return self._under.read(key)
         content = self._writes[key].content
@@ -152,7 +165,7 @@ class Staged:
         return Stored(data, hashlib.sha256(data).hexdigest())
 
     def stat(self, key: str) -> Listed | None:
-        """Return a file's size as it would be; what is staged is new."""
+        """Return the size of a file with the staged changes applied. A staged file counts as new."""
         if key not in self._writes:
             return self._under.stat(key)
         write = self._writes[key]
@@ -164,16 +177,16 @@ class Staged:
         self._writes[key] = Write(key, content, size)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
-        """Stage a file; it is the transaction that conflicts, not the file."""
+        """Stage a file. The transaction, not this call, detects conflicts."""
         del tag
         self._writes[key] = Write(key, data, len(data))
 
     def delete(self, key: str) -> None:
-        """Stage that a file goes."""
+        """Stage the removal of a file."""
         self._writes[key] = Write(key, None)
 
     def listing(self, prefix: str) -> Iterator[Listed]:
-        """Yield the files as they would be."""
+        """Yield the files with the staged changes applied."""
         for item in self._under.listing(prefix):
             if item.key not in self._writes:
                 yield item
@@ -181,16 +194,16 @@ class Staged:
         yield from (item for item in staged if item)
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
-        """Do ``work`` here."""
+        """Run ``work`` on this storage."""
         return work(self)
 
 
 HTML = "text/html"
 SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
 
-# Asked for again each time and answered with 304; max-age would hide a new wheel from pip and uv.
+# Clients revalidate pages on each request and get a 304. max-age would hide new wheels from pip and uv.
 _PAGE = "no-cache"
-# What lies under the hash of its content cannot change. The number is PyPI's own.
+# Files under the hash of their content never change. PyPI sends the same number.
 _FILE = "max-age=365000000, immutable"
 _TYPES = {
     ".html": f"{HTML}; charset=utf-8",
@@ -204,16 +217,16 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseHeaders:
-    """Content-Type and Cache-Control."""
+    """The response headers that a storage must keep with a file."""
 
     content_type: str
     cache_control: str
 
 
 def headers_of(key: str) -> ResponseHeaders:
-    """Return the headers of a file; installers judge a page by its type alone.
+    """Return the headers of a file. Installers recognize the format of a page by its Content-Type only.
 
-    :param key: its path in the index, e.g. ``cpu/activation/index.json``.
+    :param key: path of the file in the index, e.g. ``cpu/activation/index.json``.
     """
     top, _, rest = key.partition("/")
     name = PurePosixPath(key)

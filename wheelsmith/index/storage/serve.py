@@ -1,4 +1,4 @@
-"""A development server for an index in a folder: one URL gives HTML or JSON, as the client asks."""
+"""A development server for an index in a folder. The Accept header selects HTML or JSON."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ _LATEST = {
     "application/vnd.pypi.simple.latest+html": _V1_HTML,
     "application/vnd.pypi.simple.latest+json": SIMPLE_JSON,
 }
-# The first is what a client gets that has no preference.
+# The first is the default for clients without a preference.
 _OFFERED = (HTML, _V1_HTML, SIMPLE_JSON)
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
 def make_server(root: Path, host: str, port: int) -> ThreadingHTTPServer:
-    """Make a server for the index under ``root``; port 0 takes a free one.
+    """Create a server for the index in ``root``.
 
-    :raises OSError: the port is taken.
+    :param port: TCP port; 0 selects a free one.
+    :raises OSError: the port is in use.
     """
     handler = type("_IndexHandler", (_Handler,), {"root": root.resolve()})
     return ThreadingHTTPServer((host, port), handler)
 
 
 def negotiate(accept: str) -> str | None:
-    """Return the content type for an Accept header, or None when none of ours will do (RFC 9110 §12.5.1)."""
+    """Return the content type for an Accept header, or None if no offered type is acceptable (RFC 9110 §12.5.1)."""
     if not accept.strip():
         return HTML
     weights: dict[str, float] = {}
@@ -57,7 +58,7 @@ def _weight(offered: str, weights: dict[str, float]) -> float:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Head and body are two writes; with the algorithm the second waits 40 ms for the first to be acknowledged.
+    # Head and body are two writes. With Nagle's algorithm the second waits 40 ms for the acknowledgement of the first.
     disable_nagle_algorithm = True
     server_version = "wheelsmith"
     root: ClassVar[Path]
@@ -84,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(HTTPStatus.NOT_FOUND)
 
     def _target(self, path: str) -> Path | None:
-        """Return what a path names; None for what is not there, outside of the index, or not for readers."""
+        """Return the file or folder of a URL path, or None if it is missing, outside the index, or private."""
         try:
             target = (self.root / path.lstrip("/")).resolve(strict=True)
             place = target.relative_to(self.root)
@@ -93,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None if place.parts and place.parts[0].startswith(("_", ".")) else target
 
     def _page(self, folder: Path) -> None:
-        # A page for people has no JSON beside it, and is HTML for everybody.
+        # A page for people has no JSON form, so it is HTML for every client.
         kind = negotiate(self.headers.get("Accept", "")) if (folder / "index.json").is_file() else HTML
         if kind is None:
             self._error(HTTPStatus.NOT_ACCEPTABLE)
@@ -138,7 +139,10 @@ class _Handler(BaseHTTPRequestHandler):
         return headers_of(path.relative_to(self.root).as_posix())
 
     def _span(self, size: int) -> tuple[int, int] | None:
-        """Return the part that was asked for, end exclusive and perhaps before the start; None for the whole."""
+        """Return the requested byte range, or None if the request has no valid Range header.
+
+        :return: start and exclusive end. The end may be before the start.
+        """
         match = _RANGE.fullmatch(self.headers.get("Range", ""))
         if not match or not (match[1] or match[2]):
             return None
@@ -162,4 +166,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # http.server's name
-        """Say nothing: who serves reads the client's output."""
+        """Do not log requests."""
