@@ -1,1 +1,1 @@
-"""Records of an index, and the pages for installers that are made from them."""
+"""The records of an index, and the pages for installers that are rendered from them."""

@@ -1,4 +1,4 @@
-"""The catalogue of a project, for programs that choose a wheel: the page's picker and ``wheelsmith pick``."""
+"""The catalogue of a project. The page's picker and ``wheelsmith pick`` choose wheels from it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from wheelsmith.platforms import CPU, platform_of
 
 SCHEMA_VERSION = 1
 _LONGEST = 2000  # characters of a reason
-# Fields of a wheel that are written as a state has them.
+# Fields of a wheel with the same form as in a state.
 _SAME = (
     "filename",
     "sha256",
@@ -48,12 +48,12 @@ _SAME = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """A project as its index offers it.
+    """The public content of a project's state.
 
-    :param wheels: those that some root lists, the newest version first, with the cells that everybody may see.
-    :param unserved: cells of the newest version without a wheel.
-    :param about: what METADATA of the newest wheel says.
-    :param versions: how complete the listed versions are, as far as their plans are known; the newest first.
+    :param wheels: the wheels that a root lists, newest version first, with their advertised cells.
+    :param unserved: the cells of the newest version without a wheel.
+    :param about: summary, licence and links from METADATA of the newest wheel.
+    :param versions: completeness of the listed versions with a known plan, newest first.
     """
 
     project: str
@@ -66,8 +66,8 @@ class Catalogue:
 
 
 def catalogue_of(state: ProjectState) -> Catalogue:
-    """Return what may be told of a project: no cell that is kept back, no wheel of a project in quarantine."""
-    # A variant wheel has the content of the plain one beside it, and installers choose it themselves or not at all.
+    """Return the catalogue of a project, without unadvertised cells and without the wheels of a quarantined project."""
+    # A variant wheel has the content of its plain wheel. Only installers with variant support choose it.
     plain = (entry for entry in state.entries if entry.variant is None)
     offered = () if state.status is ProjectStatus.QUARANTINED else plain
     listed = sorted((entry for entry in offered if entry.roots), key=lambda entry: entry.filename)
@@ -84,17 +84,17 @@ def catalogue_of(state: ProjectState) -> Catalogue:
 
 
 def public_cell(cell: Cell) -> Cell:
-    """Return a cell without what only its build needs."""
+    """Return a cell without its build settings."""
     return replace(cell, settings=CellSettings())
 
 
 def catalogue_key(project: str) -> str:
-    """Return where a project's catalogue lies under the index's own address."""
+    """Return the key of a project's catalogue in the index."""
     return f"projects/{project}/catalogue.json"
 
 
 def dump_catalogue(catalogue: Catalogue) -> bytes:
-    """Write a catalogue, without empty fields."""
+    """Return a catalogue as JSON, without empty fields."""
     plain = {
         "project": catalogue.project,
         "wheels": [wheel_json(wheel) for wheel in catalogue.wheels],
@@ -109,10 +109,10 @@ def dump_catalogue(catalogue: Catalogue) -> bytes:
 
 
 def load_catalogue(data: bytes, place: str) -> Catalogue:
-    """Read a catalogue. Fields, frameworks and compute platforms that this version does not know are passed over.
+    """Read a catalogue. Unknown fields, frameworks and compute platforms are skipped.
 
-    :param place: where it came from, for the error.
-    :raises PackageIndexError: it cannot be read, or a newer wheelsmith wrote it.
+    :param place: the source of the catalogue, for error messages.
+    :raises PackageIndexError: the catalogue cannot be read, or a newer wheelsmith wrote it.
     """
     try:
         plain = read_json(data)
@@ -141,7 +141,7 @@ def _read(plain: Any) -> Catalogue:
 
 
 def _read_wheel(data: Any) -> IndexEntry | None:
-    """Return a wheel; None for one whose cells are all for frameworks or platforms that are not known."""
+    """Return a wheel, or None if all of its cells have unknown frameworks or compute platforms."""
     cells = tuple(filter(None, map(_read_cell, data.get("cells", ()))))
     if data.get("cells") and not cells:
         return None
@@ -152,7 +152,7 @@ def _read_wheel(data: Any) -> IndexEntry | None:
         **{name: data[name] for name in _SAME if name in data},
         "provenance": made,
         "tests": [_known(WheelTest, test) for test in data.get("tests", ())],
-        # The hash stands in the path of the file, files/ab/<sha256>/<name>.
+        # The path contains the hash: files/ab/<sha256>/<name>.
         "side_files": {} if bundle is None else {BUNDLE: bundle.split("/")[2]},
         "metadata_sha256": "",
     }
@@ -167,7 +167,7 @@ def _read_unserved(data: Any) -> CellWithoutWheel | None:
 
 
 def _read_cell(data: Any) -> Cell | None:
-    """Return a cell; None for one whose framework or compute platform is not known."""
+    """Return a cell, or None if its framework or compute platform is unknown."""
     framework, found = data.get("framework", TORCH), platform_of(data["compute"])
     if framework not in frameworks() or (found is None and data["compute"] != CPU):
         return None
@@ -183,20 +183,20 @@ def _read_cell(data: Any) -> Cell | None:
 
 
 def _known(cls: type[Record], data: Any) -> dict[str, Any]:
-    """Return the fields that a record has. Those that were left out because they are empty are None."""
+    """Return the known fields of a record. Required fields that were omitted as empty become None."""
     known = fields(cls)  # type: ignore[arg-type]  # every Record is a dataclass
     required = [each.name for each in known if each.default is MISSING and each.default_factory is MISSING]
     return {**dict.fromkeys(required), **{each.name: data[each.name] for each in known if each.name in data}}
 
 
 def _versions(state: ProjectState, listed: set[Version]) -> tuple[Completeness, ...]:
-    """Return how complete the listed versions are, and the newest of all."""
+    """Return the completeness of the listed versions and of the newest version."""
     found = all_completeness(state)
     return tuple(each for number, each in enumerate(found) if number == 0 or Version(each.version) in listed)
 
 
 def _listed(entry: IndexEntry) -> IndexEntry:
-    """Return a wheel with the fields that a catalogue has."""
+    """Return a wheel with only the fields that a catalogue contains."""
     return replace(
         entry,
         cells=tuple(public_cell(cell) for cell in entry.cells if cell.settings.advertise),
@@ -212,7 +212,7 @@ def _unserved(answer: CellWithoutWheel) -> CellWithoutWheel:
 
 
 def wheel_json(wheel: IndexEntry) -> dict[str, Any]:
-    """Return a wheel as a catalogue writes it, with empty fields."""
+    """Return the JSON form of a wheel in a catalogue, including empty fields."""
     plain = wheel.to_json()
     return {
         **{name: plain.get(name, []) for name in _SAME},
@@ -246,11 +246,11 @@ def _without_empty(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellChange:
-    """One cell in both versions.
+    """The wheels of one cell in two versions.
 
-    :param before: the wheel of the older version, if it has one.
-    :param now: the wheel of the newer one, if it has one.
-    :param reason: why it has none, as far as that is known.
+    :param before: the wheel of the older version, if any.
+    :param now: the wheel of the newer version, if any.
+    :param reason: the reason that the newer version has no wheel, if known.
     """
 
     cell: str
@@ -261,10 +261,11 @@ class CellChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChanges:
-    """The cells of two versions.
+    """The differences between two versions of a project.
 
+    :param version: the newer version, without a local part.
     :param before: the older version, without a local part; None if there is none.
-    :param cells: those of either version, and those that should have a wheel; sorted.
+    :param cells: the cells of both versions and the planned cells, sorted.
     """
 
     project: str
@@ -274,11 +275,11 @@ class VersionChanges:
 
 
 def version_changes(earlier: Catalogue, now: Catalogue, version: str) -> VersionChanges:
-    """Return what a version brings.
+    """Compare a version with the newest older version.
 
-    :param earlier: what was published before; its newest version that is older is compared.
-    :param now: has the version.
-    :param version: without a local part.
+    :param earlier: the catalogue that contains the older version.
+    :param now: the catalogue that contains the version.
+    :param version: the version, without a local part.
     """
     newer = Version(version)
     published = {wheel.public for wheel in earlier.wheels if wheel.yanked is None}

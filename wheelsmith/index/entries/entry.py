@@ -1,7 +1,7 @@
 """Records of an index: its wheels, the cells without one, and the state of each project.
 
-States and catalogues come from other people too. A record refuses fields that could not stand in a path, on a page or
-in a command.
+States and catalogues may come from untrusted sources. Records therefore reject values that are unsafe in a path, on a
+page or in a command.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wheelsmith.platforms import parse_capability, platforms
 from wheelsmith.wheel.variant_format import Variant
 
 SCHEMA_VERSION = 4
-_BEFORE_TESTS = 3  # of states without tests and plans, which an older wheelsmith reads too
+_BEFORE_TESTS = 3  # version of states without tests and plans, for older releases of wheelsmith
 EVERYTHING = "simple"  # the root that lists every wheel
 _LARGEST = 1 << 50  # bytes
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -55,14 +55,14 @@ class ProjectStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance(Record):
-    """How a wheel was made.
+    """The inputs of a wheel's build.
 
-    :param cell: id of the cell that it was compiled for; the other cells that it serves were folded into it.
-    :param toolkit: the CUDA toolkit, e.g. ``13.0``.
-    :param compiler: the host compiler as it names itself.
-    :param image: the container image by its digest.
-    :param plan_digest: sha256 of everything that decided its bytes.
-    :param wheelsmith: the version that made it.
+    :param cell: id of the cell that the wheel was compiled for. A shared wheel serves other cells, too.
+    :param toolkit: version of the CUDA toolkit, e.g. ``13.0``; None for a CPU build.
+    :param compiler: name and version of the host compiler, as the compiler prints them.
+    :param image: digest of the container image.
+    :param plan_digest: sha256 of all inputs that determine the wheel's bytes.
+    :param wheelsmith: version of wheelsmith that built the wheel.
     """
 
     cell: str
@@ -85,11 +85,11 @@ class WheelOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelTest(Record):
-    """Result of one test of a wheel, as somebody recorded it.
+    """A recorded test result of a wheel.
 
-    :param where: the machine, in words, e.g. ``H200, driver 580``.
-    :param cell: id of the cell that was tested; None if that was not recorded.
-    :param details: an address that tells more.
+    :param where: description of the machine, e.g. ``H200, driver 580``.
+    :param cell: id of the tested cell; None if it was not recorded.
+    :param details: URL with details.
     """
 
     outcome: WheelOutcome
@@ -98,7 +98,7 @@ class WheelTest(Record):
     details: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse words that no page could show."""
+        """Reject values that are unsafe on a page."""
         check_line(self.where)
         if self.details is not None:
             check_link(self.details)
@@ -107,7 +107,7 @@ class WheelTest(Record):
 
     @property
     def machine_and_cell(self) -> tuple[str, str]:
-        """Return the key under which one result is kept."""
+        """Return the key of the result. An entry keeps one result for each key."""
         return self.where, self.cell or ""
 
 
@@ -115,14 +115,14 @@ _Test = TypeVar("_Test", bound=WheelTest)
 
 
 def outcome_of(tests: Iterable[WheelTest]) -> WheelOutcome:
-    """Return the worst result of some tests."""
+    """Return the worst result of the tests."""
     found = {test.outcome for test in tests}
     worst = (WheelOutcome.FAILED, WheelOutcome.FLAKY, WheelOutcome.PASSED)
     return next((each for each in worst if each in found), WheelOutcome.UNTESTED)
 
 
 def worst_by(tests: Iterable[_Test], key: Callable[[_Test], tuple[str, ...]]) -> tuple[_Test, ...]:
-    """Return the worst test of each key, sorted by key; the first of equal ones."""
+    """Return the worst test of each key, sorted by key. The first of equal tests wins."""
     found: dict[tuple[str, ...], _Test] = {}
     for test in tests:
         before = found.setdefault(key(test), test)
@@ -133,18 +133,18 @@ def worst_by(tests: Iterable[_Test], key: Callable[[_Test], tuple[str, ...]]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexEntry(WheelRecord):
-    """A wheel as an index offers it.
+    """A wheel in an index.
 
-    :param upload_time: UTC, ``yyyy-mm-ddThh:mm:ssZ``; empty before it is published.
-    :param cells: every cell that the wheel serves. A wheel that wheelsmith did not build may name none.
-    :param requires_torch: the versions of torch that METADATA requires, e.g. ``==2.11.*``; None if it requires none.
-    :param requires: the other requirements in METADATA, without those of extras.
-    :param variant: what a variant wheel needs of a machine; None for a plain wheel.
-    :param variant_of: the file name of the plain wheel with the same content, for a variant wheel that has one.
-    :param yanked: why it should not be chosen any more, perhaps empty; None for a wheel in good standing.
-    :param about: what METADATA tells people; None where an older wheelsmith published it.
-    :param side_files: suffix → sha256 of each file beside the wheel but METADATA.
-    :param tests: the last of each machine and cell.
+    :param upload_time: UTC, ``yyyy-mm-ddThh:mm:ssZ``; empty before the wheel is published.
+    :param cells: every cell that the wheel serves. May be empty for a wheel that wheelsmith did not build.
+    :param requires_torch: versions of torch that METADATA requires, e.g. ``==2.11.*``; None if torch is not required.
+    :param requires: the other requirements in METADATA, without extras.
+    :param variant: the machine properties that a variant wheel needs; None for a plain wheel.
+    :param variant_of: file name of the plain wheel with the same content, if the wheel is a variant of one.
+    :param yanked: reason of the yank, may be empty; None for a wheel that is not yanked.
+    :param about: summary, licence and links from METADATA; None if an older wheelsmith published the wheel.
+    :param side_files: suffix → sha256 of each side file, except METADATA.
+    :param tests: the latest result of each machine and cell.
     """
 
     upload_time: str
@@ -156,18 +156,21 @@ class IndexEntry(WheelRecord):
     variant_of: str | None = None
     yanked: str | None = None
     about: About | None = None
-    # It is compared, but a table has no hash.
+    # Part of comparisons, but not of the hash, because a dict is not hashable.
     side_files: dict[str, str] = field(default_factory=dict, hash=False)
     tests: tuple[WheelTest, ...] = ()
 
     @classmethod
     def of(cls, wheel: WheelRecord, **more: Any) -> Self:
-        """Return the entry of a finished wheel."""
+        """Return the entry of a finished wheel.
+
+        :param more: fields that are not in ``WheelRecord``.
+        """
         known = {each.name: getattr(wheel, each.name) for each in fields(WheelRecord)}
         return cls(**{**known, "upload_time": "", **more})
 
     def __post_init__(self) -> None:
-        """Refuse fields that nothing of ours would have written."""
+        """Reject values that wheelsmith never writes."""
         if (self.variant.label if self.variant else None) != _read_name(self.filename).label:
             raise ValueError(f"{self.filename} is listed with the variant {self.variant and self.variant.label!r}")
         if self.variant_of is not None:
@@ -175,7 +178,7 @@ class IndexEntry(WheelRecord):
         # Catalogues do not list the hash of METADATA.
         for text in (self.sha256, *filter(None, (self.metadata_sha256,)), *self.side_files.values()):
             _require(_HASH, text, "a sha256")
-        # The hash of METADATA has a field of its own.
+        # The hash of METADATA is in metadata_sha256.
         if unknown := self.side_files.keys() - (side_files().keys() - {CORE_METADATA}):
             raise ValueError(f"this wheelsmith knows no {min(unknown)[:100]!r} beside a wheel")
         if not 0 <= self.size < _LARGEST:
@@ -188,7 +191,7 @@ class IndexEntry(WheelRecord):
             parse_capability(text)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without side files and tests where there are none."""
+        """Return plain data. Empty ``side_files`` and ``tests`` are omitted."""
         plain = WheelRecord.to_json(self)
         return {name: value for name, value in plain.items() if value or name not in {"side_files", "tests"}}
 
@@ -209,12 +212,12 @@ class IndexEntry(WheelRecord):
 
     @property
     def outcome(self) -> WheelOutcome:
-        """Return the worst result of its tests."""
+        """Return the worst result of the wheel's tests."""
         return outcome_of(self.tests)
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return its file name and hash: the same bytes may be there under several names."""
+        """Return the file name and the hash. An index may list the same bytes under several names."""
         return self.filename, self.sha256
 
     @property
@@ -224,21 +227,21 @@ class IndexEntry(WheelRecord):
 
     @property
     def url(self) -> str:
-        """Return the path as it stands in an address."""
+        """Return the path, quoted for a URL."""
         return in_address(self.path)
 
     @property
     def bundle(self) -> str | None:
-        """Return where the signed statement of the wheel is, as it stands in an address; None if there is none."""
+        """Return the path of the wheel's signed statement, quoted for a URL; None if the wheel is not signed."""
         found = (side.path for side in self.announced if side.kind.suffix == BUNDLE)
         return next(map(in_address, found), None)
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """Return the roots whose pages list the wheel: the one for all, and one for each compute platform it serves.
+        """Return the roots that list the wheel: ``simple``, and one for each compute platform that it serves.
 
-        A wheel whose cells all have ``advertise: false`` is listed nowhere. A variant wheel is in the root for all
-        alone: it is what lets an installer choose the platform, and in the others that is done.
+        A wheel whose cells all have ``advertise: false`` is on no root. A variant wheel is on ``simple`` only: its
+        installer selects the platform, while each other root is for one platform.
         """
         computes = {cell.compute for cell in self.cells if cell.settings.advertise}
         if not computes and self.cells:
@@ -247,7 +250,7 @@ class IndexEntry(WheelRecord):
 
     @property
     def announced(self) -> tuple[Announced, ...]:
-        """Return the files beside the wheel."""
+        """Return the side files of the wheel, including METADATA."""
         hashes = {CORE_METADATA: self.metadata_sha256, **self.side_files}
         return tuple(
             Announced(
@@ -261,20 +264,23 @@ class IndexEntry(WheelRecord):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the paths of the wheel and of the files beside it."""
+        """Return the paths of the wheel and of its side files."""
         return (self.path, *(side.path for side in self.announced))
 
     def with_files(self, files: Mapping[str, bytes | None]) -> IndexEntry:
-        """Return the entry with other files beside the wheel: suffix → content, None to remove one."""
+        """Return a copy with changed side files.
+
+        :param files: suffix → content, or None to remove the file.
+        """
         hashes = {suffix: hashlib.sha256(data).hexdigest() for suffix, data in files.items() if data is not None}
         metadata = hashes.pop(CORE_METADATA, self.metadata_sha256)
         kept = {suffix: sha256 for suffix, sha256 in self.side_files.items() if suffix not in files}
         return replace(self, metadata_sha256=metadata, side_files={**kept, **hashes})
 
     def with_more(self, offered: IndexEntry) -> IndexEntry:
-        """Return the entry with the files that another one has besides.
+        """Return a copy with the additional side files of another entry.
 
-        Files that belong to one signature stay together: nothing is taken of another signature.
+        The files of one signature stay together. If the two have different signatures, no signature file is added.
         """
         known, more = self.side_files, offered.side_files
         if not known.keys().isdisjoint(SIGNATURES) and known.get(BUNDLE) != more.get(BUNDLE):
@@ -283,7 +289,7 @@ class IndexEntry(WheelRecord):
 
 
 class NoWheel(StrEnum):
-    """Why a cell has no wheel."""
+    """The reason that a cell has no wheel."""
 
     FAILED = "failed"
     EXCLUDED = "excluded"
@@ -291,11 +297,11 @@ class NoWheel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellWithoutWheel(Record):
-    """A cell that no wheel serves, and why.
+    """A cell without a wheel, and the reason.
 
-    :param version: of the kernel, without a local part.
+    :param version: version of the kernel, without a local part.
     :param reason: one sentence.
-    :param tail: the last lines of a failed build's log.
+    :param tail: last lines of the log of a failed build.
     """
 
     cell: Cell
@@ -305,20 +311,20 @@ class CellWithoutWheel(Record):
     tail: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a cell or a version that is none."""
+        """Reject an invalid cell or version."""
         _check_cell(self.cell)
         Version(self.version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed(Record):
-    """A wheel that was published and is listed no more: its name never gets other bytes."""
+    """A wheel that was removed from the index. Its file name cannot be reused for other bytes."""
 
     filename: str
     sha256: str
 
     def __post_init__(self) -> None:
-        """Refuse a name or a hash that is none."""
+        """Reject an invalid file name or hash."""
         _read_name(self.filename)
         _require(_HASH, self.sha256, "a sha256")
 
@@ -329,18 +335,18 @@ class Removed(Record):
 
     @property
     def path(self) -> str:
-        """Return where it lay in the index."""
+        """Return the path that the wheel had in the index."""
         return file_key(self.sha256, self.filename)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedVersion(Record):
-    """The cells for which a version is to have a wheel, as its matrix says.
+    """The cells for which a version should have a wheel, according to its matrix.
 
-    :param version: of the kernel, without a local part.
-    :param cells: ids, sorted.
-    :param excluded: those that a run left out with a reason, sorted.
-    :param tried: those that a run tried to build, sorted.
+    :param version: version of the kernel, without a local part.
+    :param cells: ids of the cells, sorted.
+    :param excluded: ids of the cells that a run excluded, sorted.
+    :param tried: ids of the cells that a run tried to build, sorted.
     """
 
     version: str
@@ -349,21 +355,20 @@ class PlannedVersion(Record):
     tried: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a version that is none."""
+        """Reject an invalid version."""
         Version(self.version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectState(Record):
-    """All that an index knows of one project; its pages are made from nothing else.
+    """The state of one project in an index. The project's pages are rendered from the state only.
 
     :param project: the normalized name (PEP 503).
-    :param entries: sorted by file name.
-    :param answers: for cells of the newest version that no wheel serves, sorted by cell.
-    :param removed: sorted by file name; none of them is among the entries.
-    :param planned: of the versions whose plan is known, the oldest first.
-    :param address: of the index, with a slash at its end, for what pages must name by a whole address; None where it
-        was not given.
+    :param entries: the wheels, sorted by file name.
+    :param answers: the cells of the newest version without a wheel, sorted by cell.
+    :param removed: removed wheels, sorted by file name. None of them is in ``entries``.
+    :param planned: the planned cells of each version with a known plan, oldest version first.
+    :param address: URL of the index with a trailing slash, for links that must be absolute; None if it is not known.
     """
 
     project: str
@@ -377,7 +382,7 @@ class ProjectState(Record):
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
-        """Refuse wheels of other projects."""
+        """Reject an invalid address and wheels of other projects."""
         if self.address is not None and check_address(self.address) != self.address:
             raise ValueError(f"{self.address[:100]!r} has no slash at its end")
         wheels: tuple[IndexEntry | Removed, ...] = (*self.entries, *self.removed)
@@ -386,7 +391,7 @@ class ProjectState(Record):
                 raise ValueError(f"{each.filename} is a wheel of {each.project}, not of {self.project}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, in the older schema where that can tell all of it."""
+        """Return plain data. The older schema is used if it can express the state."""
         plain = Record.to_json(self)
         if self.address is None:
             del plain["address"]
@@ -398,9 +403,9 @@ class ProjectState(Record):
 
 
 def check_address(text: str) -> str:
-    """Return the address of an index with a slash at its end.
+    """Return the URL of an index with a trailing slash.
 
-    :raises ValueError: a page must not name it: it is neither https nor this machine's own.
+    :raises ValueError: the URL is neither https nor http on this machine, or has other parts than host and path.
     """
     if not _is_address(text):
         shown = repr(redact(text)[:100])
@@ -409,23 +414,23 @@ def check_address(text: str) -> str:
 
 
 def check_root(name: str) -> None:
-    """Refuse the name of a root that could not stand in a path.
+    """Check that the name of a root is safe in a path.
 
-    :raises ValueError: it could not.
+    :raises ValueError: it is not.
     """
     _require(_WORD, name, "the name of a root")
 
 
 def check_release(text: str) -> None:
-    """Refuse a release that is not written as ``2.11``.
+    """Check that a release has the form ``2.11``.
 
-    :raises ValueError: it is not.
+    :raises ValueError: it does not.
     """
     _require(_RELEASE, text, "a release such as 2.11")
 
 
 def in_address(path: str) -> str:
-    """Return a path as it stands in an address: some hosts read + as a space."""
+    """Quote a path for a URL. Some hosts read ``+`` as a space."""
     return path.replace("+", "%2B")
 
 

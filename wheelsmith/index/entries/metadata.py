@@ -1,4 +1,4 @@
-"""Facts in METADATA that an index lists. The metadata of others is read in the worker."""
+"""Extract the facts that an index lists from METADATA. Untrusted METADATA is read in the worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion
 
 from wheelsmith.base.json_dataclass import Record
 
-# Where torch's wheels are installed.
+# Marker environments for which torch has wheels.
 _PLACES = tuple(
     {
         "extra": "",
@@ -39,21 +39,22 @@ _PLACES = tuple(
 
 
 def headers_of(metadata: bytes) -> RawMetadata:
-    """Return the headers of METADATA, as the packaging library names them."""
+    """Return the headers of METADATA, with the names of the packaging library."""
     return parse_email(metadata)[0]
 
 
 def requires_torch(metadata: bytes) -> str | None:
-    """Return the versions of torch that METADATA requires on Linux, e.g. ``==2.11.*``; None if it requires none.
+    """Return the versions of torch that METADATA requires on Linux, e.g. ``==2.11.*``; None if torch is not required.
 
-    All lines count together, so what is returned may be narrower than what some Python is asked for, and never wider.
+    The requirements of all environments are combined. The result may therefore be narrower than the requirement in
+    one environment, but never wider.
     """
     needs = [each for each in _requirements(metadata) if _is_torch(each) and _may_hold(each)]
     return str(SpecifierSet(",".join(str(need.specifier) for need in needs if need.specifier))) if needs else None
 
 
 def requires_beside_torch(metadata: bytes) -> tuple[str, ...]:
-    """Return the requirements of METADATA beside torch, in its order, without those of extras."""
+    """Return the requirements in METADATA other than torch, in their order, without extras."""
     return tuple(
         str(requirement)
         for requirement in _requirements(metadata)
@@ -62,7 +63,7 @@ def requires_beside_torch(metadata: bytes) -> tuple[str, ...]:
 
 
 def unreadable_requirement(metadata: bytes) -> str | None:
-    """Return the first Requires-Dist of METADATA that cannot be read, if there is one."""
+    """Return the first invalid Requires-Dist in METADATA, or None."""
     return next((text for text in _texts(metadata) if _read(text) is None), None)
 
 
@@ -71,7 +72,7 @@ def _is_torch(requirement: Requirement) -> bool:
 
 
 def _may_hold(requirement: Requirement) -> bool:
-    """Return True if a requirement may hold somewhere where torch's wheels are installed."""
+    """Return True if the marker of a requirement may hold in an environment for which torch has wheels."""
     try:
         return requirement.marker is None or any(map(requirement.marker.evaluate, _PLACES))
     except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion, ValueError):
@@ -93,7 +94,7 @@ def _read(text: str) -> Requirement | None:
         return None
 
 
-# Characters that a page shows. A licence is a name, or its whole text, which no page shows.
+# Maximum lengths on a page, in characters. A longer licence is the text of a licence, not a name, and is not shown.
 _LINE = 300
 _LICENCE, _LABEL, _LINKS = 80, 32, 6
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,500}")
@@ -101,9 +102,9 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,500}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About(Record):
-    """What people read before they choose a wheel.
+    """The summary, licence and links of a project, from METADATA.
 
-    :param links: a label and an address each, in METADATA's order.
+    :param links: pairs of label and URL, in METADATA's order.
     """
 
     summary: str | None = None
@@ -111,13 +112,13 @@ class About(Record):
     links: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse links that a page must not have."""
+        """Reject links that are unsafe on a page."""
         for _, address in self.links:
             check_link(address)
 
 
 def about_of(metadata: bytes) -> About:
-    """Return what METADATA says of its project, without what could mislead."""
+    """Return the summary, licence and links in METADATA, without invisible characters and unsafe links."""
     headers: Mapping[str, Any] = headers_of(metadata)
     links: dict[str, str] = {}
     for label, address in _links(headers):
@@ -129,18 +130,18 @@ def about_of(metadata: bytes) -> About:
 
 
 def check_line(text: str) -> None:
-    """Refuse text that does not show in one line as it is written.
+    """Check that text is one visible line of at most 300 characters.
 
-    :raises ValueError: it does not.
+    :raises ValueError: it is not.
     """
     if _line(text, _LINE) != text:
         raise ValueError(f"{text[:100]!r} is no line of text")
 
 
 def check_link(address: str) -> None:
-    """Refuse an address that a page must not link to.
+    """Check that a page may link to a URL.
 
-    :raises ValueError: it does not lead to a host on the web, or hides where it leads.
+    :raises ValueError: the URL is not http or https, or its host is hidden, e.g. by a user name.
     """
     if not _is_plain(address):
         raise ValueError(f"{address[:100]!r} is no link for a page")
@@ -168,12 +169,12 @@ def _is_plain(address: str) -> bool:
 
 
 def _line(text: str, longest: int) -> str | None:
-    """Return text in one line, without characters that cannot be seen; None if nothing is left."""
+    """Return text as one line without invisible characters, shortened to ``longest``; None if nothing is left."""
     plain = "".join(map(_shown, text[: 4 * longest]))
     words = " ".join(plain.split())
     return (words if len(words) <= longest else f"{words[: longest - 1].rstrip()}…") or None
 
 
 def _shown(sign: str) -> str:
-    """Return a character; nothing for one that cannot be seen or that turns the direction of others."""
+    """Return a printable character unchanged. Format characters are removed, other invisible ones become a space."""
     return sign if sign.isprintable() else "" if unicodedata.category(sign) == "Cf" else " "

@@ -1,6 +1,6 @@
-"""Render the pages for installers: the same entries give the same bytes, and no clock is read.
+"""Render the pages for installers. The same entries give the same bytes; no clock is read.
 
-Standards: PEP 503, 629, 658, 691, 700, 714 and 792, which together are version 1.4 of the simple API.
+The pages follow version 1.4 of the simple API: PEP 503, 629, 658, 691, 700, 714 and 792.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ API_VERSION = "1.4"
 class VariantsFile:
     """``{name}-{version}-variants.json``, which describes the variant wheels of a version (PEP 825).
 
-    It lies under the hash of its content, as wheels do, because installers compare it with the page's hash: under a
-    name that stays, a reader of an older page would get another file.
+    It is stored under the hash of its content, because installers compare it with the hash on the page. Under a fixed
+    name, a reader of an older page would get a newer file.
 
-    :param upload_time: of the oldest wheel that it describes: who asks for wheels until then must be able to read it.
+    :param upload_time: time of the oldest described wheel, so that installers that ignore newer uploads still read it.
     """
 
     filename: str
@@ -43,23 +43,23 @@ class VariantsFile:
 
     @property
     def sha256(self) -> str:
-        """Return the hash (hex) of its content."""
+        """Return the hash of the content, in hexadecimal."""
         return hashlib.sha256(self.data).hexdigest()
 
     @property
     def path(self) -> str:
-        """Return its path in the index."""
+        """Return the path in the index."""
         return file_key(self.sha256, self.filename)
 
 
 def variants_files(state: ProjectState) -> tuple[VariantsFile, ...]:
-    """Return the file of every version that has variant wheels on a page."""
+    """Return the variants file of every version with variant wheels on a page."""
     listed = variants_by_version(entry for entry in state.entries if entry.roots)
     return tuple(_variants_file(entries) for entries in listed.values())
 
 
 def simple_pages(state: ProjectState) -> dict[str, bytes]:
-    """Return every page that installers read of one project: key → bytes."""
+    """Return all installer pages of one project: key → bytes."""
     ordered = sorted(state.entries, key=lambda entry: (entry.version, entry.filename))
     beside = {entry.filename: _attributes(entry, state.address) for entry in ordered}
     offered: dict[str, list[tuple[Version, dict[str, Any]]]] = {}
@@ -78,7 +78,7 @@ def simple_pages(state: ProjectState) -> dict[str, bytes]:
 
 
 def simple_roots(listing: Mapping[str, Listing]) -> dict[str, bytes]:
-    """Return the list of projects of every root: key → bytes."""
+    """Return the project list pages of all roots: key → bytes."""
     pages = {}
     for root in sorted({EVERYTHING, *(root for item in listing.values() for root in item.roots)}):
         names = sorted(name for name, item in listing.items() if root in item.roots)
@@ -101,7 +101,7 @@ def _detail(state: ProjectState, root: str, files: Sequence[tuple[Version, dict[
     reason = {"reason": state.status_reason} if state.status_reason else {}
     # A quarantined project must offer nothing (PEP 792).
     offered = [] if state.status is ProjectStatus.QUARANTINED else files
-    # Installers read this file before they choose a variant; the variant wheels are in this root alone.
+    # Installers read this file before they choose a variant. Only this root lists variant wheels.
     variants = variants_files(state) if root == EVERYTHING and offered else ()
     return {
         "meta": {"api-version": API_VERSION},
@@ -122,21 +122,21 @@ def _file(entry: IndexEntry, address: str | None) -> dict[str, Any]:
         "upload-time": entry.upload_time,
         **({"requires-python": entry.requires_python} if entry.requires_python else {}),
         **dict(pair for keys in beside for pair in keys.items()),
-        # A reason must not be empty (PEP 691); without one it is just true.
+        # The reason must not be empty (PEP 691). Without a reason the value is true.
         "yanked": False if entry.yanked is None else entry.yanked or True,
-        # Keys with an underscore are the server's own (PEP 691): the Hub's names of what the wheel serves.
+        # Private keys begin with an underscore (PEP 691). Cells are named as in builds on the Hub.
         "_wheelsmith": {"cells": sorted(cell.id for cell in entry.cells)},
     }
 
 
 def _attributes(entry: IndexEntry, address: str | None) -> dict[str, str]:
-    """Return what announces the files beside a wheel in HTML."""
+    """Return the HTML attributes that announce the side files of a wheel."""
     given = (side.kind.in_html(url, side.sha256) for side, url in _announced(entry, address))
     return dict(pair for attributes in given for pair in attributes.items())
 
 
 def _announced(entry: IndexEntry, address: str | None) -> Iterator[tuple[Announced, str]]:
-    """Yield the files beside a wheel that pages name, each with its address."""
+    """Yield the side files that pages announce, each with its URL."""
     for side in entry.announced:
         if not side.kind.needs_address:
             yield side, _url(side.path)

@@ -1,4 +1,4 @@
-"""The files that an index offers beside a wheel: METADATA, and what was signed of it."""
+"""Side files: the files that an index offers with a wheel, such as METADATA and signatures."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ SIGNATURES = (BUNDLE, PROVENANCE)
 
 
 def file_key(sha256: str, filename: str) -> str:
-    """Return where a file lies in an index: under the hash of its content, so that it never changes."""
+    """Return the key of a file under the hash of its content. Such a file never changes."""
     return f"files/{sha256[:2]}/{sha256}/{filename}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideFile:
-    """A kind of file beside a wheel.
+    """A kind of side file.
 
-    :param suffix: what its name has after the wheel's.
-    :param in_json: what announces it in the JSON of a simple page; address, sha256 → keys.
-    :param in_html: likewise in HTML, as attributes.
-    :param subjects: the file names and sha256 that a content is about; None for a kind that does not name any.
-    :param has_own_hash: it lies under its own hash, since a wheel may be signed twice and no file ever changes;
-        otherwise beside the wheel.
-    :param needs_address: pages announce it by its whole address, and not at all where that is not known.
+    :param suffix: suffix that is appended to the wheel's file name.
+    :param in_json: returns the keys that announce the file in the JSON of a simple page; (URL, sha256) → keys.
+    :param in_html: returns the attributes that announce the file in HTML; (URL, sha256) → attributes.
+    :param subjects: returns the file names and sha256 to which a content refers; None for a kind without references.
+    :param has_own_hash: True if the key contains the file's own hash, because a wheel may be signed again and stored
+        files never change. Otherwise the key contains the wheel's hash.
+    :param needs_address: True if pages must announce the file by an absolute URL. Without a known address of the
+        index, pages omit it.
     """
 
     suffix: str
@@ -42,9 +43,11 @@ class SideFile:
     needs_address: bool = False
 
     def key(self, wheel: str, filename: str, sha256: str) -> str:
-        """Return where it lies.
+        """Return the key of the file.
 
-        :param wheel: the key of the wheel.
+        :param wheel: key of the wheel.
+        :param filename: file name of the wheel.
+        :param sha256: hash of the side file.
         """
         return file_key(sha256, f"{filename}{self.suffix}") if self.has_own_hash else f"{wheel}{self.suffix}"
 
@@ -56,23 +59,23 @@ def _signed_wheel(content: bytes) -> set[tuple[str, str]]:
 
 
 _KINDS = (
-    # METADATA of the wheel, so that a resolver need not fetch the wheel (PEP 658). Its old name must not stand in JSON:
-    # pip 22.3 to 23.1 end in a traceback on it (PEP 714). In HTML it is for pip before 23.2.
+    # METADATA of the wheel, so that a resolver need not download the wheel (PEP 658). The old key must not be in JSON,
+    # because pip 22.3 to 23.1 fail on it with a traceback (PEP 714). In HTML, pip before 23.2 needs it.
     SideFile(
         suffix=CORE_METADATA,
         in_json=lambda _, sha256: {"core-metadata": {"sha256": sha256}},
         in_html=lambda _, sha256: dict.fromkeys(("data-core-metadata", "data-dist-info-metadata"), f"sha256={sha256}"),
         has_own_hash=False,
     ),
-    # A signed statement about a wheel, as a Sigstore bundle. It is no PEP 740 provenance, so its keys are our own.
+    # A signed statement about a wheel, as a Sigstore bundle. PEP 740 does not cover it, so wheelsmith defines the keys.
     SideFile(
         suffix=BUNDLE,
         in_json=lambda url, sha256: {"_sigstore-bundle": {"url": url, "hashes": {"sha256": sha256}}},
         in_html=lambda url, sha256: {"data-sigstore-bundle": f"{url}#sha256={sha256}"},
         subjects=_signed_wheel,
     ),
-    # Attestations of wheels that were signed with a certificate. It must be a whole address (PEP 740): readers refuse
-    # a page on which it is none.
+    # Attestations of wheels that were signed with a certificate. The URL must be absolute (PEP 740): readers reject a
+    # page with a relative one.
     SideFile(
         suffix=PROVENANCE,
         in_json=lambda url, _: {"provenance": url},
@@ -85,15 +88,15 @@ _KINDS = (
 
 @cache
 def side_files() -> dict[str, SideFile]:
-    """Return every kind by its suffix."""
+    """Return all kinds of side files by suffix."""
     return {each.suffix: each for each in _KINDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announced:
-    """A file beside a wheel, as the wheel's entry announces it.
+    """A side file of a wheel, as announced in the wheel's entry.
 
-    :param path: in the index.
+    :param path: path in the index.
     """
 
     kind: SideFile
@@ -102,10 +105,10 @@ class Announced:
     path: str
 
     def matches(self, data: bytes) -> bool:
-        """Return True if a content has this file's hash."""
+        """Return True if the data has the announced hash."""
         return hashlib.sha256(data).hexdigest() == self.sha256
 
 
 def signatures(files: Mapping[str, bytes]) -> dict[str, bytes | None]:
-    """Return the signatures among some files, with None for a kind that is not there."""
+    """Return the signature files among the side files, with None for each missing kind."""
     return {suffix: files.get(suffix) for suffix in SIGNATURES}

@@ -1,4 +1,4 @@
-"""Changes of a project's state: every function takes a state and returns the next one, and reads no clock."""
+"""Changes to a project's state. Every function takes a state, returns a new one, and reads no clock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 def project_of(filename: str) -> str:
     """Return the normalized project name of a wheel's file name.
 
-    :raises PackageIndexError: it is not the name of a wheel, or of a project that an index can hold.
+    :raises PackageIndexError: the file name or its project name is invalid.
     """
     try:
         project = read_wheel_name(filename).project
@@ -41,9 +41,9 @@ def project_of(filename: str) -> str:
 
 
 def check_project(name: str) -> str:
-    """Return the normalized form of a project's name.
+    """Return the normalized name of a project.
 
-    :raises PackageIndexError: it could not stand in a path.
+    :raises PackageIndexError: the name is not safe in a path.
     """
     project = str(canonicalize_name(name))
     if not _PROJECT.fullmatch(project):
@@ -52,16 +52,16 @@ def check_project(name: str) -> str:
 
 
 def of_version(entries: Iterable[IndexEntry], version: str) -> tuple[IndexEntry, ...]:
-    """Return the wheels of a version, with its variant wheels.
+    """Return the wheels of a version, including variant wheels.
 
-    :param version: without a local part.
+    :param version: the version, without a local part.
     """
     wanted = Version(version)
     return tuple(entry for entry in entries if entry.public == wanted)
 
 
 def variants_by_version(entries: Iterable[IndexEntry]) -> dict[Version, list[IndexEntry]]:
-    """Return the variant wheels among some wheels by their version, oldest first."""
+    """Group the variant wheels by version, oldest first."""
     found: dict[Version, list[IndexEntry]] = {}
     for entry in sorted((each for each in entries if each.variant), key=lambda each: (each.version, each.filename)):
         found.setdefault(entry.version, []).append(entry)
@@ -77,10 +77,10 @@ def add_entries(
     answers: Sequence[CellWithoutWheel] = (),
     planned: Iterable[PlannedVersion] = (),
 ) -> ProjectState:
-    """Add wheels, and the cells that have none; what is there already stays as it is.
+    """Add wheels and cells without a wheel. Known wheels gain cells and side files but keep their other fields.
 
-    :param planned: which cells the versions of these wheels are to serve.
-    :raises PackageIndexError: a file name is or was there with other bytes, or the project takes no wheels.
+    :param planned: the cells that the versions of these wheels should serve.
+    :raises PackageIndexError: a file name was already published with other bytes, or the project takes no new wheels.
     """
     gone = {item.filename: item for item in state.removed}
     merged = {entry.filename: entry for entry in state.entries}
@@ -105,12 +105,12 @@ def add_entries(
 
 
 def is_known(known: IndexEntry, new: IndexEntry) -> bool:
-    """Return True if adding a wheel once more would change nothing but its tests."""
+    """Return True if adding a wheel again would change at most its tests."""
     return replace(_merged(known, new), tests=known.tests) == known
 
 
 def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
-    """Return the entry of a wheel that may be there already; it then serves its old cells and the new ones."""
+    """Merge a new entry into the known entry of the same wheel, if any. The result serves the cells of both."""
     if known is None:
         return replace(new, cells=tuple(sorted(new.cells, key=lambda cell: cell.id)))
     cells = {cell.id: cell for cell in (*known.cells, *new.cells)}
@@ -133,7 +133,10 @@ def _check_same(known: IndexEntry | Removed, new: IndexEntry) -> None:
 
 
 def _check_variants(entries: Iterable[IndexEntry]) -> None:
-    """Refuse labels that an installer could not tell apart: each stands for one set of properties of a version."""
+    """Check that each variant label of a version stands for one set of properties.
+
+    :raises PackageIndexError: two variants contradict each other.
+    """
     for version, group in variants_by_version(entries).items():
         if wrong := label_conflicts(entry.variant for entry in group if entry.variant):
             raise PackageIndexError(
@@ -143,19 +146,19 @@ def _check_variants(entries: Iterable[IndexEntry]) -> None:
 
 
 def _answers(entries: Sequence[IndexEntry], answers: Iterable[CellWithoutWheel]) -> tuple[CellWithoutWheel, ...]:
-    """Return the last answer of each cell of the newest version that no wheel of that version serves."""
+    """Return the latest answer for each unserved cell of the newest version."""
     given = [(Version(answer.version), answer) for answer in answers]
     if not given:
         return ()
     newest = max([*(entry.public for entry in entries), *(version for version, _ in given)])
-    # An older version may be published later: its answers take nothing from the newest one's.
+    # An older version may be published later. Its answers must not replace those of the newest version.
     latest = {answer.cell.id: answer for version, answer in given if version == newest}
     served = {cell.id for entry in entries if entry.public == newest for cell in entry.cells}
     return tuple(latest[name] for name in sorted(latest) if name not in served)
 
 
 def _merge_planned(before: Iterable[PlannedVersion], new: Iterable[PlannedVersion]) -> tuple[PlannedVersion, ...]:
-    """Return what is planned in all: several matrices may plan cells of one version."""
+    """Merge the planned cells of each version. Several matrices may plan cells of one version."""
     merged: dict[Version, PlannedVersion] = {}
     for item in (*before, *new):
         known = merged.get(version := Version(item.version), item)
@@ -176,36 +179,37 @@ def _union(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
 
 
 def yank(state: ProjectState, chosen: str, reason: str) -> ProjectState:
-    """Mark wheels as not to be chosen any more: installers take them for an exact pin alone (PEP 592).
+    """Yank wheels. Installers then choose them only for an exact pin (PEP 592).
 
-    :param chosen: a wheel's file name, or a version, with its local part or without.
-    :raises PackageIndexError: there is no such wheel.
+    :param chosen: a wheel's file name, or a version with or without a local part.
+    :raises PackageIndexError: no wheel matches.
     """
     return _change(state, _chosen(state, chosen), lambda entry: replace(entry, yanked=reason))
 
 
 def unyank(state: ProjectState, chosen: str) -> ProjectState:
-    """Take back a yank.
+    """Reverse a yank.
 
-    :raises PackageIndexError: there is no such wheel.
+    :param chosen: a wheel's file name, or a version with or without a local part.
+    :raises PackageIndexError: no wheel matches.
     """
     return _change(state, _chosen(state, chosen), lambda entry: replace(entry, yanked=None))
 
 
 def remove(state: ProjectState, chosen: str) -> ProjectState:
-    """List wheels no more; their names never get other bytes.
+    """Remove wheels from the pages. Their file names cannot be reused for other bytes.
 
-    :param chosen: a wheel's file name, or a version, with its local part or without.
-    :raises PackageIndexError: there is no such wheel.
+    :param chosen: a wheel's file name, or a version with or without a local part.
+    :raises PackageIndexError: no wheel matches.
     """
     return _without(state, _chosen(state, chosen))
 
 
 def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectState:
-    """Record a test of wheels, in the place of the last one of the same machine and cell.
+    """Record a test result of wheels. It replaces the last result of the same machine and cell.
 
-    :param chosen: a wheel's file name, or a version, with its local part or without.
-    :raises PackageIndexError: there is no such wheel, or none of them serves the test's cell.
+    :param chosen: a wheel's file name, or a version with or without a local part.
+    :raises PackageIndexError: no wheel matches, or no matching wheel serves the test's cell.
     """
     names = _chosen(state, chosen)
     serving = {
@@ -219,9 +223,9 @@ def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectSta
 
 
 def index_address(text: str) -> str:
-    """Return the address of an index as its states have it.
+    """Return the address of an index in the form that states contain.
 
-    :raises PackageIndexError: it is no such address.
+    :raises PackageIndexError: the address is invalid.
     """
     try:
         return check_address(text)
@@ -230,9 +234,9 @@ def index_address(text: str) -> str:
 
 
 def set_address(state: ProjectState, address: str) -> ProjectState:
-    """Set the address of an index, for what its pages must name by a whole address.
+    """Set the address of an index, for links that must be absolute.
 
-    :raises PackageIndexError: it is no such address.
+    :raises PackageIndexError: the address is invalid.
     """
     return replace(state, address=index_address(address))
 
@@ -243,13 +247,13 @@ def set_status(state: ProjectState, status: ProjectStatus, reason: str | None) -
 
 
 def _merge_tests(before: Iterable[WheelTest], new: Iterable[WheelTest]) -> tuple[WheelTest, ...]:
-    """Return the last test of each machine and cell."""
+    """Return the latest test of each machine and cell."""
     last = {test.machine_and_cell: test for test in (*before, *new)}
     return tuple(last[key] for key in sorted(last))
 
 
 def _without(state: ProjectState, names: Collection[str]) -> ProjectState:
-    """List wheels no more; what was planned for a version that has none left goes, too."""
+    """Remove wheels from the entries, and remove the plans of versions without remaining wheels."""
     gone = [Removed(filename=item.filename, sha256=item.sha256) for item in state.entries if item.filename in names]
     removed = sorted([*state.removed, *gone], key=lambda item: item.filename)
     entries = tuple(entry for entry in state.entries if entry.filename not in names)
@@ -280,7 +284,7 @@ def _is(entry: IndexEntry, chosen: str) -> bool:
         version = Version(chosen)
     except ValueError:  # InvalidVersion, or a number of thousands of digits
         return False
-    # A variant wheel is changed with the plain wheel that has the same content.
+    # A variant wheel is changed together with the plain wheel of the same content.
     named = {entry.version, read_wheel_name(entry.variant_of or entry.filename).version}
     return version in named or (version.local is None and entry.public == version)
 
@@ -290,11 +294,11 @@ def _is(entry: IndexEntry, chosen: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completeness(Record):
-    """How many of its planned cells a version serves.
+    """Represents the share of a version's planned cells that have a wheel.
 
-    :param version: of the kernel, without a local part.
-    :param planned: ids of the cells that are to have a wheel, sorted.
-    :param missing: those of them without a wheel that everybody may see and that is not yanked.
+    :param version: version of the kernel, without a local part.
+    :param planned: ids of the cells that should have a wheel, sorted.
+    :param missing: ids of the planned cells without an advertised wheel that is not yanked.
     """
 
     version: str
@@ -302,22 +306,22 @@ class Completeness(Record):
     missing: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return a description."""
         served = len(self.planned) - len(self.missing)
         return f"version {self.version}: {served} of {len(self.planned)} planned cells have a wheel"
 
 
 def completeness(state: ProjectState, version: str) -> Completeness | None:
-    """Return how complete a version is; None if its plan is not known.
+    """Return the completeness of a version, or None if its plan is not known.
 
-    :param version: without a local part.
+    :param version: the version, without a local part.
     """
     wanted = Version(version)
     return next((each for each in all_completeness(state) if Version(each.version) == wanted), None)
 
 
 def all_completeness(state: ProjectState) -> tuple[Completeness, ...]:
-    """Return how complete each version is whose plan is known, the newest first."""
+    """Return the completeness of each version with a known plan, newest first."""
     served: dict[Version, set[str]] = {}
     for entry in state.entries:
         if entry.yanked is None and entry.variant is None:
@@ -327,7 +331,7 @@ def all_completeness(state: ProjectState) -> tuple[Completeness, ...]:
 
 
 def _completeness(planned: PlannedVersion, served: Collection[str]) -> Completeness:
-    # A cell that one run excluded and another tried to build is to have a wheel.
+    # A cell that one run excluded and another tried to build should have a wheel.
     left_out = set(planned.excluded) - set(planned.tried)
     wanted = tuple(name for name in planned.cells if name not in left_out)
     missing = tuple(name for name in wanted if name not in served)
@@ -335,10 +339,10 @@ def _completeness(planned: PlannedVersion, served: Collection[str]) -> Completen
 
 
 def outdated(state: ProjectState, *, keep: int, before: str | None = None) -> tuple[str, ...]:
-    """Return the versions that may go, the newest first, without local parts.
+    """Return the versions that may be removed, newest first, without local parts.
 
-    :param keep: how many of the newest stay in any case; versions without a wheel in good standing do not count.
-    :param before: a time as entries have it; what was published later stays, too.
+    :param keep: number of newest versions to keep. Versions with only yanked wheels do not count.
+    :param before: a time in the format of ``upload_time``. Versions with later wheels are kept, too.
     """
     published: dict[Version, str] = {Version(item.version): "" for item in state.planned}
     for entry in state.entries:
@@ -351,7 +355,7 @@ def outdated(state: ProjectState, *, keep: int, before: str | None = None) -> tu
 
 
 def retain(state: ProjectState, *, keep: int, before: str | None = None) -> ProjectState:
-    """List the wheels of outdated versions no more, and forget their plans."""
+    """Remove the wheels and plans of outdated versions."""
     gone = {Version(version) for version in outdated(state, keep=keep, before=before)}
     without = _without(state, {entry.filename for entry in state.entries if entry.public in gone})
     planned = tuple(item for item in without.planned if Version(item.version) not in gone)

@@ -1,4 +1,4 @@
-"""Read and write the states of an index, and its lists of projects."""
+"""Read and write the states and the project lists of an index."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ from wheelsmith.model import TORCH
 
 STATE = "_state/"
 LISTING = "_state/.listing.json"
-# A run leaves one file here, named by its results. It is not hidden: CI systems that carry folders from job to job may
-# leave hidden files behind.
+# A run writes one file here, named by the digest of its results. The folder is not hidden, because CI systems may skip
+# hidden files when they copy folders between jobs.
 RUNS = "_state/runs"
 _LARGEST = 256 << 20  # bytes of a state
 _STATE_KEY = re.compile(r"_state/(?P<project>[a-z0-9]([a-z0-9-]*[a-z0-9])?)\.json")
 
 
 def state_key(project: str) -> str:
-    """Return where a project's state lies."""
+    """Return the key of a project's state."""
     return f"{STATE}{project}.json"
 
 
 def project_in(key: str) -> str | None:
-    """Return the project of which a key is the state; None if it is no place of a state."""
+    """Return the project of a state's key, or None if the key is not that of a state."""
     match = _STATE_KEY.fullmatch(key)
     return match["project"] if match else None
 
 
 def project_names(storage: Storage) -> list[str]:
-    """Return the projects that have a state."""
+    """Return the names of the projects that have a state, sorted."""
     return sorted(name for item in storage.listing(STATE) if (name := project_in(item.key)))
 
 
 def dump_state(state: ProjectState) -> bytes:
-    """Write a state, one wheel a line, so that two of them can be compared by eye."""
+    """Return a state as JSON with one wheel per line, for readable diffs."""
     return by_lines(state.to_json())
 
 
-@lru_cache(maxsize=8)  # one change reads the same state several times, to see that nobody came between
+@lru_cache(maxsize=8)  # one change reads the same state several times, to detect other writers
 def load_state(data: bytes, place: str, project: str) -> ProjectState:
     """Read a state.
 
-    :param place: where it came from, for the error.
-    :param project: whose it must be.
-    :raises UnreadableError: it is broken or another's, or a newer wheelsmith wrote it.
+    :param place: the source of the state, for error messages.
+    :param project: the project that the state must belong to.
+    :raises UnreadableError: the state is broken, belongs to another project, or was written by a newer wheelsmith.
     """
     if len(data) > _LARGEST:
         raise UnreadableError(f"{place} is larger than {_LARGEST >> 20} MiB")
@@ -78,19 +78,20 @@ def load_state(data: bytes, place: str, project: str) -> ProjectState:
 
 
 def load_project(storage: Storage, project: str) -> tuple[ProjectState, Stored | None]:
-    """Return a project's state, which is empty if there is none, and what is stored.
+    """Return a project's state and the stored file. The state is empty if the file does not exist.
 
-    :raises PackageIndexError: it cannot be read; an UnreadableError if it is no state.
+    :raises PackageIndexError: the file cannot be read.
+    :raises UnreadableError: the file is not a valid state.
     """
     stored = storage.read(state_key(project))
     return read_project(storage.name, project, stored), stored
 
 
 def read_project(place: str, project: str, stored: Stored | None) -> ProjectState:
-    """Return the state that is stored, which is empty if nothing is.
+    """Return the state in a stored file, or an empty state if there is no file.
 
-    :param place: the index, for the error.
-    :raises UnreadableError: it is no state.
+    :param place: the index, for error messages.
+    :raises UnreadableError: the file is not a valid state.
     """
     if stored is None:
         return ProjectState(project=project)
@@ -98,9 +99,9 @@ def read_project(place: str, project: str, stored: Stored | None) -> ProjectStat
 
 
 def existing_project(storage: Storage, project: str) -> ProjectState:
-    """Return the state of a project that must be there.
+    """Return the state of a project that must exist.
 
-    :raises PackageIndexError: it is not, or cannot be read.
+    :raises PackageIndexError: the project does not exist, or its state cannot be read.
     """
     state, stored = load_project(storage, project)
     if stored is None:
@@ -109,15 +110,15 @@ def existing_project(storage: Storage, project: str) -> ProjectState:
 
 
 def load_states(storage: Storage) -> dict[str, ProjectState]:
-    """Return every project's state.
+    """Return the states of all projects.
 
-    :raises PackageIndexError: one cannot be read.
+    :raises PackageIndexError: a state cannot be read.
     """
     return {name: load_project(storage, name)[0] for name in project_names(storage)}
 
 
 def sift_states(storage: Storage) -> tuple[dict[str, ProjectState], dict[str, UnreadableError]]:
-    """Return every project's state, and the errors of those that are broken."""
+    """Return the readable states and the errors of the broken ones, both by project."""
     states, broken = {}, {}
     for name in project_names(storage):
         try:
@@ -129,13 +130,13 @@ def sift_states(storage: Storage) -> tuple[dict[str, ProjectState], dict[str, Un
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(Record):
-    """One project in the lists.
+    """One project in the project lists.
 
-    :param roots: the roots that list it: ``simple`` and its compute platforms.
-    :param version: the newest that is not yanked, without a local part; None if there is none.
-    :param torches: releases of torch that its wheels serve, the oldest first.
-    :param archs: CPU architectures that its wheels serve.
-    :param summary: of the newest wheel that has one, in a line.
+    :param roots: the roots that list the project: ``simple`` and its compute platforms.
+    :param version: newest version that is not yanked, without a local part; None if there is none.
+    :param torches: releases of torch that the wheels serve, oldest first.
+    :param archs: CPU architectures that the wheels serve.
+    :param summary: one-line summary of the newest wheel that has one.
     """
 
     roots: tuple[str, ...]
@@ -146,7 +147,7 @@ class Listing(Record):
     summary: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse roots that could not stand in a path, and releases that cannot be sorted."""
+        """Reject roots that are unsafe in a path, and releases that cannot be sorted."""
         for root in self.roots:
             check_root(root)
         for torch in self.torches:
@@ -154,14 +155,14 @@ class Listing(Record):
 
 
 def newest_about(entries: Iterable[IndexEntry]) -> About | None:
-    """Return what the newest wheel tells people; a yanked one only where no other is left."""
+    """Return the description of the newest wheel. Yanked wheels are used only if all wheels are yanked."""
     described = [entry for entry in entries if entry.about]
     newest = max(described, key=lambda each: (each.yanked is None, each.version, each.filename), default=None)
     return newest.about if newest else None
 
 
 def listing_of(state: ProjectState) -> Listing:
-    """Return the facts of a project that the lists show."""
+    """Return the list entry of a project."""
     listed = [entry for entry in state.entries if entry.roots]
     about = None if state.status is ProjectStatus.QUARANTINED else newest_about(listed)
     cells = {cell for entry in listed for cell in entry.cells if cell.settings.advertise}
@@ -177,9 +178,9 @@ def listing_of(state: ProjectState) -> Listing:
 
 
 def load_listing(stored: Stored | None) -> dict[str, Listing]:
-    """Read the lists; none are empty.
+    """Read the project lists. A missing file means empty lists.
 
-    :raises PackageIndexError: they are broken.
+    :raises PackageIndexError: the lists are broken.
     """
     if stored is None:
         return {}
@@ -193,5 +194,5 @@ def load_listing(stored: Stored | None) -> dict[str, Listing]:
 
 
 def dump_listing(listing: Mapping[str, Listing]) -> bytes:
-    """Write the lists, one project a line."""
+    """Return the project lists as JSON, with one project per line."""
     return by_lines({name: item.to_json() for name, item in listing.items()})
