@@ -1,1 +1,1 @@
-"""The command line: parse, call, hand to report."""
+"""The commands: each parses its options, calls ``run`` or ``index``, and passes the result to ``report``."""

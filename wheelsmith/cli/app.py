@@ -1,4 +1,4 @@
-"""The ``wheelsmith`` command. Nothing heavy is imported before a command is chosen."""
+"""The ``wheelsmith`` command, which imports the module of a command only when it runs that command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wheelsmith.base.errors import ExitCode, MatrixMistakesError, WheelsmithErro
 from wheelsmith.base.sanitize import visible
 from wheelsmith.cli.streams import SteadyStreams
 
-# Command → the line that --help shows for it, so that help imports no command.
+# Command → its line in --help, so that --help imports no command.
 _COMMANDS = {
     "init": "Write a first matrix.yaml for a kernel or a project.",
     "plan": "Show what would be built, cell by cell, and why not the rest.",
@@ -42,7 +42,7 @@ _COMMANDS = {
 }
 
 
-# Command → the module that it shares with others, and what it is called there.
+# Command → its module and attribute, if it shares the module with another command.
 _BESIDE = {
     "completion": ("shell", "completion"),
     "promote": ("publish", "promotion"),
@@ -51,16 +51,19 @@ _BESIDE = {
     "vendor": ("lock", "vendor_command"),
     "verify": ("signatures", "verify_command"),
 }
-_LONGEST = 2000  # characters of an error, which may quote a file of others
+_LONGEST = 2000  # characters of an error; it may quote an untrusted file
 
 
 class Verbs(click.Group):
-    """A group that knows what a word that it does not have is close to."""
+    """A group that suggests the closest command for an unknown one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, or say which is meant."""
+        """Return the command and its arguments.
+
+        :raises click.UsageError: there is no such command; the message suggests one.
+        """
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             from difflib import get_close_matches
@@ -72,15 +75,15 @@ class Verbs(click.Group):
 
 
 class LazyGroup(Verbs):
-    """Finds a command in the module of its name, when it is needed."""
+    """A group that imports the module of a command when the command is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order in which people meet them."""
+        """Return the commands in the order in which users need them."""
         del ctx
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import a command."""
+        """Import and return a command."""
         if name not in _COMMANDS:
             return None
         module, attribute = _BESIDE.get(name, (name.replace("-", "_"), "command"))
@@ -105,7 +108,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit."""
+    """Run the command line and exit with its exit code."""
     with SteadyStreams() as streams:
         code = _run(streams)
     sys.exit(int(code or 0))
@@ -136,7 +139,7 @@ def _tell(error: WheelsmithError) -> ExitCode:
 
 
 def show_error(error: WheelsmithError) -> None:
-    """Write a mistake, or each of several, to stderr: what, where, and what fixes it."""
+    """Write an error and its remedy to stderr. A ``MatrixMistakesError`` becomes one error for each mistake."""
     for mistake in error.mistakes if isinstance(error, MatrixMistakesError) else (error,):
         sys.stderr.write(f"error: {visible(str(mistake)[:_LONGEST].replace(chr(10), ' '))}\n")
         if mistake.remedy:

@@ -1,4 +1,4 @@
-"""``wheelsmith build-matrix``."""
+"""The command ``wheelsmith build-matrix``."""
 
 from __future__ import annotations
 

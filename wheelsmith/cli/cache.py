@@ -1,4 +1,4 @@
-"""``wheelsmith cache``."""
+"""The command ``wheelsmith cache``."""
 
 from __future__ import annotations
 

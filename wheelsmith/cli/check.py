@@ -1,4 +1,4 @@
-"""``wheelsmith check``."""
+"""The command ``wheelsmith check``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def command(
 
 
 def _check(reader: WheelReader, path: Path, declared: tuple[str, ...]) -> CheckReport:
-    """Check one wheel; one that cannot be read is a finding too, so that the others are checked."""
+    """Check a wheel. An unreadable wheel becomes a finding, so that the other wheels are still checked."""
     try:
         return reader.check(path, declared=declared)
     except WheelError as error:

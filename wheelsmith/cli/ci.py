@@ -1,4 +1,4 @@
-"""``wheelsmith ci``."""
+"""The command ``wheelsmith ci``."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _TESTING = (
 
 
 def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
-    """Add what every system's pipeline is made from, and where it goes.
+    """Add the options that all CI systems share.
 
-    :param file: where it goes by default.
-    :param shards: the jobs that build by default.
+    :param file: default of ``--output``.
+    :param shards: default of ``--shards``.
     """
     options = (
         click.option("--matrix", default="matrix.yaml", show_default=True, help="The matrix file, in the repository."),
@@ -82,7 +82,7 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
     def add(command: _F) -> _F:
         for option in reversed(options):
             command = option(command)
-        return click.pass_context(command)  # type: ignore[return-value]  # what click.option decorates is called alike
+        return click.pass_context(command)  # type: ignore[return-value]  # click.option returns the same type
 
     return add
 
@@ -133,7 +133,7 @@ def buildkite(ctx: click.Context, *, output: Path, steps: Path | None, **given: 
 
 
 def _write(ctx: click.Context, render: Callable[[Pipeline], str], *, output: Path, check: bool, **words: Any) -> None:
-    """Show what changes, and let it be so unless it is only looked at."""
+    """Print the difference to the existing file, and write the file unless ``check`` is set."""
     from wheelsmith.base.errors import OutputError
     from wheelsmith.base.files import atomic_write
     from wheelsmith.report.pipelines import WRITTEN, Pipeline

@@ -1,4 +1,4 @@
-"""``wheelsmith doctor``."""
+"""The command ``wheelsmith doctor``."""
 
 from __future__ import annotations
 
@@ -33,12 +33,15 @@ from wheelsmith.platforms import cxx_toolchain, header_libraries, platforms, pyt
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 
-_ENOUGH_DISK = 4 * 2**30  # bytes: two toolkits, their torches, and room to build
+_ENOUGH_DISK = 4 * 2**30  # bytes: two toolkits, their torch headers, and space to build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symptom(Record):
-    """One thing that a build needs; ``needed`` is False where something else can take its place."""
+    """A requirement of builds on this machine.
+
+    :param needed: False if an alternative exists.
+    """
 
     what: str
     ok: bool
@@ -75,7 +78,7 @@ def _engines() -> Iterator[Symptom]:
         probe = engine.probe()
         ready = probe.readiness is Readiness.READY
         found = f"{probe.version or 'ready'} ({engine.isolation})" if ready else f"{probe.readiness}: {probe.detail}"
-        # local takes the place of any other, so none is needed; but it confines nothing.
+        # Engine local always works, but it does not confine builds.
         yield Symptom(what=f"engine {engine.name}", ok=ready, found=found, needed=False, remedy=probe.remedy)
 
 
@@ -97,7 +100,10 @@ def _promises() -> Iterator[Symptom]:
 
 
 def _own_image(engine: Engine) -> ImageId | None:
-    """Return the image that promises are tried in; None for an engine without images."""
+    """Return an image that wheelsmith made, or None for an engine without images.
+
+    :raises EngineError: the engine has no such image.
+    """
     from wheelsmith.engine.images import list_images, recipes
 
     if not isinstance(engine, ContainerEngine):

@@ -1,4 +1,4 @@
-"""``wheelsmith image``."""
+"""The command ``wheelsmith image``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def build(recipe: str | None, name: str | None, base: str | None, packages: tupl
         return
     if recipe not in known:
         raise click.BadParameter(f"there is no recipe {recipe}: choose from {', '.join(known)}")
-    # Told to end, as by Ctrl-C, so that what the engine was at is cleared away.
+    # SIGTERM acts like Ctrl-C, so that the engine removes its unfinished work.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     start = time.monotonic()
     image = build_image(

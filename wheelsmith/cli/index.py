@@ -1,4 +1,4 @@
-"""``wheelsmith index``."""
+"""The command ``wheelsmith index``."""
 
 from __future__ import annotations
 
@@ -145,7 +145,10 @@ def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry
 
 
 def _bounded(file: Path) -> bytes:
-    """Return what a file of tests has; a job left it, so that it may be anything."""
+    """Read a file of test results with a size limit: a job wrote it, so it is untrusted.
+
+    :raises WheelTestError: the file is too large or cannot be read.
+    """
     try:
         return read_bounded(file, LONGEST)
     except ValueError as error:
@@ -261,7 +264,7 @@ def _show_troubles(troubles: tuple[IndexProblem, ...], *, err: bool) -> None:
 
     for trouble in troubles:
         click.echo(visible(trouble.message), err=err)
-        # The command goes where people look, and stdout stays one line a trouble.
+        # The remedy goes to stderr, so that stdout has one line for each problem.
         click.echo(f"  help: {visible(trouble.remedy)}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""``wheelsmith index doctor``."""
+"""The command ``wheelsmith index doctor``."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _show_finding(finding: IndexFinding, console: Console) -> None:
 
 
 def _tally(diagnosis: Diagnosis) -> str:
-    """Count the findings of each severity."""
+    """Return the number of findings of each severity as text."""
     plurals = {"advice": "advice"}
     counts = {severity: sum(f.severity == severity for f in diagnosis.findings) for severity in _SIGNS}
     words = (counted(count, severity, plurals.get(severity)) for severity, count in counts.items() if count)

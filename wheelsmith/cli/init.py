@@ -1,4 +1,4 @@
-"""``wheelsmith init`` and ``wheelsmith schema``."""
+"""The commands ``wheelsmith init`` and ``wheelsmith schema``."""
 
 from __future__ import annotations
 

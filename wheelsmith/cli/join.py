@@ -1,4 +1,4 @@
-"""``wheelsmith join``."""
+"""The command ``wheelsmith join``."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def command(
     out = out.absolute()
     reported = read_shard_results(plan, folders)
     run = partial(join, plan, reported, out=out, cache=default_cache(), engine=engine, jobs=jobs)
-    # The jobs built at times of their own.
+    # Each job has its own start and end.
     complete = partial(replace, started_on=None, finished_on=None)
     ctx.exit(exit_code(run_with_reports(plan, out, run, progress=progress, as_json=as_json, complete=complete)))

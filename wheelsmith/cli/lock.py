@@ -1,4 +1,4 @@
-"""``wheelsmith lock`` and ``wheelsmith vendor``."""
+"""The commands ``wheelsmith lock`` and ``wheelsmith vendor``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bo
 
 
 def _before(path: Path, *, readable: bool) -> Lock | None:
-    """Return what is locked; one that cannot be read is none where it is written anew."""
+    """Read the existing lock file.
+
+    :param readable: raise if the file is damaged; otherwise return None, since the caller replaces the file.
+    """
     try:
         return read_lock(path)
     except MatrixError:

@@ -1,4 +1,4 @@
-"""Options that several commands share, declared once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the names of cells from the matrix beside the command line."""
+    """Complete the names of cells from the matrix that ``--matrix`` names."""
     del parameter
     from wheelsmith.base.errors import WheelsmithError
     from wheelsmith.matrix.expand import cell_of, expand
@@ -36,14 +36,14 @@ def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
 
 
 class _Quantity(click.ParamType[float]):
-    """A number with a unit."""
+    """A parameter type for a number with a unit."""
 
     def __init__(self, name: str, parse: Callable[[str], float]) -> None:
         self.name = name
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return it in bytes or seconds."""
+        """Return the value in bytes or seconds."""
         try:
             return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
@@ -102,16 +102,16 @@ def json_option(text: str) -> Callable[[_F], _F]:
 
 
 def keep_offline(matrix: Path) -> None:
-    """Use the network no more; what was vendored lies beside the matrix, or where WHEELSMITH_VENDORED says."""
+    """Disable the network. Vendored files are in ``WHEELSMITH_VENDORED`` or next to the matrix."""
     from wheelsmith.plan.lock import vendor_path
 
     go_offline(vendored_folder() or vendor_path(matrix))
 
 
 def make_request(matrix: Path, engine: str | None, **asked: Any) -> Request:
-    """Return the request that the options make.
+    """Return the request that the options describe.
 
-    :param asked: fields of it.
+    :param asked: further fields of the request.
     """
     from wheelsmith.run.prepare import Request, cache_limit, default_cache
 
@@ -136,15 +136,18 @@ shard_plan_option = click.option(
 
 
 def shard_plan_path(given: Path | None, matrix: Path) -> Path:
-    """Return where the plan of all jobs is."""
+    """Return the path of the shard plan.
+
+    :param given: the value of ``--shard-plan``.
+    """
     from wheelsmith.plan.lock import shards_path
 
     return given or shards_path(matrix)
 
 
-# --- who may have signed
+# --- trusted signers
 
-# What policy_options adds.
+# The options that policy_options adds.
 POLICY = ("keys", "policy", "identities", "issuer", "trust_config", "sources", "repositories", "builders")
 
 trust_option = click.option(
@@ -206,9 +209,9 @@ def policy_options(command: _F) -> _F:
 
 
 def optional_policy(**given: Any) -> SignaturePolicy | None:
-    """Return what is believed; None where nobody asks whether anything was signed.
+    """Return the signature policy, or None if no option requires signatures.
 
-    :param given: as ``policy_of``.
+    :param given: as for ``policy_of``.
     :raises WheelsmithError: a key or the policy cannot be read.
     """
     return policy_of(**given) if any(given.values()) else None
@@ -223,7 +226,7 @@ def policy_of(
     trust_config: Path | None,
     **words: tuple[str, ...],
 ) -> SignaturePolicy:
-    """Return what is believed.
+    """Return the signature policy that the options describe.
 
     :param words: sources, repositories and builders.
     :raises WheelsmithError: a key or the policy cannot be read.
@@ -244,7 +247,10 @@ def policy_of(
 
 
 def _identities(subjects: tuple[str, ...], repositories: tuple[str, ...], issuer: str | None) -> tuple[Identity, ...]:
-    """Return who may sign without a key: the subjects, in these repositories where some are named; or any in these."""
+    """Return the identities that may sign without a key.
+
+    Each subject may sign in each repository. Without subjects, any workflow of the repositories may sign.
+    """
     from wheelsmith.wheel.attestation.policy import Identity, known_issuer
 
     found = []

@@ -1,4 +1,4 @@
-"""``wheelsmith pick``."""
+"""The command ``wheelsmith pick``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RUNNABLE = ("pip", "uv")
 
 
 class _Shaped(click.ParamType[str]):
-    """A word of a certain shape, refused before anything is read."""
+    """A parameter type for text that must match a pattern."""
 
     def __init__(self, name: str, shape: str, example: str) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class _Shaped(click.ParamType[str]):
         self._example = example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it as it was written."""
+        """Return the value unchanged."""
         if not self._shape.fullmatch(value):
             self.fail(f"{value!r} is not {self._example}", param, ctx)
         return str(value)
@@ -110,7 +110,7 @@ def command(
 
 
 def say(lines: Iterator[str]) -> None:
-    """Show sentences to whoever watches."""
+    """Print lines on stderr."""
     from wheelsmith.engine import visible
 
     for line in lines:
@@ -120,7 +120,7 @@ def say(lines: Iterator[str]) -> None:
 def sentences(
     machine: Machine, asked: Overrides, decision: Decision, found: Found, warning: str | None
 ) -> Iterator[str]:
-    """Say what was found, what was chosen, and why."""
+    """Yield lines that describe the machine, the chosen wheel and the reasons."""
     from wheelsmith.index.resolve.target import Choice
     from wheelsmith.platforms import compute_name
 
@@ -149,7 +149,7 @@ def sentences(
 
 
 def remedy_of(refusal: Refusal) -> str | None:
-    """Name what is nearest as the options that choose it."""
+    """Return the options that would select the nearest targets that have a wheel, or None if there are none."""
     if not refusal.nearest:
         return None
     return "nearest that has a wheel: " + " or ".join(near.change for near in refusal.nearest)

@@ -1,4 +1,4 @@
-"""``wheelsmith plan``."""
+"""The command ``wheelsmith plan``."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from wheelsmith.run.prepare import Prepared, Request, prepare
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _AUTO = 0
-_MOST = 256  # jobs, which is what GitHub allows a matrix
+_MOST = 256  # jobs: GitHub's limit for a matrix
 _HOUR = 3600.0
 
 
 class _Shards(click.ParamType[int]):
-    """A number of shards, or ``auto``."""
+    """A parameter type for a number of shards or ``auto``."""
 
     name = "number|auto"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return it; 0 is for auto."""
+        """Return the number; 0 means ``auto``."""
         return _AUTO if value == "auto" else int(click.IntRange(1, _MOST).convert(value, param, ctx))
 
 
 def shards_options(command: _F) -> _F:
-    """Add ``--shards`` and what bounds them."""
+    """Add ``--shards`` and its limits."""
     for option in (
         click.option("--cores", type=click.IntRange(1, 1024), default=4, show_default=True, help="That a job has."),
         click.option(
@@ -69,7 +69,7 @@ def shards_options(command: _F) -> _F:
 def build_options(
     *, matrix: Path, engine: str | None, shard_plan: Path | None, locked: bool, offline: bool
 ) -> tuple[str, ...]:
-    """Return the options of build-matrix by which a job plans as all jobs were planned."""
+    """Return the options of ``build-matrix`` with which each job makes the same plan as this command."""
     given = {
         "--matrix": None if matrix == Path("matrix.yaml") else matrix,
         "--engine": engine,
@@ -100,7 +100,7 @@ def build_options(
     help="What is printed; the last two are of --shards.",
 )
 @click.pass_context
-def command(  # noqa: PLR0913  # one parameter an option
+def command(  # noqa: PLR0913  # one parameter for each option
     ctx: click.Context,
     *,
     matrix: Path,
@@ -161,7 +161,7 @@ def _show_shards(shards: Sequence[Shard], form: str, cores: int, options: Sequen
 
 
 def plan_json(prepared: Prepared) -> dict[str, object]:
-    """Return the whole plan as data."""
+    """Return the plan as ``plan --json`` prints it."""
     folded = prepared.folded
     return {
         "schema_version": 1,

@@ -1,4 +1,4 @@
-"""``wheelsmith publish`` and ``wheelsmith promote``."""
+"""The commands ``wheelsmith publish`` and ``wheelsmith promote``."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def command(
         replaced = replacing(opened.used, release) if replace_signatures else ()
         if address:
             tell_address(opened.used, release, address)
-        # What is laid out for the Hub is there as long as the block runs.
+        # The files for the Hub exist only within this block.
         if as_json:
             signed = {
                 "signed_otherwise": [entry.filename for entry in published.signed_otherwise if not replaced],
@@ -126,7 +126,7 @@ def _say_signed(published: Published, replaced: tuple[IndexEntry, ...], *, dry_r
 @address_option
 @dry_run_option
 @json_option("Print what was promoted, or would be, as JSON on stdout.")
-def promotion(  # noqa: PLR0913  # one parameter an option
+def promotion(  # noqa: PLR0913  # one parameter for each option
     *,
     target: str,
     project: str | None,
@@ -168,7 +168,10 @@ def promotion(  # noqa: PLR0913  # one parameter an option
 
 
 def _named(project: str | None, version: str | None, out: Path | None) -> tuple[str, str]:
-    """Return which version of which project is meant."""
+    """Return the project and version that the arguments or ``--of`` name.
+
+    :raises click.UsageError: neither or both are given.
+    """
     if out:
         from wheelsmith.run.release import built
 

@@ -1,4 +1,4 @@
-"""``wheelsmith release``."""
+"""The command ``wheelsmith release``."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _CHANGES = "CHANGES.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Release:
-    """A release; each step is a method.
+    """A release, with a method for each step.
 
-    :param index: where it is published.
-    :param url: where that is served; None where nobody said so.
+    :param index: the index that receives the wheels.
+    :param url: the address at which the index is served, or None if unknown.
     """
 
     index: str
@@ -61,7 +61,7 @@ class _Release:
     progress: str
 
     def build(self) -> str:
-        """Build what is locked."""
+        """Build the locked matrix."""
         request = make_request(self.matrix, self.engine, out=self.out, locked=True)
         prepared = prepare(request, reporter("plain", self.matrix.parent))
         code = exit_code(run_prepared(prepared, progress=self.progress, as_json=False))
@@ -71,7 +71,7 @@ class _Release:
         return f"{found.state.project} {found.version}"
 
     def check(self) -> str:
-        """Check every wheel once more."""
+        """Check every wheel again."""
         return f"{counted(check_again(self.out, self._found()), 'wheel')} tell the truth"
 
     def sign(self) -> str:
@@ -85,15 +85,15 @@ class _Release:
         return f"{counted(new, 'wheel')} signed, {len(signed) - new} before"
 
     def changes(self) -> str:
-        """Write what the version brings."""
+        """Write the changes since the previous version to ``CHANGES.md`` and print them."""
         text = changes_text(changes_since(open_storage(self.index), self._found()))
         atomic_write(self.out / _CHANGES, text.encode())
-        # Events of a run are JSON, and stdout has nothing else then.
+        # With --progress json, stdout contains only events.
         click.echo(text, err=self.progress == "json")
         return str(self.out / _CHANGES)
 
     def publish(self) -> str:
-        """Publish the version."""
+        """Publish the version to the index."""
         found = release_of(self.out, self._found())
         opened = open_index(self.index, dry_run=self.dry_run)
         with hub_builds(found.offers, self.index) as beside:
@@ -103,7 +103,7 @@ class _Release:
         return f"{new} {'would be new' if self.dry_run else 'new'}, {known} there: {opened.name}"
 
     def live(self) -> str:
-        """Look at what installers get."""
+        """Download the published wheels as installers do, and compare and examine them."""
         if self.dry_run:
             return "nothing, in a dry run"
         if self.url is None:
@@ -178,5 +178,5 @@ def command(
             click.echo(f"{step}: failed; mended, do it alone with --step {step}, and what comes after it", err=True)
             raise
         click.echo(f"{step}: {said}", err=True)
-    # A release of what there is is still one that lacks something.
+    # An incomplete release exits with the code of failed cells.
     ctx.exit(ExitCode.CELLS_FAILED if built(release.out).failed else ExitCode.OK)

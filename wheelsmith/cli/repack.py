@@ -1,4 +1,4 @@
-"""``wheelsmith repack``."""
+"""The command ``wheelsmith repack``."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def command(
 
 
 def _of_builds(cells: frozenset[str], event: Event) -> Event | None:
-    """Leave the other cells that a wheel serves out of an event: where nothing is compiled there are dozens.
+    """Remove cells that share a wheel from an event, since a wheel without compiled code serves dozens of cells.
 
-    :param cells: id of each cell that a wheel is made for.
+    :param cells: the ids of the cells that have a build.
     """
     match event:
         case RunStarted():

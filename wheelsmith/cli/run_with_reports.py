@@ -1,4 +1,4 @@
-"""Run what was planned, and leave its results and reports in the output folder."""
+"""Run planned builds and write results and reports to the output folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run_prepared(
     complete: Callable[[RunRecord], RunRecord] = lambda record: record,
     shown: Callable[[Event], Event | None] = lambda event: event,
 ) -> RunRecord:
-    """Build what was prepared, with reports; see ``run_with_reports``."""
+    """Run the prepared builds with reports; see ``run_with_reports`` for the arguments."""
     run = partial(build, prepared)
     return run_with_reports(
         prepared, prepared.out, run, progress=progress, as_json=as_json, complete=complete, shown=shown
@@ -60,14 +60,14 @@ def run_with_reports(
     complete: Callable[[RunRecord], RunRecord] = lambda record: record,
     shown: Callable[[Event], Event | None] = lambda event: event,
 ) -> RunRecord:
-    """Run, and leave results.json and the reports in the output folder.
+    """Call ``run`` and write results.json and the reports to the output folder.
 
-    :param run: takes a listener, and the flag that cancels it.
-    :param progress: a mode of the reporters.
-    :param as_json: write results.json on stdout too.
-    :param complete: adds to the record what only the command knows.
-    :param shown: returns the event as reporters get it; None to leave it out.
-    :raises WheelsmithError: the output folder, the cache or the machine is not fit for it.
+    :param run: takes a listener and the event that cancels it.
+    :param progress: the value of ``--progress``.
+    :param as_json: print results.json on stdout too.
+    :param complete: adds facts to the record that only the command has.
+    :param shown: filters the events for reporters; None hides an event.
+    :raises WheelsmithError: the output folder, the cache or the machine cannot be used, or a report cannot be written.
     """
     from wheelsmith.report import reporter
 
@@ -97,7 +97,7 @@ def run_with_reports(
 
 @contextmanager
 def cancelled_by_signals() -> Iterator[threading.Event]:
-    """Yield a flag that Ctrl-C and SIGTERM set; asked a second time, the process ends at once."""
+    """Yield an event that Ctrl-C and SIGTERM set. A second signal ends the process immediately."""
     cancel = threading.Event()
 
     def ask(number: int, _: FrameType | None) -> None:
@@ -113,7 +113,7 @@ def cancelled_by_signals() -> Iterator[threading.Event]:
 
 
 def _write_reports(record: RunRecord, finished: RunFinished, watch: Stopwatch, out: Path) -> Iterator[OSError]:
-    """Write results.json and the reports; yield why one cannot be written, and write the others all the same."""
+    """Write results.json and the reports. Yield the error of each file that cannot be written, and continue."""
     from wheelsmith.report.junit import junit_report
     from wheelsmith.report.markdown import markdown_summary
     from wheelsmith.report.page import report_page
@@ -134,19 +134,19 @@ def _write_reports(record: RunRecord, finished: RunFinished, watch: Stopwatch, o
 
 
 def _now() -> str:
-    """Return the time as provenance has it."""
+    """Return the current time in the format of provenance."""
     return show_moment(time.time())
 
 
 def _append(summary: bytes) -> None:
-    """Add to the summary that GitHub shows of a step."""
+    """Append to GitHub's step summary, if the environment names one."""
     if shown := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(shown).open("ab") as file:
             file.write(summary)
 
 
 def exit_code(record: RunRecord) -> ExitCode:
-    """Return the exit code of a run."""
+    """Return the exit code for the record of a run."""
     if record.interrupted:
         return ExitCode.INTERRUPTED
     if not record.planned:

@@ -1,4 +1,4 @@
-"""``wheelsmith serve``."""
+"""The command ``wheelsmith serve``."""
 
 from __future__ import annotations
 

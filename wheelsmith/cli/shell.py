@@ -1,4 +1,4 @@
-"""``wheelsmith shell`` and ``wheelsmith completion``."""
+"""The commands ``wheelsmith shell`` and ``wheelsmith completion``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``wheelsmith sign`` and ``wheelsmith verify``."""
+"""The commands ``wheelsmith sign`` and ``wheelsmith verify``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: A
 def _signer(
     *, key: str | None, public_key: Path | None, keyless: bool, identity_token: str | None, trust_config: Path | None
 ) -> tuple[Signer, str | None]:
-    """Return the signer and the hint of its key."""
+    """Return the signer and its key hint, which is None without a key.
+
+    :raises click.UsageError: the options contradict one another.
+    """
     if bool(key) == keyless:
         raise click.UsageError("say how to sign: --key release.key, or --keyless")
     if key:

@@ -1,4 +1,4 @@
-"""What the commands that change an index have in common: where it is, and seeing first what would be written."""
+"""Options and functions for commands that change an index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="List every write,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """An index's storage: ``used`` is what to work on, and keeps its changes to itself in a dry run."""
+    """The opened storage of an index.
+
+    :param used: the storage to work on; in a dry run, it records the writes and performs none.
+    :param staged: the same storage in a dry run, otherwise None.
+    """
 
     name: str
     used: Storage
@@ -33,19 +37,19 @@ class Opened:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """Return the writes of a dry run."""
+        """Return the writes that a dry run recorded."""
         return self.staged.writes if self.staged else ()
 
 
 def open_index(target: str, *, dry_run: bool) -> Opened:
-    """Open an index, or what looks like it and keeps every change to itself."""
+    """Open an index. In a dry run, the storage records writes and performs none."""
     real = open_storage(target)
     staged = Staged(real) if dry_run else None
     return Opened(name=real.name, used=staged or real, staged=staged)
 
 
 def published_json(opened: Opened, published: Published) -> dict[str, object]:
-    """Return what was published, or would be, as commands print it."""
+    """Return published wheels and recorded writes in the JSON format of the commands."""
     return {
         "schema_version": 1,
         "target": opened.name,
@@ -56,7 +60,7 @@ def published_json(opened: Opened, published: Published) -> dict[str, object]:
 
 
 def show_writes(writes: tuple[Write, ...]) -> None:
-    """List writes on stdout, one a line: what, how many bytes, where."""
+    """Print each write on a line of stdout: action, size and key."""
     from wheelsmith.base.units import show_size
 
     for write in writes:

@@ -1,4 +1,4 @@
-"""Standard streams that outlive their readers: a run goes on when nobody watches it any more."""
+"""Standard streams that never fail, so that a run continues after the reader of its output has closed the pipe."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from wheelsmith.base.errors import MachineError
 
 
 class _Lossy(io.FileIO):
-    """A stream's descriptor; what it does not take is lost, and why is kept."""
+    """A file descriptor that drops data that it cannot write, and remembers the last error."""
 
     lost: OSError | None = None
 
     def write(self, data: object) -> int:
-        """Write what can be written; all of it counts as written."""
+        """Write the data. Data that cannot be written counts as written."""
         view = memoryview(cast("bytes", data))
         try:
             return super().write(view) or 0
@@ -29,28 +29,32 @@ class _Lossy(io.FileIO):
 
 @dataclass(slots=True)
 class SteadyStreams:
-    """While it is entered, no write to stdout or stderr fails, nor any character that their encoding lacks."""
+    """A context in which writing to stdout and stderr never raises.
+
+    Characters that the encoding lacks are escaped.
+    """
 
     _before: tuple[TextIO, TextIO] = field(default_factory=lambda: (sys.stdout, sys.stderr))
     _files: list[_Lossy | None] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        """Take the place of both streams."""
+        """Replace both streams."""
         self._files = [_descriptor(stream) for stream in self._before]
         sys.stdout, sys.stderr = (_stream(stream, file) for stream, file in zip(self._before, self._files, strict=True))
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Write what was held back, and put both streams back."""
+        """Flush and restore both streams."""
         sys.stdout.flush()
         sys.stderr.flush()
         sys.stdout, sys.stderr = self._before
 
     def check(self) -> None:
-        """See that all of stdout was written.
+        """Check that stdout was written completely.
 
-        :raises MachineError: something was not, for instance on a full disk. A reader that went away, as ``head`` does,
-            did not want it.
+        A closed pipe is no error: readers such as ``head`` stop early.
+
+        :raises MachineError: a write failed, for example on a full disk.
         """
         sys.stdout.flush()
         file = self._files[0]
@@ -63,11 +67,11 @@ class SteadyStreams:
 
 def _descriptor(stream: TextIO | None) -> _Lossy | None:
     if stream is None:
-        # Else the next file that is opened would be taken for it.
+        # Without a descriptor here, the next opened file would get the number of the stream.
         return _Lossy(os.devnull, "wb")
     try:
         return _Lossy(stream.fileno(), "wb", closefd=False)
-    except (OSError, ValueError):  # closed, or none of the system's
+    except (OSError, ValueError):  # closed, or without a descriptor
         return None
 
 

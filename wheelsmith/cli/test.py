@@ -1,4 +1,4 @@
-"""``wheelsmith test``."""
+"""The command ``wheelsmith test``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OUTPUT = click.Path(path_type=Path, dir_okay=False)
 @click.option("--timeout", type=DURATION, default=3600.0, show_default="1h", help="Of each attempt.")
 @policy_options
 @click.pass_context
-def command(  # noqa: PLR0913  # one parameter an option
+def command(  # noqa: PLR0913  # one parameter for each option
     ctx: click.Context,
     /,
     *,
@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913  # one parameter an option
     from wheelsmith.run import install_check
 
     if output and output.is_file() and not output.is_symlink():
-        # Whoever finds it afterwards takes it for what this came to.
+        # A result of an earlier run must not be mistaken for the result of this one.
         output.unlink()
     policy = optional_policy(**{option: believed[option] for option in POLICY})
     details = details or _ci_address()
@@ -117,7 +117,10 @@ def _found(project: str, index: str, out: Path | None) -> Found:
 def _decided(
     found: Found, machine: Machine, wanted: Overrides, policy: SignaturePolicy | None
 ) -> tuple[Decision, IndexEntry]:
-    """Choose a wheel as pick does, and say why."""
+    """Choose a wheel as ``pick`` does, and print the reasons.
+
+    :raises NoMatchingWheelError: no wheel fits.
+    """
     from wheelsmith.index.pick.decide import decide
     from wheelsmith.index.pick.source import verified
     from wheelsmith.index.resolve.choose import Chooser
@@ -134,7 +137,7 @@ def _decided(
 
 
 def _ci_address() -> str | None:
-    """Return where the CI system shows this run, where that is a plain address."""
+    """Return the address of this run in the CI system, or None if there is no plain address."""
     from wheelsmith.base.ci import ci_run
     from wheelsmith.base.errors import WheelTestError
     from wheelsmith.run.install_check import check_words

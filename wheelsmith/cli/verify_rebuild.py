@@ -1,4 +1,4 @@
-"""``wheelsmith verify-rebuild``."""
+"""The command ``wheelsmith verify-rebuild``."""
 
 from __future__ import annotations
 
