@@ -1,3 +1,3 @@
-"""CUDA toolkits and torch headers as read-only folders, made from pinned files."""
+"""Provides compilers, CUDA toolkits, headers and build environments as read-only folders, made from pinned files."""
 
 from wheelsmith.toolchain.prefixes import Toolchains

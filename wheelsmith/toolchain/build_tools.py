@@ -1,4 +1,4 @@
-"""What runs a build inside a sandbox, copied from what is installed beside wheelsmith."""
+"""Copy the tools that run a build inside a sandbox from wheelsmith's own environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
 
-# All of them pure Python: any Python that the sandbox has can run them.
+# These are pure Python, so that any Python in the sandbox can run them.
 _DISTRIBUTIONS = ("build", "pyproject_hooks", "packaging")
 _LAUNCH = PurePosixPath(sandbox_paths.LAUNCH).name
 _COMPILERS = ("gcc", "g++")
@@ -22,12 +22,12 @@ _COMPILERS = ("gcc", "g++")
 
 @cache
 def tools_digest() -> str:
-    """Return a digest over every file that ``lay_out_tools`` writes."""
+    """Return the digest of all files that ``lay_out_tools`` writes."""
     return canonical_digest([[name, sha256_file(path)] for name, path in sorted(_contents())])
 
 
 def lay_out_tools(folder: Path) -> None:
-    """Write ``site/`` for PYTHONPATH, ``bin/ninja``, and what stands before compilers in ``launch/``."""
+    """Write ``site/`` for PYTHONPATH, ``bin/ninja``, and the compiler proxies in ``launch/``."""
     for name, path in _contents():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def lay_out_tools(folder: Path) -> None:
 
 
 def stand_in() -> Path:
-    """Return the program that stands where a project finds a compiler, under the compiler's name."""
+    """Return the script that intercepts compiler calls. It is installed under the name of a compiler."""
     return Path(str(files("wheelsmith"))) / "engine" / "backend" / "compiler.sh"
 
 

@@ -1,4 +1,4 @@
-"""Debian packages that were compared with their pin: their members, and the compilers of CUDA 12.4 among them."""
+"""Unpack Debian packages, such as the one with the compilers of CUDA 12.4. Callers compare the hash first."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import BinaryIO
 from wheelsmith.base.errors import ToolchainError
 
 _MAGIC = b"!<arch>\n"
-_HEADER = 60  # bytes: a name of 16, ten of size from 48 on, two to end it
+_HEADER = 60  # bytes; the name is at 0 to 15, the size at 48 to 57
 _CONTENT = b"data.tar.xz"
 _CHUNK = 1 << 20
 _OWN = "./usr/lib/nvidia-cuda-toolkit"
-# Where the package has them → where a toolkit does. Debian's nvcc.profile names folders of its own.
+# Path in the package → path in a toolkit.
 _PLACES = {
     f"{_OWN}/bin/nvcc": "bin/nvcc",
     f"{_OWN}/bin/crt/link.stub": "bin/crt/link.stub",
@@ -25,6 +25,7 @@ _PLACES = {
     f"{_OWN}/libdevice/libdevice.10.bc": "nvvm/libdevice/libdevice.10.bc",
     **{f"./usr/bin/{name}": f"bin/{name}" for name in ("bin2c", "cudafe++", "fatbinary", "nvlink", "ptxas")},
 }
+# This replaces Debian's nvcc.profile, which names Debian's folders.
 _PROFILE = """
 TOP              = $(_HERE_)/..
 
@@ -44,7 +45,7 @@ PTXAS_FLAGS     +=
 
 
 def package_members(package: Path) -> Iterator[tuple[tarfile.TarInfo, Iterator[bytes]]]:
-    """Yield the files, folders and links of a package, each with its content until the next one is asked for.
+    """Yield the files, folders and links of a package. The content of each must be read before the next.
 
     :raises ToolchainError: it cannot be unpacked.
     """
@@ -56,7 +57,7 @@ def package_members(package: Path) -> Iterator[tuple[tarfile.TarInfo, Iterator[b
 
 
 def write_member(member: tarfile.TarInfo, content: Iterable[bytes], path: Path) -> None:
-    """Write a file of a package, with one of two plain modes."""
+    """Write a file of a package. Its mode is 755 if it is executable and 644 otherwise."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as target:
         target.writelines(content)
@@ -79,7 +80,7 @@ def _explained(package: Path) -> Iterator[None]:
 
 
 def _find_content(file: BinaryIO) -> None:
-    """Go to where the files of a package begin."""
+    """Seek to the archive with the package's files."""
     if file.read(len(_MAGIC)) != _MAGIC:
         raise ValueError("it is no Debian package")
     while len(header := file.read(_HEADER)) == _HEADER:
@@ -91,9 +92,9 @@ def _find_content(file: BinaryIO) -> None:
 
 
 def lay_out_compilers(package: Path, folder: Path) -> None:
-    """Write the compilers of a package, which is the one that was pinned, into a toolkit.
+    """Write the compilers of a verified package into a toolkit.
 
-    :raises ToolchainError: it lacks one.
+    :raises ToolchainError: the package lacks one of them.
     """
     lacking = dict(_PLACES)
     for member, content in package_members(package):

@@ -1,7 +1,7 @@
-"""Get the files that prefixes are made from: out of the vendored folder, or fetched.
+"""Get the files that prefixes are made from, from the vendored folder or the network.
 
-No package index has folders out of archives, and Debian packages. An archive of one tag differs by who packed it, and
-when; so what it holds is pinned, and any packing of it will do.
+Source archives and Debian packages are not on package indexes. The bytes of a tag's archive depend on the tool and the
+time of packing. So the contents of its folder are pinned, and any archive with these contents is accepted.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip import PipSettings, local_folder, pip_settings
 from wheelsmith.toolchain.remote import download, fetch_part, fetch_whole, sha256_bytes
 
-_DATE = (1980, 1, 1, 0, 0, 0)  # the first that a zip can hold
-_LARGEST = 8 << 30  # bytes: torch's own has 0.9 GiB
-_MOST = 4  # mirrors, each of which may have to be asked
-_LONGEST = 1 << 20  # bytes of a file
+_DATE = (1980, 1, 1, 0, 0, 0)  # the earliest date in a zip file
+_LARGEST = 8 << 30  # bytes; a wheel of torch has 0.9 GiB
+_MOST = 4  # mirrors, each of which may be tried
+_LONGEST = 1 << 20  # bytes of a configuration file
 _LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+\S+")
 _FIELD = re.compile(r"(Types|URIs|Enabled):\s*(.*)", re.IGNORECASE)
-# As mirrors of Debian's own archive are called; the others, and debian-security, have none of what is pinned.
+# URLs of mirrors of Debian's main archive. Other archives, such as debian-security, lack the pinned packages.
 _USED = re.compile(r"https?://.*/debian|file:/.*")
 _PLACES = "WHEELSMITH_ARCHIVES"
-_POOL = "/pool/"  # below which an archive of Debian has its packages
-_MOST_PACKED = 256 << 20  # bytes: CUTLASS with its pictures is 40 MB
+_POOL = "/pool/"  # the folder with the packages in an archive of Debian
+_MOST_PACKED = 256 << 20  # bytes; CUTLASS with its pictures has 40 MB
 _MOST_UNPACKED = 512 << 20
 _TAR_CHUNK = 1 << 16  # bytes
-# RecursionError: tarfile reads a header that tells of the next one together with that.
+# RecursionError: tarfile reads a chain of extended headers recursively.
 _FAILURES = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Supply:
-    """Gives the files that one prefix is made from, whoever has them.
+    """Provides the files of one prefix, from the vendored folder or the network.
 
-    :param name: of the prefix, under which parts of wheels are kept.
-    :param scratch: an empty folder.
-    :param keep: a folder that gets a copy of each; None keeps none.
+    :param name: the prefix's name; partial wheels are vendored under it.
+    :param scratch: an empty folder for downloads.
+    :param keep: a folder that gets a copy of each file, or None.
     """
 
     name: str
@@ -67,13 +67,13 @@ class Supply:
 
     @cached_property
     def _settings(self) -> PipSettings:
-        """Pip's own, which is started for them; not before something is to be fetched."""
+        """The settings of pip. Reading them starts pip, so this waits until a file is needed."""
         return pip_settings()
 
     def whole(self, pin: PinnedFile) -> Path:
-        """Return a whole wheel.
+        """Return the path of a complete wheel.
 
-        :raises ToolchainError: it cannot be had.
+        :raises ToolchainError: it is not available.
         """
         with self._settings.client() as client:
             path = fetch_whole(pin, locate(pin, self._settings), self.scratch, client, self.listen)
@@ -82,10 +82,11 @@ class Supply:
         return path
 
     def part(self, pin: PinnedFile, wanted: Callable[[str], bool], use: Callable[[Path], None]) -> None:
-        """Have a wheel used that has at least the members that are wanted; one that was vendored, where it is good.
+        """Call ``use`` with a wheel that contains at least the wanted members. A valid vendored wheel is preferred.
 
-        :param use: takes the wheel, and proves by its RECORD, which is pinned, that all of it is there.
-        :raises ToolchainError: it cannot be had.
+        :param wanted: returns True for the name of a member to fetch.
+        :param use: unpacks the wheel and verifies its members by its pinned RECORD.
+        :raises ToolchainError: the wheel is not available.
         """
         vendored, place = vendored_folder(), Path(PARTS, self.name, pin.filename)
         path = vendored / place if vendored and pin.record_sha256 else None
@@ -106,9 +107,9 @@ class Supply:
         return True
 
     def package(self, pin: PinnedPackage) -> Path:
-        """Return a Debian package.
+        """Return the path of a Debian package.
 
-        :raises ToolchainError: it cannot be had.
+        :raises ToolchainError: it is not available.
         """
         path = fetch_package(pin, self.scratch, self._settings, self.listen)
         if self.keep:
@@ -116,9 +117,9 @@ class Supply:
         return path
 
     def tree(self, tree: PinnedTree, folder: Path) -> None:
-        """Write a folder of an archive.
+        """Write the pinned folder of an archive to ``folder``.
 
-        :raises ToolchainError: it cannot be had.
+        :raises ToolchainError: it is not available.
         """
         archive = fetch_tree(tree, folder, self.scratch, self._settings, self.listen)
         if self.keep:
@@ -131,7 +132,7 @@ def _copy(path: Path, target: Path) -> None:
 
 
 def _cut(wheel: Path, wanted: Callable[[str], bool], target: Path) -> None:
-    """Write a wheel anew, of the same bytes whoever does so, with the members that are wanted alone."""
+    """Write a reproducible copy of a wheel that has only the wanted members."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as part:
         for member in sorted(filter(wanted, whole.namelist())):
@@ -141,12 +142,12 @@ def _cut(wheel: Path, wanted: Callable[[str], bool], target: Path) -> None:
 
 
 def vendored_wheel(wheel: LockedWheel) -> Path | None:
-    """Return the file that is just this wheel; None where there is none."""
+    """Return the path of this exact wheel in the vendored folder, or None."""
     folder = vendored_folder()
     if folder is None or not (folder / WHEELS).is_dir():
         return None
     for path in sorted((folder / WHEELS).iterdir()):
-        # A link or a pipe may have no end, and a file as good as none.
+        # Links, pipes and huge files may take forever to hash.
         found = path.lstat()
         readable = stat.S_ISREG(found.st_mode) and found.st_size <= _LARGEST
         if readable and _is_named(path.name, wheel) and sha256_file(path) == wheel.sha256:
@@ -164,9 +165,9 @@ def _is_named(filename: str, wheel: LockedWheel) -> bool:
 
 @cache
 def debian_mirrors(root: Path = Path("/")) -> tuple[str, ...]:
-    """Return the archives that apt is told of, where the machine is a Debian; none elsewhere.
+    """Return the Debian archives in apt's configuration; none if the machine does not run Debian.
 
-    :param root: of the system whose configuration is read.
+    :param root: the root folder of the system.
     """
     if not re.search(r'^ID="?debian"?$', _text(root / "etc/os-release"), re.MULTILINE):
         return ()
@@ -199,9 +200,9 @@ def _text(path: Path) -> str:
 
 
 def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSettings, listen: Listener) -> Path:
-    """Write a folder of an archive, from the first place that has just what was pinned; return the archive's path.
+    """Write the pinned folder of an archive, from the first place that has it. Return the path of the archive.
 
-    :param folder: exists, and is empty.
+    :param folder: an existing empty folder.
     :raises ToolchainError: no place has it.
     """
     troubles = []
@@ -221,7 +222,7 @@ def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSetti
 
 
 def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, listen: Listener) -> Path:
-    """Return the path of a package, from the first place that has the one that was pinned.
+    """Return the path of a package, from the first place that has the pinned file.
 
     :raises ToolchainError: no place has it.
     """
@@ -241,9 +242,9 @@ def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, list
 
 
 def _nowhere(pin: PinnedTree | PinnedPackage, troubles: list[str], more: str = "") -> ToolchainError:
-    """Return the mistake that no place has it.
+    """Return the error for a file that no place has.
 
-    :param more: of the remedy.
+    :param more: an addition to the remedy.
     """
     if is_offline():
         said = f"{pin.filename} cannot be had, and wheelsmith is offline"
@@ -255,7 +256,7 @@ def _nowhere(pin: PinnedTree | PinnedPackage, troubles: list[str], more: str = "
 
 
 def is_at_hand(pin: PinnedTree | PinnedPackage) -> bool:
-    """Say whether a folder that is named for archives has one."""
+    """Return True if a local folder for archives has this file."""
     for place in _places(pin):
         try:
             if _local(place):
@@ -285,21 +286,21 @@ def _archive(filename: str, place: str, scratch: Path, settings: PipSettings, li
     if path := _local(place):
         return path
     target = scratch / filename
-    # One each: a client that a mirror was too slow for is closed.
+    # Each download needs its own client, because a deadline closes the client.
     with settings.client() as client:
         download(filename, place, target, client, listen, most=most)
     return target
 
 
 def _local(place: str) -> Path | None:
-    """Return an archive on this machine, or None for a place on the network.
+    """Return the path of an archive on this machine, or None for a URL on the network.
 
-    :raises ToolchainError: it is not there, or what is there cannot be it.
+    :raises ToolchainError: it does not exist, cannot be inspected or is too large.
     """
     try:
         path = local_folder(place)
         size = path.stat().st_size if path and path.is_file() else None
-    except (OSError, ValueError, RuntimeError) as error:  # too long or not allowed; no address; a home of nobody
+    except (OSError, ValueError, RuntimeError) as error:  # of stat; of an invalid URL; of a `~user` that does not exist
         raise ToolchainError(f"it cannot be looked at: {getattr(error, 'strerror', None) or error}") from error
     if path and size is None:
         raise ToolchainError("it is not there")
@@ -309,7 +310,7 @@ def _local(place: str) -> Path | None:
 
 
 def _files(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield what the folder holds, path → content; no more than was pinned."""
+    """Yield (path, content) of each file in the pinned folder, up to the pinned count and size."""
     count = size = 0
     try:
         for member in tar_members(archive, most_bytes=_MOST_UNPACKED):
@@ -328,7 +329,7 @@ def _files(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
 def _compare(tree: PinnedTree, files: dict[str, bytes]) -> None:
     try:
         found = canonical_digest(sorted([name, sha256_bytes(content)] for name, content in files.items()))
-    except UnicodeEncodeError:  # no pinned name is no text
+    except UnicodeEncodeError:  # pinned names are valid text
         found = None
     if found != tree.sha256:
         raise ToolchainError("it holds other files than were pinned")
@@ -336,7 +337,7 @@ def _compare(tree: PinnedTree, files: dict[str, bytes]) -> None:
 
 def _write(files: dict[str, bytes], folder: Path) -> None:
     for name, content in files.items():
-        # Their names are part of what was pinned.
+        # The names are safe, because the pinned hash covers them.
         path = folder / PurePosixPath(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -344,12 +345,12 @@ def _write(files: dict[str, bytes], folder: Path) -> None:
 
 
 class BadArchiveError(Exception):
-    """An archive cannot be unpacked; the message lacks the file's name."""
+    """An archive cannot be unpacked. The message does not include the name of the archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class TarMember:
-    """One member of an archive that is being read."""
+    """A member of an archive that is being read."""
 
     info: tarfile.TarInfo
     _archive: tarfile.TarFile
@@ -366,10 +367,10 @@ class TarMember:
 
 
 def tar_members(path: Path, *, most_bytes: int) -> Iterator[TarMember]:
-    """Yield the members of an archive, in its order; their names may be unsafe.
+    """Yield the members of a .tar.gz archive in its order. Their names may be unsafe.
 
-    :param most_bytes: that it may unpack to, headers and members that are skipped among them.
-    :raises BadArchiveError: it is no .tar.gz, or has more.
+    :param most_bytes: the largest allowed unpacked size, including headers and skipped members.
+    :raises BadArchiveError: it is not a .tar.gz, or is larger.
     """
     with _tar_errors(), _LimitedGzip(path, most_bytes) as stream:
         with tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:
@@ -377,7 +378,7 @@ def tar_members(path: Path, *, most_bytes: int) -> Iterator[TarMember]:
                 if info.issparse() or info.size < 0:
                     raise BadArchiveError(f"{info.name!r} is a file with holes")
                 yield TarMember(info, archive)
-        while stream.read(_TAR_CHUNK):  # the checksum is behind what tarfile reads
+        while stream.read(_TAR_CHUNK):  # tarfile stops before the checksum of gzip
             pass
 
 
@@ -390,7 +391,7 @@ def _tar_errors() -> Iterator[None]:
 
 
 class _LimitedGzip(gzip.GzipFile):
-    """A packed file that is not read beyond a limit: to skip a member is to unpack it."""
+    """A gzip file with a limit of unpacked bytes, which also applies to seeks because skipping a member unpacks it."""
 
     def __init__(self, path: Path, most: int) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""The Python environment of a project: resolved once, made from exact wheels, and looked up again."""
+"""Resolve, install and look up the Python build environment of a project."""
 
 from __future__ import annotations
 
@@ -35,23 +35,24 @@ from wheelsmith.toolchain.pip import run_pip
 _GROUPS = ("console_scripts", "gui_scripts")
 _FILE = ".dist-info/entry_points.txt"
 _LONGEST = 1 << 20  # bytes
-_PATIENCE = 7200.0  # seconds: a whole torch with CUDA is up to 5 GB, and a slow line takes an hour for it
-# What wheels may come to, unpacked. torch 2.13 is twice its wheel, compilers three times theirs, headers up to seven.
-_GROWTH, _SPARE = 8, 256 << 20  # times, and bytes more
-# Part of an environment's name: raised when the way it is laid out changes.
+_PATIENCE = 7200.0  # seconds; torch with CUDA has up to 5 GB, which takes an hour on a slow connection
+# Limit of the unpacked size: factor and extra bytes. Unpacked, torch 2.13 has twice the size of its wheel, compilers
+# three times, and headers up to seven times.
+_GROWTH, _SPARE = 8, 256 << 20
+# Part of the folder's name. Raise it when the layout of environments changes.
 LAYOUT = 2
-# How pip begins a script in Python, where the interpreter's path is short and where it is not.
+# The first lines of a script that pip writes, for a short and for a long path of the interpreter.
 _SHEBANG = re.compile(rb"#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*)\n")
 _LONGEST_SHEBANG = 1 << 13  # bytes
-_BLOCK = 4096  # bytes that a file or folder takes at least, though it has none
-_OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions: a build environment must run in manylinux_2_28
+_BLOCK = 4096  # bytes; the least that a file or folder is counted as
+_OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions; a build environment must run in manylinux_2_28
 _LOOKUP_PATIENCE = 600.0  # seconds
-_LONGEST_REASON = 500  # characters of what pip says
+_LONGEST_REASON = 500  # characters of pip's error
 _WITHOUT_CUDA = re.compile(r"^cuda\b.*= None$", re.MULTILINE)
 
 
 class _EntryPoints(Distribution):
-    """The entry points of a wheel, read as pip reads them."""
+    """The entry points of a wheel, parsed as pip does."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -64,9 +65,9 @@ class _EntryPoints(Distribution):
 
 
 def check_programs(wheel: Path) -> None:
-    """Refuse a wheel with a program whose name leads out of the folder of programs.
+    """Refuse a wheel that would install a program outside of the folder for programs.
 
-    :raises ToolchainError: it has one, or nobody can read which it has.
+    :raises ToolchainError: the name of a program is a path, or entry_points.txt cannot be read.
     """
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.infolist():
@@ -85,7 +86,7 @@ def _check(wheel: Path, content: bytes) -> None:
         raise _refused(wheel, "is larger than any")
     try:
         points = [point for point in _EntryPoints(content.decode()).entry_points if point.group in _GROUPS]
-    except (ValueError, TypeError):  # of text that is no UTF-8, and of a line that names nothing
+    except (ValueError, TypeError):  # invalid UTF-8; a line without a name
         raise _refused(wheel, "cannot be read") from None
     if named := [point.name for point in points if "/" in point.name]:
         raise _refused(wheel, f"names a program by a path: {visible(named[0][:80])}")
@@ -96,7 +97,7 @@ def _refused(wheel: Path, why: str) -> ToolchainError:
 
 
 def known_lock(kept: Path) -> tuple[LockedWheel, ...] | None:
-    """Return what ``lock_environment`` kept in a file; None if it kept nothing there."""
+    """Return the wheels in a file from ``lock_environment``, or None if the file is missing or invalid."""
     try:
         read = (LockedWheel.from_json(item) for item in read_json(kept.read_bytes()))
         return tuple(replace(wheel, name=canonicalize_name(wheel.name)) for wheel in read)
@@ -107,13 +108,13 @@ def known_lock(kept: Path) -> tuple[LockedWheel, ...] | None:
 def lock_environment(
     requirements: tuple[str, ...], python: str, arch: str, kept: Path, *, rather: tuple[str, ...] = ()
 ) -> tuple[LockedWheel, ...]:
-    """Return the exact wheels that pip takes for these requirements.
+    """Resolve requirements with pip to exact wheels.
 
     :param python: ``major.minor``.
-    :param kept: a file that gets them: what was resolved once stays so, and a build on another day has the same bytes.
-    :param rather: what is asked for in the place of the first requirement, in this order, before it itself is.
-    :raises NoEnvironmentError: there are none.
-    :raises ToolchainError: pip did not answer as pip does.
+    :param kept: a file to write the wheels to, so that builds on later days use the same ones.
+    :param rather: requirements to try in the place of the first one, in this order.
+    :raises NoEnvironmentError: the requirements cannot be resolved.
+    :raises ToolchainError: pip's report is not readable.
     """
     rest = requirements[1:]
     locked = _first_resolved([(first, *rest) for first in (*rather, requirements[0])], python, arch)
@@ -122,7 +123,7 @@ def lock_environment(
 
 
 def _first_resolved(choices: Sequence[tuple[str, ...]], python: str, arch: str) -> tuple[LockedWheel, ...]:
-    """Resolve requirements, or others in their place if the first one of them is not available."""
+    """Resolve the first of several lists of requirements whose first requirement is available."""
     *preferred, usual = choices
     for requirements in preferred:
         try:
@@ -141,18 +142,18 @@ def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[Loc
         found = json.loads(answer.stdout)["install"]
         if named := [item["metadata"]["name"] for item in found if item.get("is_direct")]:
             raise NoEnvironmentError(f"something requires {named[0]} at an address, not from an index")
-        # In order, so that whatever asks for the same wheels shares one environment.
+        # Sort them, so that the same wheels give the same environment.
         return tuple(sorted(map(_locked, found), key=lambda wheel: wheel.name))
     except (ValueError, KeyError, TypeError):
         raise unreadable_report() from None
 
 
 def pip_report(*words: str, python: str, arch: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Return pip's answer, as JSON on stdout, to what it would install.
+    """Run ``pip install --dry-run``. It writes the wheels that it would install as JSON to stdout.
 
-    :param words: requirements, and options that are for them.
+    :param words: requirements and their options.
     :param python: ``major.minor``.
-    :param seconds: that it may take.
+    :param seconds: the time limit.
     """
     with tempfile.TemporaryDirectory() as nowhere:
         return run_pip(
@@ -163,19 +164,19 @@ def pip_report(*words: str, python: str, arch: str, seconds: float) -> subproces
 
 
 def unreadable_report() -> ToolchainError:
-    """Return the mistake of a pip that does not answer as pip does."""
+    """Return the error for a report of pip that cannot be parsed."""
     return ToolchainError("pip's report is not readable", remedy="python3 -m pip install --upgrade pip")
 
 
 def install_environment(
     wheels: tuple[LockedWheel, ...], python: str, arch: str, folder: Path, cancel: Event | None = None
 ) -> None:
-    """Install exactly these wheels under ``folder``; nothing of them is run.
+    """Install exactly these wheels into ``folder``. No code of the wheels is run.
 
-    :param cancel: ends it, once it is set.
-    :raises ToolchainError: pip could not, or they would unpack to more than wheels do.
+    :param cancel: stops pip when it is set.
+    :raises ToolchainError: pip failed, or the unpacked wheels would be suspiciously large.
     """
-    # Beside the folder, for they may be gigabytes, and /tmp may be memory.
+    # Use the same file system as the folder: wheels may have gigabytes, and /tmp may be in memory.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".wheels-") as scratch:
         fetched = Path(scratch) / "wheels"
         exactly = fetch_wheels(wheels, python, arch, fetched, cancel)
@@ -188,10 +189,10 @@ def install_environment(
 def fetch_wheels(
     wheels: tuple[LockedWheel, ...], python: str, arch: str, folder: Path, cancel: Event | None = None
 ) -> tuple[str, ...]:
-    """Fetch exactly these wheels into ``folder``, which is made; return pip's options that name them.
+    """Create ``folder`` and fetch exactly these wheels into it. Return the options of pip that select them.
 
-    :param cancel: ends it, once it is set.
-    :raises ToolchainError: pip could not.
+    :param cancel: stops pip when it is set.
+    :raises ToolchainError: pip failed, or a wheel is not in the vendored folder while wheelsmith is offline.
     """
     folder.mkdir()
     lock = folder.with_suffix(".txt")
@@ -216,11 +217,11 @@ def fetch_wheels(
 
 
 def requirement_of(wheel: LockedWheel) -> str:
-    """Return the line of a requirements file that takes this wheel alone.
+    """Return the line of a requirements file that matches only this wheel.
 
-    :raises ToolchainError: its version is none.
+    :raises ToolchainError: its version is invalid.
     """
-    # ===, for == also admits the same release with a local version, 2.13.0+cpu, which sorts higher.
+    # == would also match the release with a local version, such as 2.13.0+cpu, which sorts higher.
     try:
         return f"{wheel.name}==={Version(wheel.version)} --hash=sha256:{wheel.sha256}\n"
     except InvalidVersion as error:
@@ -228,7 +229,7 @@ def requirement_of(wheel: LockedWheel) -> str:
 
 
 def _name_python(scripts: Iterable[Path], python: str) -> None:
-    """Have scripts run by a Python on PATH: pip names the one that runs itself, which no sandbox has."""
+    """Make scripts use the Python on PATH. pip writes the path of its own Python, which no sandbox has."""
     for script in scripts:
         if not script.is_file():
             continue
@@ -246,7 +247,7 @@ def _run(*argv: str, cancel: Event | None) -> None:
 
 
 def _errors(said: str) -> list[str]:
-    """Return the errors among the lines that pip wrote, at least one."""
+    """Return the error lines of pip's stderr, or ``pip failed`` if there are none."""
     lines = (line.strip() for line in said.splitlines())
     return [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")] or ["pip failed"]
 
@@ -258,9 +259,11 @@ def _check_fetched(wheels: tuple[Path, ...]) -> None:
 
 
 def _check_sizes(wheels: Iterable[Path]) -> None:
-    """Refuse wheels that would fill the disk: pip writes no more of a member than the archive's list says it has.
+    """Refuse wheels that would fill the disk.
 
-    :raises ToolchainError: with the one that grows most.
+    The sizes are from the directories of the archives. They are reliable, because pip writes no more bytes than that.
+
+    :raises ToolchainError: naming the wheel that grows most.
     """
     sizes = {wheel: (wheel.stat().st_size, _unpacked(wheel)) for wheel in wheels}
     packed, unpacked = (sum(size) for size in zip(*sizes.values(), strict=True)) if sizes else (0, 0)
@@ -284,17 +287,20 @@ def _unpacked(wheel: Path) -> int:
 
 
 def _folders(names: list[str]) -> int:
-    """Return how many folders files are in, by their sorted names, in which a folder's stand together."""
+    """Return the number of folders that these files are in.
+
+    :param names: sorted, so that the files of a folder are neighbours.
+    """
     found = 0
     for before, name in itertools.pairwise(["", *names]):
-        same = len(os.path.commonprefix((before, name)))  # noqa: RUF071  # of letters; what follows takes whole folders
+        same = len(os.path.commonprefix((before, name)))  # noqa: RUF071  # letters; the next line rounds to folders
         known = name.rfind("/", 0, same) + 1
         found += name.count("/", known)
     return found
 
 
 def _platform(python: str, arch: str) -> tuple[str, ...]:
-    """Return pip's options for another Python than its own, and for nothing that would have to be built."""
+    """Return pip's options for the target's Python and platform, and for wheels only."""
     platforms = (f"manylinux_2_{minor}_{arch}" for minor in range(_NEWEST_GLIBC, _OLDEST_GLIBC - 1, -1))
     return (
         *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python),
@@ -313,10 +319,10 @@ def _locked(item: dict[str, dict[str, str]]) -> LockedWheel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundWheel:
-    """A wheel that an index has.
+    """A wheel on an index.
 
     :param url: without credentials.
-    :param is_yanked: its project has taken it back.
+    :param is_yanked: True if the project has yanked it.
     """
 
     wheel: LockedWheel
@@ -325,11 +331,11 @@ class FoundWheel:
 
 
 def find_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str) -> tuple[FoundWheel, ...]:
-    """Return where pip finds exactly these wheels.
+    """Look up exactly these wheels on the user's indexes with pip.
 
     :param python: ``major.minor``.
     :raises NoEnvironmentError: one of them is not available.
-    :raises ToolchainError: pip did not answer as pip does.
+    :raises ToolchainError: pip's report is not readable.
     """
     with tempfile.TemporaryDirectory() as folder:
         lock = Path(folder, "requirements.txt")
@@ -351,7 +357,7 @@ def _found(wheel: LockedWheel, item: dict[str, dict[str, str]]) -> FoundWheel:
 
 
 def _reason(said: str) -> str:
-    """Return what pip says is wrong; of another content, which file has it."""
+    """Return the reason in pip's stderr. For a hash mismatch, name the file."""
     errors = _errors(said)
     changed = [line.partition(" from ")[0].strip() for line in said.splitlines() if "==" in line and " from " in line]
     if any("DO NOT MATCH THE HASHES" in line for line in errors) and changed:
@@ -360,9 +366,9 @@ def _reason(said: str) -> str:
 
 
 def lay_out_without_cuda(whole: Path, folder: Path) -> None:
-    """Fill ``folder`` with what is in ``whole``, less what of torch speaks of CUDA; a file that stays is not copied.
+    """Fill ``folder`` with the environment ``whole``, but make its torch a CPU build. Unchanged files are hard links.
 
-    :raises ToolchainError: the torch in it is not one that this is known of.
+    :raises ToolchainError: wheelsmith cannot convert this release of torch.
     """
 
     def lay(source: str, target: str) -> None:
@@ -384,5 +390,5 @@ def lay_out_without_cuda(whole: Path, folder: Path) -> None:
 def _link(source: str, target: str) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
-    except OSError:  # not every file system has second names
+    except OSError:  # not every file system has hard links
         shutil.copy2(source, target, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""Ask a server that nobody trusts, and take no more of its answer than is read of it."""
+"""Send requests to an untrusted server without reading unneeded data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import httpx
 from wheelsmith.base.deadline import TooSlowError, ended_after
 from wheelsmith.base.redact import redact
 
-# UnicodeError: a host that is no name.
+# UnicodeError: an invalid host name.
 FAILURES = (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TooSlowError)
-_LONGEST_WAIT = 120.0  # seconds for a server to begin
+_LONGEST_WAIT = 120.0  # seconds until the response begins
 _MOST_REDIRECTS = 20
 
 
@@ -21,9 +21,9 @@ _MOST_REDIRECTS = 20
 def answer(
     client: httpx.Client, url: str, headers: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[httpx.Response]:
-    """Ask for a file as it is, and go where a server sends us.
+    """Request a file without compression, and follow redirects.
 
-    httpx by itself reads to its end whatever comes with a redirect, and unpacks what a server says is packed.
+    httpx would read the complete body of each redirect, and decompress the response.
     """
     request = client.build_request("GET", url, headers={"Accept-Encoding": "identity", **headers})
     for _ in range(_MOST_REDIRECTS + 1):
@@ -38,8 +38,8 @@ def answer(
 
 
 def reason(error: Exception) -> str:
-    """Return in one line why a request failed, without passwords."""
-    if isinstance(error, httpx.InvalidURL):  # it quotes parts of the address
+    """Return the reason of a failed request on one line, without passwords."""
+    if isinstance(error, httpx.InvalidURL):  # its message quotes parts of the address
         return "it is not an address"
     why, _, _ = redact(str(error)).partition("\n")
     return why or type(error).__name__

@@ -1,7 +1,7 @@
-"""Prove that a folder is what it was when it was made: by names, sizes, times and owners, or by every byte.
+"""Detect changes of a finished folder, by names, sizes, times and owners, or by every byte.
 
-A build reads its toolchain read-only; but whoever may write the cache, a failing disk, or a tidy-up of temporary files
-can change it afterwards, and a wheel must not be taken for the work of a compiler that it was not made with.
+A build reads its toolchain read-only. But a user with access to the cache, a failing disk, or a cleanup of temporary
+files can change a toolchain later. A wheel must never record a compiler other than the one that built it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from pathlib import Path
 from wheelsmith.base.files import atomic_write, sha256_file
 from wheelsmith.base.json_dataclass import Record, parse_json
 
-# How a file looks: kind and permissions, owner, size, and the times of its content and of its entry. Nobody can set the
-# last one, so a change that was covered up shows; copying a cache sets it too, and then every byte is compared.
+# The status of a file: mode (kind and permissions), owner, size in bytes, mtime and ctime in ns. No program can set the
+# ctime, so it reveals a concealed change. Copying a cache changes it too; then every byte is compared.
 Look = tuple[int, int, int, int, int]
 
 
-# Raised when a folder is finished in another way: one that was finished before is made again.
+# Raise it when folders are finished differently. Then folders of an older format are made again.
 _FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof(Record):
-    """What a folder holds.
+    """The recorded state of a finished folder.
 
-    :param looks: the digest of every file's and folder's look, which is all that a run compares.
-    :param files: path below the folder → its look.
-    :param contents: path below the folder → the sha256 of a file, or where a link leads.
-    :param finished: the way in which it was finished.
+    :param looks: digest of the status of all files and folders. A run normally compares only this.
+    :param files: path below the folder → status.
+    :param contents: path below the folder → sha256 (hex) of a file's content or of a link's target.
+    :param finished: the format; see ``_FORMAT``.
     """
 
     looks: str
@@ -43,24 +43,25 @@ class Proof(Record):
 
 
 def proof_path(folder: Path) -> Path:
-    """Return where the proof of a folder is kept: beside it, where no build sees it."""
+    """Return the path of a folder's record. It is outside of the folder, where no build can see it."""
     return folder.with_name(f".{folder.name}.proof")
 
 
 def prove(folder: Path, final: Path) -> None:
-    """Keep what a finished folder holds as the proof of the folder that it is about to become.
+    """Record the state of a finished folder before it is renamed.
 
-    :raises OSError: it cannot be read, or the proof not written.
+    :param final: the path that the folder will have.
+    :raises OSError: the folder cannot be read or the record not written.
     """
     files = dict(_looks(folder))
     _keep(final, files, {name: _content(folder / name, look) for name, look in files.items() if not _is_folder(look)})
 
 
 def why_unproven(folder: Path) -> str | None:
-    """Say what of a folder is not as it was made, or return None when nothing tells of a change.
+    """Return a change of a folder since it was made, or None. This compares statuses and reads few files.
 
-    Files of which only times or owners differ, as after a copy of the cache, are compared byte by byte, and their new
-    looks kept. A second name for a file, given or taken away, changes the time of its entry, too.
+    If only times or owners of a file differ, as after a copy of the cache, this compares the content and records the
+    new status. Adding or removing a hard link also changes the ctime.
     """
     proof = _read(folder)
     if proof is None:
@@ -77,7 +78,7 @@ def why_unproven(folder: Path) -> str | None:
 
 
 def why_changed(folder: Path) -> str | None:
-    """Say what of a folder is not as it was made, comparing every byte, or return None."""
+    """Return a change of a folder since it was made, or None. This compares every byte."""
     proof = _read(folder)
     if proof is None:
         return "nothing says what it held when it was made"
@@ -103,12 +104,15 @@ def _read(folder: Path) -> Proof | None:
 
 
 def _digest(files: dict[str, Look]) -> str:
-    # As ASCII, for an archive may have names that are no text.
+    # json escapes to ASCII, because names in an archive need not be valid text.
     return hashlib.sha256(json.dumps(sorted(files.items())).encode("ascii")).hexdigest()
 
 
 def _looks(folder: Path) -> Iterator[tuple[str, Look]]:
-    """Yield every path below a folder, and how it looks. The folder itself is renamed, and told when it is of use."""
+    """Yield every path below a folder with its status.
+
+    The folder itself is excluded, because renaming it and marking its last use change its status.
+    """
     left = [""]
     while left:
         below = left.pop()
@@ -123,13 +127,13 @@ def _looks(folder: Path) -> Iterator[tuple[str, Look]]:
 
 def _look(found: os.stat_result) -> Look:
     if stat.S_ISDIR(found.st_mode):
-        # What a folder holds is told by the names below it; file systems differ in its size.
+        # The names below a folder cover its content, and its size depends on the file system.
         return (found.st_mode, found.st_uid, 0, 0, 0)
     return (found.st_mode, found.st_uid, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _difference(was: dict[str, tuple[int, ...]], now: dict[str, Look]) -> str | None:
-    """Name the first thing that is gone, new, or of another kind, size or permissions."""
+    """Describe the first path that is missing, new, or has another kind, size or permissions."""
     if gone := sorted(was.keys() - now.keys()):
         return f"{gone[0]} is gone"
     if new := sorted(now.keys() - was.keys()):

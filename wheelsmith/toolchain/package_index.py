@@ -1,4 +1,4 @@
-"""Find a pinned file on the user's indexes by its name and hash, with the bundle that signs it."""
+"""Find a pinned file on the user's indexes by its name and hash, with its signature bundle."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 _KEY = "_sigstore-bundle"
 _ATTRIBUTE = "data-sigstore-bundle"
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
-_LONGEST = 120.0  # seconds for all of a page
-_LARGEST = 64 << 20  # bytes of it; of a project with a release every night it has one million
+_LONGEST = 120.0  # seconds for a page
+_LARGEST = 64 << 20  # bytes of a page; the page of a project with nightly releases has one million
 
 
 def bundle_url(file: Mapping[str, Any]) -> str | None:
-    """Return the address of what was signed of a file of a JSON page, as the page has it; None where it names none."""
+    """Return the address of a file's signature bundle as it is in a JSON page, or None."""
     said = file.get(_KEY)
     url = said.get("url") if isinstance(said, Mapping) else None
     return url if isinstance(url, str) else None
 
 
 def html_bundle_urls(page: str) -> dict[str, str]:
-    """Return them for a page in HTML: file name → address."""
+    """Return the signature bundles in an HTML page: file name → address."""
     reader = _BundleLinks()
     if _ATTRIBUTE in page:
         reader.feed(page)
@@ -48,7 +48,7 @@ def html_bundle_urls(page: str) -> dict[str, str]:
 
 
 def html_base(page: str, address: str) -> str:
-    """Return what the links of a page in HTML are relative to, as browsers and installers take it."""
+    """Return the base address for the links of an HTML page, as browsers and installers compute it."""
     if "<base" not in page.lower():
         return address
     reader = _BundleLinks()
@@ -63,7 +63,7 @@ class _BundleLinks(HTMLParser):
         self.base: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take note of a link of a wheel."""
+        """Record the base address and the bundles of links."""
         given = dict(attrs)
         link, bundle = given.get("href"), given.get(_ATTRIBUTE)
         if tag == "base" and link and self.base is None:
@@ -75,7 +75,7 @@ class _BundleLinks(HTMLParser):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Where a pinned file is: exactly one of a URL and a path on this machine."""
+    """The place of a file: either a URL or a path on this machine."""
 
     url: str | None = None
     path: Path | None = None
@@ -84,11 +84,11 @@ class Location:
 def locate(pin: PinnedFile, settings: PipSettings) -> Location:
     """Return the first place that offers exactly this file.
 
-    :raises ToolchainError: no configured index has it, or none answers.
+    :raises ToolchainError: no configured index has it, or no index is reachable.
     """
     for link in settings.find_links:
         folder = local_folder(link)
-        # The hash is verified when the file is read; here its size tells it from a build of the same name.
+        # The hash is verified later. The size excludes other builds with the same name.
         if folder and (path := folder / pin.filename).is_file() and path.stat().st_size == pin.size:
             return Location(path=path)
     troubles = []
@@ -106,11 +106,11 @@ def locate(pin: PinnedFile, settings: PipSettings) -> Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One file of a project, as an index has it.
+    """A file of a project on an index.
 
-    :param sha256: in hex, or None where the index does not say.
-    :param yanked: the reason why nobody should take it any more, which may be empty; None of any other.
-    :param bundle: where that is which somebody signed of it.
+    :param sha256: in hex; None if the index does not list it.
+    :param yanked: the reason for the yank, which may be empty; None for a file that is not yanked.
+    :param bundle: the place of its signature bundle.
     """
 
     filename: str
@@ -121,29 +121,29 @@ class Offer:
 
 
 def offers(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]:
-    """Return the files of a project that an index has; none where it does not know it.
+    """Return the files of a project on an index, or none if the index lacks the project. Skip broken links.
 
-    :param project: its name, normalized.
-    :raises ToolchainError: the index does not answer, or with what is no page of an index.
+    :param project: its normalized name.
+    :raises ToolchainError: the index does not respond, or the response is not an index page.
     """
     with _explained(index, f"page of {project}"), settings.client() as client:
-        # One each: a client that an index was too slow for is closed.
+        # Each index needs its own client, because a deadline closes the client.
         return tuple(_offers(project, index, client))
 
 
 def every_offer(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]:
-    """Return the files of a project that an index has, as ``offers`` does; one whose link is broken is not passed over.
+    """Return the files of a project on an index, or none if the index lacks the project. Fail on a broken link.
 
-    :raises ToolchainError: as ``offers``, or a link cannot be followed.
+    :raises ToolchainError: as for ``offers``, or a link is broken.
     """
     with _explained(index, f"page of {project}"), settings.client() as client:
         return tuple(_offer(*found) for found in _files(project, index, client))
 
 
 def projects(index: str, settings: PipSettings) -> tuple[str, ...]:
-    """Return the projects that an index has, normalized.
+    """Return the normalized names of all projects on an index.
 
-    :raises ToolchainError: it does not answer, or with what is no list of projects.
+    :raises ToolchainError: the index does not respond, or the response is not a list of projects.
     """
     from mousebender import simple
 
@@ -161,7 +161,7 @@ def projects(index: str, settings: PipSettings) -> tuple[str, ...]:
 
 @contextmanager
 def _explained(index: str, what: str) -> Iterator[None]:
-    """Say of which index it is that something goes wrong."""
+    """Raise errors of the block as a ``ToolchainError`` that names the index."""
     from mousebender.simple import UnsupportedAPIVersion
 
     try:
@@ -181,14 +181,14 @@ class _Page:
 
 def _offers(project: str, index: str, client: httpx.Client) -> Iterator[Offer]:
     for file, base, bundles in _files(project, index, client):
-        with suppress(ValueError, LookupError, TypeError, AttributeError):  # one broken link hides no other
+        with suppress(ValueError, LookupError, TypeError, AttributeError):  # skip a broken link
             yield _offer(file, base, bundles)
 
 
 def _files(
     project: str, index: str, client: httpx.Client
 ) -> Iterator[tuple[ProjectFileDetails, str, Mapping[str, str]]]:
-    """Yield each file of a page, the page's address, and what its HTML tells of signed words: file name → address."""
+    """Yield each file of a page, the base address of its links, and the page's bundles: file name → address."""
     from mousebender import simple
 
     page = _page(f"{index.rstrip('/')}/{project}/", client)
@@ -206,7 +206,7 @@ def _files(
 
 @contextmanager
 def _any_minor_version() -> Iterator[None]:
-    """Take pages of newer minor versions without a word: what they add is not asked for (PEP 629)."""
+    """Accept newer minor versions of the index API silently. Their additions are not needed (PEP 629)."""
     from mousebender.simple import APIVersionWarning
 
     with warnings.catch_warnings():
@@ -215,7 +215,7 @@ def _any_minor_version() -> Iterator[None]:
 
 
 def _page(address: str, client: httpx.Client) -> _Page | None:
-    """Return a page of an index; None where there is none."""
+    """Return a page of an index, or None if it does not exist."""
     if folder := local_folder(address):
         page = folder / "index.html"
         if not page.is_file():
@@ -231,7 +231,7 @@ def _page(address: str, client: httpx.Client) -> _Page | None:
 
 
 def _text(response: httpx.Response) -> str:
-    """Return a page. What is packed twice is a million times as large as what was sent."""
+    """Return the text of a page. Accept one compression only, because nested compression can grow a millionfold."""
     packing = response.headers.get("content-encoding", "identity").strip().lower()
     if packing not in {"identity", "gzip"}:
         raise ValueError("its page is packed in a way that was not asked for")
@@ -240,7 +240,7 @@ def _text(response: httpx.Response) -> str:
         data += chunk
         if len(data) > _LARGEST:
             raise ValueError(f"its page is larger than {_LARGEST >> 20} MiB")
-    # As JSON and HTML are, whatever else a server says: there are encodings that take days.
+    # JSON and HTML pages are UTF-8. Ignore the server's charset, because some codecs take days.
     return data.decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Run wheelsmith's own pip, which knows the user's indexes, and read its settings."""
+"""Run pip from wheelsmith's environment, and read its configuration, which has the user's indexes."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from wheelsmith.base.offline import WHEELS, is_offline, vendored_folder
 if TYPE_CHECKING:
     import httpx
 
-_TICK = 0.2  # seconds between looks at the cancel flag
+_TICK = 0.2  # seconds between checks of the cancel flag
 _PROGRAM = str(files("wheelsmith.toolchain") / "pip_no_build.py")
-_DEFAULT_INDEX = "https://pypi.org/simple"  # pip's own
-_PATIENCE = 60.0  # seconds: it reads a few files, but starts from a cold disk
+_DEFAULT_INDEX = "https://pypi.org/simple"  # pip's default
+_PATIENCE = 60.0  # seconds; covers a start from a cold disk
 _SECTIONS = ("global", "download", "install", ":env:")
 
 
 def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subprocess.CompletedProcess[str]:
-    """Run pip to its end; it runs nothing of what it fetches.
+    """Run pip to its end. It never runs fetched code.
 
-    :param seconds: that it may take.
-    :param cancel: ends it, once it is set.
-    :raises ToolchainError: there is no pip, it takes longer, or it was cancelled.
+    :param seconds: the time limit.
+    :param cancel: stops pip when it is set.
+    :raises ToolchainError: pip is not installed, exceeded the limit or was cancelled.
     """
-    # -P: the folder that wheelsmith was started in may be a stranger's, and hold a pip.py.
+    # -P: the current folder may be untrusted and contain a pip.py.
     command = [sys.executable, "-P", _PROGRAM, *argv, "--disable-pip-version-check"]
     answer = _run(command, _environment(), time.monotonic() + seconds, cancel or Event())
     if answer is None:
@@ -55,10 +55,10 @@ def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subproce
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment; where there is no network, one in which pip has nobody to ask."""
+    """Return the environment variables for pip. Offline, they disable all indexes."""
     if not is_offline():
         return dict(os.environ)
-    # Its other settings may name files on the network, too.
+    # The other settings of pip may also name files on the network.
     own = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     return {**own, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
 
@@ -66,7 +66,7 @@ def _environment() -> dict[str, str]:
 def _run(
     command: list[str], env: dict[str, str], deadline: float, cancel: Event
 ) -> subprocess.CompletedProcess[str] | None:
-    """Return what came of a command, or None where it takes too long."""
+    """Return the completed command, or None if it exceeded its deadline."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
         try:
             while time.monotonic() < deadline:
@@ -82,12 +82,12 @@ def _run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipSettings:
-    """What of pip's configuration decides where files come from.
+    """The parts of pip's configuration that concern indexes and connections.
 
-    :param indexes: simple indexes in pip's own order; URLs, ``file:`` among them.
-    :param find_links: folders or pages with links to files.
-    :param cert: a CA bundle, or None for the system's.
-    :param timeout: seconds.
+    :param indexes: URLs of simple indexes in pip's order; ``file:`` URLs are allowed.
+    :param find_links: folders, or pages with links to files.
+    :param cert: a CA bundle; None means the system's.
+    :param timeout: in seconds.
     """
 
     indexes: tuple[str, ...]
@@ -99,14 +99,14 @@ class PipSettings:
     timeout: float
 
     def client(self) -> httpx.Client:
-        """Open a client that speaks to these indexes; credentials come from the URLs and from .netrc."""
+        """Open a client for these indexes. Credentials come from the URLs and from .netrc."""
         import httpx
 
         context = ssl.create_default_context(cafile=self.cert)
         if self.client_cert:
             context.load_cert_chain(self.client_cert)
         mounts = {
-            f"all://{host}": httpx.HTTPTransport(verify=False)  # the user's own trusted-host
+            f"all://{host}": httpx.HTTPTransport(verify=False)  # pip's trusted-host disables verification
             for host in self.trusted_hosts
         }
         return httpx.Client(
@@ -120,7 +120,7 @@ class PipSettings:
 
 
 def pip_settings() -> PipSettings:
-    """Read pip's configuration: its files and PIP_* variables, merged as pip merges them."""
+    """Return pip's configuration. Its files and the PIP_* variables are merged as pip does."""
     options = _options(run_pip("config", "list", seconds=_PATIENCE).stdout)
     indexes = [] if is_offline() or options.get("no-index") in {"1", "true", "yes", "on"} else _indexes(options)
     links = options.get("find-links", "").split()
@@ -136,7 +136,7 @@ def pip_settings() -> PipSettings:
 
 
 def local_folder(location: str) -> Path | None:
-    """Return the folder that a path or ``file:`` URL names, or None for a page on the network."""
+    """Return the path for a path or ``file:`` URL, or None for a URL on the network."""
     parts = urlsplit(location)
     if parts.scheme == "file":
         return Path(url2pathname(parts.path))
@@ -153,7 +153,7 @@ def _indexes(options: dict[str, str]) -> list[str]:
 
 
 def _options(listing: str) -> dict[str, str]:
-    """Read ``pip config list``; later sections win, and the environment is the last of them."""
+    """Parse the output of ``pip config list``. Later sections override earlier ones, and the environment is last."""
     found: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
     for line in listing.splitlines():
         key, _, value = line.partition("=")

@@ -1,7 +1,7 @@
-"""pip that runs nothing of what it fetches, as a program: ``python -P pip_no_build.py ARGUMENT...``.
+"""A program that runs pip but never fetched code: ``python -P pip_no_build.py ARGUMENT...``.
 
-``--only-binary :all:`` holds for what an index offers. A wheel may require a project at an address, and pip then runs
-the setup.py that lies there, or git, to learn what that is called.
+``--only-binary :all:`` applies only to files of an index. But a wheel may require a project at a URL. Then pip runs
+git, or the setup.py at that URL, to get its metadata.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import os
 import runpy
 import sys
 
-# Others may be started: programs that know an index's passwords.
+# Other programs are allowed, because pip gets passwords of an index from keyring programs.
 _FETCHERS = ("git", "hg", "svn", "bzr")
-_INTERPRETERS = ("python", "pypy")  # how their names begin
+_INTERPRETERS = ("python", "pypy")  # prefixes of their names
 
 
 def refuse(event: str, arguments: tuple[object, ...]) -> None:
-    """Let nothing be started that would build, or fetch from wherever a package says.
+    """Refuse to start a program that builds a package or fetches from a package's own URL. This is an audit hook.
 
-    :raises PermissionError: that was asked for.
+    :raises PermissionError: the program is such a program.
     """
     if event != "subprocess.Popen":
         return
     program = os.fsdecode(arguments[0])  # type: ignore[arg-type]  # text, bytes or a path, as the event is documented
-    name = os.path.basename(program)  # noqa: PTH119  # of whatever sort it is
+    name = os.path.basename(program)  # noqa: PTH119  # only the name is needed
     if program == sys.executable or name.startswith(_INTERPRETERS) or name in _FETCHERS:
         raise PermissionError(
             "something requires a project at an address, or in another form than wheels: its code would run here"

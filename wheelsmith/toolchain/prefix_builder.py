@@ -1,4 +1,4 @@
-"""Make one prefix from the files that it is pinned to: each is compared with RECORD, and none leaves the folder."""
+"""Make a prefix from its pinned files. Every file is verified by RECORD and stays inside the prefix."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from wheelsmith.toolchain.debian_package import lay_out_compilers
 from wheelsmith.toolchain.downloads import Supply
 from wheelsmith.toolchain.progress import preparing
 
-# What zipfile raises of a member that is packed in a way of its own, or whose bytes changed.
+# Errors of zipfile for unknown compression methods and changed bytes.
 _BROKEN = (EOFError, RuntimeError, ValueError, zlib.error)
 _PACKINGS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-_LONGEST_RECORD = 64 << 20  # bytes: torch's is 1.2 MB
+_LONGEST_RECORD = 64 << 20  # bytes; torch's has 1.2 MB
 
 
 def make_prefix(prefix: PrefixId, folder: Path, supply: Supply) -> None:
-    """Lay out a prefix in an empty folder.
+    """Write a prefix into an empty folder.
 
-    :raises ToolchainError: what it is made from cannot be had, or is not what was pinned.
+    :raises ToolchainError: a file is not available, or differs from its pin.
     """
     maker = _PrefixMaker(supply=supply, folder=folder)
     makers = {"cuda": maker.cuda, DEVELOPMENT: maker.development, LIBRARY: maker.library, CXX: maker.cxx}
@@ -76,7 +76,7 @@ class _PrefixMaker:
         if target:
             self._use_runtime_of(toolkit, target)
         (folder / "lib64").symlink_to("lib")
-        # The wheel has the library alone; build systems look for it by -lcudart.
+        # The wheel lacks this link, which -lcudart of build systems needs.
         for library in (folder / "lib").glob("libcudart.so.*"):
             (folder / "lib" / "libcudart.so").symlink_to(library.name)
 
@@ -103,7 +103,10 @@ class _PrefixMaker:
 
 
 def _placed(wanted: str, root: str) -> Callable[[str], str | None]:
-    """Take what a wheel has below ``wanted`` to where it is below ``root``, but for what makes packages of folders."""
+    """Return a function that maps a member below ``wanted`` to its path relative to ``root``.
+
+    The function leaves out ``__init__.py``, which is in these folders only to make them packages.
+    """
 
     def place(name: str) -> str | None:
         taken = name.startswith(wanted) and not name.endswith("/__init__.py")
@@ -113,10 +116,10 @@ def _placed(wanted: str, root: str) -> Callable[[str], str | None]:
 
 
 def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], str | None]) -> None:
-    """Write the members that ``place`` gives a path to under ``target``.
+    """Write members of a wheel below ``target``.
 
     :param place: member name → path relative to ``target``, or None to leave it out.
-    :raises ToolchainError: the wheel is broken, or a file is not what RECORD says.
+    :raises ToolchainError: the wheel is broken, or a file differs from RECORD.
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
@@ -136,7 +139,7 @@ def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], st
 
 
 def _record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
-    """Return each member's hash and size as RECORD writes them, once RECORD itself is proven where it was pinned."""
+    """Return each member's hash and size from RECORD. If RECORD is pinned, verify it first."""
     name = next((n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1), None)
     if name is None:
         raise ToolchainError(f"{pin.filename} has no RECORD")
@@ -154,7 +157,7 @@ def _check_whole(
     archive: zipfile.ZipFile,
     place: Callable[[str], str | None],
 ) -> None:
-    """Refuse a wheel that lacks what RECORD has: a compiler would take another file of that name, or none."""
+    """Refuse a wheel that lacks a file of RECORD, because a compiler might then find another file of that name."""
     names = set(archive.namelist())
     if missing := next((name for name in record if place(name) is not None and name not in names), None):
         raise ToolchainError(f"{pin.filename}: {missing} is not there, and RECORD says that it is")
@@ -168,7 +171,7 @@ def _write(
     path: Path,
 ) -> None:
     digest, size = record.get(member.filename, ("", ""))
-    # No more is unpacked than it has.
+    # Do not unpack a member that is larger than its entry in RECORD.
     data = archive.read(member) if str(member.file_size) == size else b""
     found = "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     if found != digest:

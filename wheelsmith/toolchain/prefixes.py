@@ -1,4 +1,4 @@
-"""Prepare a prefix once, for every process and for ever."""
+"""Make each prefix once, share it among processes, and detect later changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wheelsmith.toolchain.integrity import prove, why_changed, why_unproven
 from wheelsmith.toolchain.progress import preparing
 from wheelsmith.toolchain.project_toolkit import HOME, LAYOUT, lay_out_toolkit
 
-# nvcc calls these; cicc reads the last.
+# nvcc, the programs that it calls, and the bitcode library that cicc reads.
 _COMPILERS = (
     *("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary"),
     *("nvvm/bin/cicc", "nvvm/libdevice/libdevice.10.bc"),
@@ -35,10 +35,10 @@ _COMPILERS = (
 
 
 class Toolchains:
-    """Read-only folders under a cache, named by what they are made from.
+    """The read-only folders in a cache, named by the digests of their contents.
 
-    :param cache: one folder for all of a user's projects; several processes may use it at once.
-    :param cancel: ends what takes long, once it is set.
+    :param cache: a folder for all projects of a user. Several processes may use it at the same time.
+    :param cancel: stops long installations when it is set.
     """
 
     def __init__(self, cache: Path, listen: Listener, cancel: Event | None = None) -> None:
@@ -48,14 +48,14 @@ class Toolchains:
         self._proven: set[Path] = set()
 
     def find(self, prefix: PrefixId) -> Path | None:
-        """Return the prefix if it is here already."""
+        """Return the prefix if it is in the cache."""
         path = self._path(prefix)
         return path if path.is_dir() else None
 
     def prepare(self, prefix: PrefixId) -> Path:
-        """Return the prefix, making it from the network if it is not here.
+        """Return the prefix. Fetch and make it if it is not in the cache.
 
-        :raises ToolchainError: it cannot be made, and what fixes that.
+        :raises ToolchainError: it cannot be made.
         """
         from wheelsmith.toolchain.downloads import Supply
         from wheelsmith.toolchain.prefix_builder import make_prefix
@@ -69,10 +69,10 @@ class Toolchains:
         return self._once(final, make)
 
     def programs(self, prefix: PrefixId) -> dict[str, str]:
-        """Return the compilers of a prefix by the hash of their bytes, as they are now.
+        """Return the current hash of each compiler in a prefix: path below the prefix → sha256 (hex).
 
-        The pins say what they should be; an object must be kept under what really made it. A toolkit in an image is
-        named by its bytes already.
+        The cache stores an object under the actual compiler, not the pinned one. The result is empty for prefixes
+        without compilers. A toolkit in an image is identified by its bytes already.
         """
         if prefix.kind not in {"cuda", CXX}:
             return {}
@@ -83,7 +83,7 @@ class Toolchains:
         return {name: _hash(root / name, _stamp(root / name)) for name in names}
 
     def tools(self) -> Path:
-        """Return the folder with what runs a build inside a sandbox: build, ninja and the backend."""
+        """Return the folder with the tools that run a build inside a sandbox: build, ninja and the backend."""
         return self._once(self._root / f"tools-{tools_digest()[:16]}", lay_out_tools)
 
     def lock(
@@ -91,9 +91,9 @@ class Toolchains:
     ) -> tuple[LockedWheel, ...]:
         """Return the exact wheels that these requirements resolve to.
 
-        :param rather: preferred over the first requirement, where an index has it.
-        :param anew: whatever they resolved to before.
-        :raises NoEnvironmentError: there are none.
+        :param rather: requirements that are preferred over the first one if an index has them.
+        :param anew: resolve again, even if the cache has a result.
+        :raises NoEnvironmentError: the requirements cannot be resolved.
         """
         asked = [requirements, python, arch, *([rather] if rather else [])]
         kept = self._root.parent / "locks" / f"{canonical_digest(asked)[:32]}.json"
@@ -103,7 +103,7 @@ class Toolchains:
             return lock_environment(requirements, python, arch, kept, rather=rather)
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
-        """Return a folder with exactly these wheels installed for a Python, making it if it is not here."""
+        """Return a folder with exactly these wheels installed for a Python. Make it if it is not in the cache."""
         final = self._environment_path(wheels, python, arch)
 
         def make(folder: Path) -> None:
@@ -113,7 +113,7 @@ class Toolchains:
         return self._once(final, make)
 
     def environment_without_cuda(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
-        """Return the same for a cell for the CPU, where the torch among the wheels is a CUDA build."""
+        """Return the environment for a CPU cell if the torch among the wheels is a CUDA build."""
         whole = self._environment_path(wheels, python, arch)
         return self._once(
             whole.with_name(f"{whole.name}-cpu"),
@@ -126,9 +126,9 @@ class Toolchains:
     def complete_toolkit(
         self, toolkit: PrefixId, headers: tuple[PrefixId, ...], wheels: tuple[LockedWheel, ...], python: str
     ) -> Path:
-        """Return a toolkit with the libraries that an environment has, making it if it is not here.
+        """Return a toolkit with the CUDA libraries of an environment. Make it if it is not in the cache.
 
-        :param headers: that it has beside its own.
+        :param headers: prefixes with further headers.
         """
         arch = toolkit.arch
         digests = [LAYOUT, *(each.digest for each in (toolkit, *headers)), python, _digest(wheels)]
@@ -149,7 +149,7 @@ class Toolchains:
         return self._root / prefix.name
 
     def changed(self) -> dict[str, str | None]:
-        """Compare every byte of every folder with what it was; return the folders by name, and what differs."""
+        """Compare every byte of every folder with its record. Return folder name → change, or None if unchanged."""
         names = (path.name for path in sorted(self._root.glob("[!.]*-*")) if path.is_dir())
         return {name: _why(why_changed, self._root / name) for name in names}
 
@@ -177,9 +177,9 @@ class Toolchains:
                 self._fix(final, make, reason)
 
     def _fix(self, final: Path, make: Callable[[Path], None], reason: str) -> None:
-        """Make a folder again that is not what it was.
+        """Make a changed folder again.
 
-        Running builds may have the old one mounted: it is put aside whole, for a prune to remove.
+        Running builds may have the old folder mounted, so it is renamed, and a later prune removes it.
         """
         changed = f"{final.name} is not as it was made: {reason}"
         self._listen(Notice(level="warning", text=f"{changed}; it is made again"))
@@ -191,13 +191,13 @@ class Toolchains:
             ) from error
 
     def _make(self, final: Path, make: Callable[[Path], None]) -> None:
-        # The lock is ours, so a folder that a killed process left is nobody's.
+        # This process holds the lock, so such a folder is left over from a killed process.
         for left in self._root.glob(f".{final.name}.part-*"):
             remove_tree(left)
         folder = Path(tempfile.mkdtemp(prefix=f".{final.name}.part-", dir=self._root))
         try:
             make(folder)
-            # Line information of a GPU's code has the age of every header.
+            # Line information in GPU code contains the modification time of every header.
             make_read_only(folder, age=int(SOURCE_DATE_EPOCH))
             prove(folder, final)
             if final.is_dir():
@@ -212,7 +212,7 @@ def _digest(wheels: tuple[LockedWheel, ...]) -> str:
 
 
 def _why(ask: Callable[[Path], str | None], folder: Path) -> str | None:
-    """Ask what of a folder differs; what cannot be read differs."""
+    """Return a change of a folder, or None. An unreadable file counts as a change."""
     try:
         return ask(folder)
     except OSError as error:
@@ -231,6 +231,6 @@ def _hash(path: Path, stamp: tuple[int, int, int]) -> str:
 
 
 def _some(wheels: Iterable[LockedWheel]) -> str:
-    """Name wheels for people, torch first."""
+    """Format the names and versions of wheels, torch first."""
     named = sorted(wheels, key=lambda wheel: (wheel.name != "torch", wheel.name))
     return some_of([f"{wheel.name} {wheel.version}" for wheel in named])

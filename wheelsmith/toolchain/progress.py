@@ -1,4 +1,4 @@
-"""Tell of what is being prepared, which nobody sees otherwise."""
+"""Report preparations that would otherwise be invisible to the user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wheelsmith.model import Listener, Preparing
 
 @contextmanager
 def preparing(what: str, listen: Listener) -> Iterator[None]:
-    """Tell of what takes a while, when it begins and when it has ended."""
+    """Emit an event at the beginning and at the end of a slow block."""
     listen(Preparing(what=what))
     try:
         yield

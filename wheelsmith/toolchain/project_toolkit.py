@@ -1,8 +1,8 @@
-"""The CUDA toolkit of a project: its compilers, and the libraries that the torch beside it will bring to the wheel.
+"""The CUDA toolkit of a project, with the CUDA libraries that torch in its build environment requires.
 
-torch requires exact releases of NVIDIA's packages, which hold the headers of the libraries, and the libraries under the
-names that a loader asks for. So what a project is linked with is what its wheel runs with. What a machine's driver has
-is there by name alone.
+torch requires exact releases of NVIDIA's packages. These contain the headers of the libraries, and the libraries under
+the names that the loader uses. So a project is linked with the same libraries that its wheel runs with. The libraries
+of the driver are stubs with the right function names.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from wheelsmith.model import LockedWheel
 from wheelsmith.platforms import DRIVER_LIBRARIES
 from wheelsmith.toolchain.build_tools import stand_in
 
-# Part of a complete toolkit's name: raised when the way it is laid out changes.
+# Part of the folder's name. Raise it when the layout of complete toolkits changes.
 LAYOUT = 2
-# In the folder that holds it, below this name; and beside it the environment, as inside a sandbox.
+# Names of the toolkit and of the environment in that folder. They have the same relative position in a sandbox.
 HOME = Path(sandbox_paths.CUDA).name
 _ENVIRONMENT = Path(sandbox_paths.ENVIRONMENT).name
-# CPU architecture → where an installed toolkit has its headers and libraries; Meson looks nowhere else.
+# CPU architecture → folder below targets/ of an installed toolkit. Meson looks for headers and libraries only there.
 _TARGETS = {"x86_64": "x86_64-linux", "aarch64": "sbsa-linux"}
 _VERSIONED = re.compile(r"(?P<name>lib[\w.+-]+?\.so)\.[\d.]+")
 _LIBRARY = re.compile(r"lib[\w.+-]+\.(?:a|so(?:\.[\d.]+)?)")
-# https://gabi.xinuos.com, and the machines of elf.h.
+# ELF constants from https://gabi.xinuos.com, and the machines from elf.h.
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _ET_DYN, _PT_LOAD, _PT_DYNAMIC, _PT_GNU_STACK = 3, 1, 2, 0x6474E551
 _EXECUTE, _WRITE, _READ = 1, 2, 4
 _DT_NULL, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_SYMENT, _DT_SONAME = 0, 4, 5, 6, 10, 11, 14
 _GLOBAL_FUNCTION = 0x12
-_PAGE = 0x10000  # bytes: as large as on any machine
-_HEADER, _SEGMENT, _SECTION, _SYMBOL, _ENTRY = 64, 56, 64, 24, 16  # bytes of one
+_PAGE = 0x10000  # bytes; the largest page size of the supported machines
+_HEADER, _SEGMENT, _SECTION, _SYMBOL, _ENTRY = 64, 56, 64, 24, 16  # bytes of each record
 _SEGMENTS = 4
-_FIRST = _HEADER + _SEGMENTS * _SEGMENT  # where contents begin
-# Section → type, flags, the section that it is linked with, the size of an entry; in the order of the file.
+_FIRST = _HEADER + _SEGMENTS * _SEGMENT  # offset of the first section
+# Section → type, flags, linked section, size of an entry in bytes; in the order of the file.
 _SECTIONS = {
     ".text": (1, 6, "", 0),
     ".dynsym": (11, 2, ".dynstr", _SYMBOL),
@@ -58,11 +58,11 @@ def lay_out_toolkit(
 ) -> None:
     """Write a complete toolkit.
 
-    :param toolkit: with the compilers; it is copied, because nvcc finds all else from where it lies itself.
+    :param toolkit: the toolkit with the compilers. It is copied, because nvcc finds its files relative to itself.
     :param headers: folders with further headers below ``include``.
-    :param environment: of the project, with NVIDIA's packages; it must stay where it is.
-    :param own: those of its packages that the toolkit has of its own release.
-    :raises ToolchainError: the environment is not as pip makes one.
+    :param environment: the project's environment with NVIDIA's packages. It must not be moved later.
+    :param own: packages of the environment that the toolkit has in its own release. They are left out.
+    :raises ToolchainError: the RECORD of such a package is missing or invalid.
     """
     home = folder / HOME
     _copy(toolkit, home)
@@ -88,15 +88,15 @@ def lay_out_toolkit(
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a tree that is read-only to where more will be written."""
+    """Copy a read-only tree, and make the folders of the copy writable."""
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
     for folder, _, _ in os.walk(target):
         Path(folder).chmod(0o755)
 
 
 def _add_packages(home: Path, environment: Path, known: frozenset[Path]) -> None:
-    """Add the headers of NVIDIA's packages, and names for their libraries: these stay in the environment."""
-    # CUDA's own folder first: of what several have, that is taken.
+    """Add the headers of NVIDIA's packages, and links to their libraries, which stay in the environment."""
+    # CUDA's own folder comes first, because the first of several files with one name wins.
     roots = sorted((environment / "nvidia").glob("*/"), key=lambda path: (not path.name.startswith("cu1"), path.name))
     added = set[Path]()
     for root in roots:
@@ -123,7 +123,7 @@ def _name_library(place: Path, target: str) -> None:
 
 
 def _files_of(environment: Path, wheels: Iterable[LockedWheel]) -> frozenset[Path]:
-    """Return the files of some packages of an environment."""
+    """Return the files of some packages in an environment, from their RECORD."""
     found = set[Path]()
     for wheel in wheels:
         record = environment / f"{wheel.name.replace('-', '_')}-{wheel.version}.dist-info" / "RECORD"
@@ -141,7 +141,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def link_stub(soname: str, symbols: Iterable[str], arch: str) -> bytes:
-    """Return a shared library for the linker alone: who calls one of its functions crashes.
+    """Return a shared library for the linker only. Its functions crash when they are called.
 
     :param arch: ``x86_64`` or ``aarch64``.
     """
@@ -152,7 +152,7 @@ def link_stub(soname: str, symbols: Iterable[str], arch: str) -> bytes:
         ".dynsym": bytes(_SYMBOL) + b"".join(_symbol(strings.at(name)) for name in names),
         ".hash": struct.pack(f"<{len(names) + 4}I", 1, len(names) + 1, *_chain(len(names))),
         ".dynstr": strings.data,
-        ".dynamic": bytes(_ENTRY * 7),  # filled once all have a place
+        ".dynamic": bytes(_ENTRY * 7),  # filled when all offsets are known
         ".shstrtab": titles.data,
     }
     places = dict(_placed(contents))
@@ -166,7 +166,7 @@ def link_stub(soname: str, symbols: Iterable[str], arch: str) -> bytes:
 
 
 class _Strings:
-    """Strings, each ended by a zero byte."""
+    """An ELF string table."""
 
     def __init__(self, strings: Iterable[str]) -> None:
         self._places: dict[str, int] = {}
@@ -188,7 +188,7 @@ def _placed(contents: dict[str, bytes]) -> Iterator[tuple[str, int]]:
 
 
 def _chain(count: int) -> tuple[int, ...]:
-    """Return the one bucket of a table of hashes, and the chain in which all symbols follow one another."""
+    """Return the single bucket of the hash table, and the chain that links all symbols."""
     return (1 if count else 0, 0, *(number + 1 if number < count else 0 for number in range(1, count + 1)))
 
 
@@ -213,7 +213,7 @@ def _elf_header(arch: str, table: int) -> bytes:
 
 
 def _segments(dynamic: int, size: int) -> bytes:
-    """Return the program headers: all but the dynamic table may be executed, and a loader writes into that alone."""
+    """Return the program headers. The dynamic table is writable for the loader; the rest is read-only executable."""
     rows = (
         (_PT_LOAD, _READ | _EXECUTE, 0, 0, dynamic, _PAGE),
         (_PT_LOAD, _READ | _WRITE, dynamic, dynamic + _PAGE, size, _PAGE),
@@ -229,5 +229,5 @@ def _segments(dynamic: int, size: int) -> bytes:
 def _section(name: str, title: int, place: int, size: int) -> bytes:
     kind, flags, link, entry = _SECTIONS[name]
     address = place + _PAGE if name == ".dynamic" else place if flags else 0
-    local = 1 if name == ".dynsym" else 0  # of the symbols, how many are of this file alone
+    local = 1 if name == ".dynsym" else 0  # the number of local symbols
     return struct.pack("<IIQQQQIIQQ", title, kind, flags, address, place, size, _NUMBERS.get(link, 0), local, 8, entry)

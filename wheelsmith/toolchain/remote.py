@@ -1,4 +1,4 @@
-"""Read a few files out of a big wheel on the network, without fetching the rest."""
+"""Fetch pinned files, or only a few members of a big wheel by range requests."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from wheelsmith.model import Listener, PinnedFile, Transfer
 from wheelsmith.toolchain.http import FAILURES, answer, reason
 from wheelsmith.toolchain.package_index import Location
 
-# The end of the file: the archive's directory and, in wheels, RECORD. torch's is 1.2 MB.
+# Bytes at the end of a wheel, which contain the archive's directory and RECORD. torch's have 1.2 MB.
 _TAIL = 2 << 20
-# Reading across a gap is cheaper than asking again.
+# Bytes. Reading across such a gap is cheaper than another request.
 _GAP = 512 << 10
-_REPORTED = 1 << 18  # bytes between two words about a download
+_REPORTED = 1 << 18  # bytes between two progress events
 
 
 def fetch_whole(pin: PinnedFile, location: Location, target: Path, client: httpx.Client, listen: Listener) -> Path:
-    """Fetch a pinned file and compare it with its hash; return the path at which it lies.
+    """Fetch a pinned file, verify its hash, and return its path.
 
-    :raises ToolchainError: it cannot be had, or is not the file that was pinned.
+    :raises ToolchainError: it cannot be fetched, or is not the pinned file.
     """
     path = location.path
     if path is None:
@@ -49,10 +49,13 @@ def fetch_part(
     client: httpx.Client,
     listen: Listener,
 ) -> Path:
-    """Fetch what ``wanted`` picks, by member name, and the archive's directory.
+    """Fetch the wanted members of a wheel and the archive's directory.
 
-    Gives a file of the wheel's full size with holes where nothing was fetched. A server that knows no ranges
-    sends the whole wheel, which is then compared with its hash.
+    The result is a file of the wheel's size, with holes for the other members. If the server does not support range
+    requests, the complete wheel is fetched and its hash verified.
+
+    :param wanted: returns True for the name of a member to fetch.
+    :raises ToolchainError: it cannot be fetched, or is not the pinned file.
     """
     if location.path is not None:
         return fetch_whole(pin, location, target, client, listen)
@@ -79,7 +82,7 @@ def fetch_part(
 
 
 def _spans(members: list[zipfile.ZipInfo], wanted: Callable[[str], bool], size: int) -> Iterable[tuple[int, int]]:
-    """Yield the byte ranges that hold the wanted members, neighbours joined."""
+    """Yield the byte ranges (start, end) of the wanted members. Close ranges are joined."""
     starts = [*sorted(member.header_offset for member in members), size]
     ends = dict(itertools.pairwise(starts))
     current: tuple[int, int] | None = None
@@ -95,7 +98,10 @@ def _spans(members: list[zipfile.ZipInfo], wanted: Callable[[str], bool], size: 
 
 
 def _range(url: str, start: int, end: int, path: Path, client: httpx.Client) -> bool:
-    """Fetch bytes ``start`` to ``end`` (exclusive) into their place; False when the server knows no ranges."""
+    """Fetch bytes ``start`` to ``end`` (exclusive) to their place in the file.
+
+    Return False if the server does not support range requests.
+    """
     with answer(client, url, {"Range": f"bytes={start}-{end - 1}"}) as response:
         if response.status_code == httpx.codes.OK:
             return False
@@ -116,11 +122,11 @@ def _range(url: str, start: int, end: int, path: Path, client: httpx.Client) -> 
 def download(
     filename: str, url: str, path: Path, client: httpx.Client, listen: Listener, *, most: int, total: int = 0
 ) -> None:
-    """Fetch a file, up to a little more than ``most`` bytes of it.
+    """Fetch a file. Stop early if it exceeds ``most`` bytes; the caller then finds a wrong hash.
 
-    :param filename: as people are told of it.
-    :param total: its size in bytes, 0 where it is not known.
-    :raises ToolchainError: the transfer fails.
+    :param filename: the name in events and messages.
+    :param total: the size in bytes; 0 if it is not known.
+    :raises ToolchainError: the transfer failed.
     """
     try:
         with answer(client, url) as response, path.open("wb") as file:
@@ -129,7 +135,7 @@ def download(
             for chunk in not_too_slow(response.iter_raw()):
                 done += len(chunk)
                 if done > most:
-                    break  # its content will say so; there is no need to fill the disk first
+                    break  # do not fill the disk
                 file.write(chunk)
                 if done - reported >= _REPORTED and done != total:
                     listen(Transfer(name=filename, done=done, total=total))

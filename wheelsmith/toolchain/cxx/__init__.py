@@ -1,1 +1,1 @@
-"""Compilers that need none of the machine's, with libraries that keep what they make to a policy."""
+"""Pinned compilers that need no libraries of the machine, and that link extensions according to a manylinux policy."""

@@ -1,7 +1,7 @@
-"""Lay out Debian's packages of compilers and of a C library as one folder, which may lie anywhere.
+"""Unpack Debian's packages of compilers and a C library into one relocatable folder.
 
-GCC finds its own programs, headers and libraries from where it lies; the C library's it finds below ``--sysroot``,
-which what stands in ``bin`` says. https://gcc.gnu.org/onlinedocs/gcc/Directory-Options.html
+GCC finds its own programs, headers and libraries relative to itself. It finds those of the C library below
+``--sysroot``, which the scripts in ``bin`` pass. https://gcc.gnu.org/onlinedocs/gcc/Directory-Options.html
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from wheelsmith.toolchain.cxx.libraries import NONSHARED, keep_newer_objects, li
 from wheelsmith.toolchain.cxx.wrappers import RUNTIME, move_program, write_compiler, write_starter
 from wheelsmith.toolchain.debian_package import package_members, write_member
 
+# The programs and libraries that decide the bytes of an object.
 _PLACES = (
     "bin/*g++",
     "bin/*gcc",
@@ -25,38 +26,38 @@ _PLACES = (
     "usr/lib/gcc*/*/*/collect2*",
     "runtime/lib/*/l*",
 )
-# What only running programs need, and programs that nobody calls to compile or to link.
+# Files that compiling and linking do not need.
 _UNUSED = re.compile(
     r"(etc|sbin|usr/sbin|usr/share|var|usr/lib/(compat-ld|gold-ld)|usr/lib/[^/]+/(gconv|audit|gprofng|bfd-plugins))/.*"
     r"|usr/bin/(?!.*-((gcc|g\+\+|cpp)-\d+|addr2line|ar|as|c\+\+filt|ld\.bfd|nm|objcopy|objdump|ranlib|readelf|size|strip)$).*"
 )
 _COMPILERS = {"gcc": "gcc", "cc": "gcc", "g++": "g++", "c++": "g++", "cpp": "cpp"}
-_PROGRAMS = {"ld": "ld.bfd"}  # what is called otherwise
+_PROGRAMS = {"ld": "ld.bfd"}  # name → program, where they differ
 _BINUTILS = ("addr2line", "ar", "as", "c++filt", "ld", "nm", "objcopy", "objdump", "ranlib", "readelf", "size", "strip")
-# What libstdc++'s headers use of the C library that it was configured beside, and an older one lacks.
+# Macros in libstdc++'s headers for functions that an older C library lacks.
 _NEWER_CALLS = re.compile(
     rb"^#define (_GLIBCXX_USE_(?:PTHREAD_(?:COND_CLOCKWAIT|MUTEX_CLOCKLOCK|RWLOCK_CLOCKLOCK)|UCHAR_C8RTOMB_MBRTOC8_\w+)"
     rb"|_GLIBCXX_HAVE_ARC4RANDOM) 1$",
     re.MULTILINE,
 )
-# Of the compilers' packages, what is linked with.
+# The libraries of the compilers' packages that extensions are linked with.
 _RUNTIME = ("libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so")
 
 
 def programs_of(folder: Path) -> tuple[str, ...]:
-    """Return the programs that decide the bytes of an object, below the compilers' folder."""
+    """Return the programs and libraries that decide the bytes of an object, as paths below the compilers' folder."""
     found = (path for place in _PLACES for path in folder.glob(place) if not path.is_symlink())
     return tuple(sorted(str(path.relative_to(folder)) for path in found))
 
 
 def lay_out_cxx(toolchain: CxxToolchain, packages: Mapping[str, Path], folder: Path) -> None:
-    """Write ``bin`` with compilers, and what they need.
+    """Write ``bin`` with compilers, and the files that they need.
 
-    :param packages: the toolchain's, compared with their pins, by their file names.
-    :raises ToolchainError: a package lacks something.
+    :param packages: file name → path of each verified package of the toolchain.
+    :raises ToolchainError: a package cannot be unpacked, or one of its programs failed.
     """
     for pin in toolchain.compilers.packages:
-        # Beside the C library that is compiled with lies none of their own: that is older than they are.
+        # Keep the compilers' own libraries apart from the older C library that extensions are compiled with.
         _unpack(packages[pin.filename], folder, {"lib": "usr/lib"})
     for pin in toolchain.policy.packages[toolchain.compilers.arch]:
         _unpack(packages[pin.filename], folder, {})
@@ -94,7 +95,7 @@ def _inside(package: Path, name: str) -> PurePosixPath:
 
 
 def _keep_links_inside(folder: Path) -> None:
-    """Have links lead to what lies here, and not to the machine's own; take away those that lead to nothing."""
+    """Make absolute links relative, so that they stay inside of the folder. Remove dangling links."""
     links = [path for path in folder.rglob("*") if path.is_symlink()]
     for path in links:
         target = path.readlink()
@@ -118,7 +119,7 @@ def _is_program(path: Path) -> bool:
 
 def _name_programs(folder: Path, compilers: HostCompilers) -> None:
     triplet = compilers.triplet
-    # The second is where GCC looks before PATH.
+    # GCC looks for binutils in `beside` before PATH.
     programs, beside, own = folder / "bin", folder / "usr" / triplet / "bin", folder / "usr" / "bin"
     for made in (programs, beside):
         made.mkdir(parents=True, exist_ok=True)
@@ -136,7 +137,7 @@ def _name_programs(folder: Path, compilers: HostCompilers) -> None:
 
 
 def _limit_libraries(folder: Path, toolchain: CxxToolchain) -> None:
-    """Leave to the linker what is allowed of each library, and of libstdc++ the rest to put into what is linked."""
+    """Hide newer symbol versions from the linker, and let it link newer parts of libstdc++ statically."""
     compilers, newest = toolchain.compilers, toolchain.policy.newest
     own = next(folder.glob(f"usr/lib/gcc*/{compilers.triplet}/{compilers.major}"))
     library = own / "libstdc++.so"

@@ -1,14 +1,15 @@
-"""Keep the libraries that are linked with to a policy.
+"""Limit the libraries that extensions are linked with to a manylinux policy.
 
-A library offers ``exp@GLIBC_2.2.5`` beside ``exp@@GLIBC_2.29``, and the linker takes the one that is not marked as
-hidden. So the newest that is allowed loses the mark, and all that are newer get it: who wants what only they have is
-told so by the linker. The loader, which asks for a version by its name, does not look at the mark.
+A library can have several versions of a symbol, such as ``exp@GLIBC_2.2.5`` and ``exp@@GLIBC_2.29``. The linker takes
+the one without the hidden mark. So the newest allowed version loses the mark, and all newer ones get it. The linker
+then reports a symbol that has only newer versions. The loader finds versions by name and ignores the mark.
 https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/symversion.html
 
-What a policy's libstdc++ does not offer the linker puts into what it links, as Red Hat's toolsets do it with their
-libstdc++_nonshared.a. What such an object has besides, and what the policy's library offers, must stay that library's:
-a second ``std::cout``, or a second set of locks, would be one that nobody else uses. So of an object only what is newer
-is there to be found, and what any object may have a copy of, as of templates.
+Parts of libstdc++ that are newer than the policy are linked statically, as Red Hat's toolsets do with
+libstdc++_nonshared.a. The objects of that archive also define symbols that the policy's libstdc++ has. Extensions must
+use those of the shared library, because a second ``std::cout`` or a second set of locks would not be shared with other
+libraries. So the linker finds in an object only its newer symbols, and symbols that may be duplicated, such as
+templates.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.units import numbers
 
 _HIDDEN_VERSION, _INDEX = 0x8000, 0x7FFF
-_OWN = 2  # of a library's versions this and higher ones have names
+_OWN = 2  # the first index of a named version; 0 and 1 are reserved
 _NUMBERED = re.compile(r"([A-Z]+)_(\d+(?:\.\d+)*)")
 NONSHARED = "stdc++_nonshared"
-_SIZE, _OTHER = 24, 5  # bytes of a symbol, and where in it its visibility is
-_HIDDEN = 2
-# What libstdc++ asks of the newer C library that it was compiled beside: whether there is but one thread, where "no" is
-# right at any time; and four random bytes.
+_SIZE, _OTHER = 24, 5  # bytes of a symbol, and the offset of its visibility
+_HIDDEN = 2  # STV_HIDDEN
+# Replacements for two symbols of newer C libraries that libstdc++ uses. False is always correct for the first, which is
+# true while a process has a single thread. The second returns four random bytes.
 _C_LIBRARY = """\
 #include <sys/random.h>
 __attribute__((visibility("hidden"))) char __libc_single_threaded;
@@ -52,10 +53,10 @@ _LONGEST = 300  # seconds
 
 
 def is_newer(version: str, newest: dict[str, str]) -> bool:
-    """Say whether a version of a symbol is newer than allowed.
+    """Return True if the version of a symbol is newer than allowed.
 
-    :param version: e.g. ``GLIBC_2.29``; what has no number, as ``GLIBC_PRIVATE``, is not.
-    :param newest: prefix → the newest that is allowed.
+    :param version: such as ``GLIBC_2.29``. A version without a number, such as ``GLIBC_PRIVATE``, is never newer.
+    :param newest: prefix of versions → the newest allowed version.
     """
     match = _NUMBERED.fullmatch(version)
     limit = newest.get(match[1]) if match else None
@@ -63,9 +64,9 @@ def is_newer(version: str, newest: dict[str, str]) -> bool:
 
 
 def limit_versions(path: Path, newest: dict[str, str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Rewrite a shared library's marks; return the names that it offers within the policy, and all others of it.
+    """Rewrite the marks in a shared library. Return its symbols that the policy allows, and its other symbols.
 
-    :param newest: prefix of versions → the newest that is allowed.
+    :param newest: prefix of versions → the newest allowed version.
     """
     with path.open("r+b") as file:
         library = ELFFile(file)
@@ -82,7 +83,7 @@ def limit_versions(path: Path, newest: dict[str, str]) -> tuple[frozenset[str], 
 
 
 def _offered(library: ELFFile, versions: GNUVerSymSection) -> dict[str, list[tuple[int, int, str]]]:
-    """Return name → its number in the table, the version's mark, and the version, for each version that it has."""
+    """Return symbol → (number in the symbol table, version index with mark, version) for each version of it."""
     names = {}
     for section in library.iter_sections():
         if isinstance(section, GNUVerDefSection):
@@ -97,10 +98,10 @@ def _offered(library: ELFFile, versions: GNUVerSymSection) -> dict[str, list[tup
 
 
 def _marks(offered: dict[str, list[tuple[int, int, str]]], newest: dict[str, str]) -> Iterator[tuple[int, int]]:
-    """Yield a symbol's number and its new mark, where it has the wrong one."""
+    """Yield (number, version index with mark) for each symbol with a wrong mark."""
     for versions in offered.values():
         if not any(is_newer(text, newest) for _, index, text in versions if not index & _HIDDEN_VERSION):
-            continue  # what is offered first is allowed
+            continue  # the default version is allowed
         allowed = [each for each in versions if _NUMBERED.fullmatch(each[2]) and not is_newer(each[2], newest)]
         best = max(allowed, key=lambda each: numbers(each[2].rpartition("_")[2]), default=None)
         for each in versions:
@@ -111,13 +112,13 @@ def _marks(offered: dict[str, list[tuple[int, int, str]]], newest: dict[str, str
 def keep_newer_objects(
     archive: Path, target: Path, allowed: frozenset[str], newer: frozenset[str], programs: str
 ) -> None:
-    """Write an archive of what is newer.
+    """Write an archive with the parts of libstdc++ that are newer than the policy.
 
-    :param archive: all of libstdc++, compiled for shared libraries.
-    :param allowed: what the shared library offers within the policy.
-    :param newer: what it offers, but not within the policy.
-    :param programs: what ``ar``, ``gcc`` and ``objcopy`` are called, up to that.
-    :raises ToolchainError: one of them fails.
+    :param archive: a static libstdc++ that was compiled for use in shared libraries.
+    :param allowed: symbols of the shared library that the policy allows.
+    :param newer: its other symbols.
+    :param programs: prefix of the paths of ``ar``, ``gcc`` and ``objcopy``.
+    :raises ToolchainError: one of these programs failed.
     """
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
@@ -140,9 +141,9 @@ def keep_newer_objects(
 class _Member:
     """An object of an archive.
 
-    :param offered: names that others find in it.
-    :param strong: of them, those that no other object may have.
-    :param needed: names that it looks for in others.
+    :param offered: symbols that it defines for other objects.
+    :param strong: those of them that only one object may define.
+    :param needed: undefined symbols.
     """
 
     path: Path
@@ -163,7 +164,10 @@ def _read(path: Path) -> _Member:
 
 
 def _with_what_they_need(some: list[_Member], members: list[_Member], exported: frozenset[str]) -> list[_Member]:
-    """Add the members that others use within the library alone."""
+    """Add, recursively, the members that define the internal symbols which these members use.
+
+    :param exported: symbols of the shared library, which are not internal.
+    """
     kept: list[_Member] = []
     while some:
         kept += some
@@ -174,7 +178,7 @@ def _with_what_they_need(some: list[_Member], members: list[_Member], exported: 
 
 
 def _shared(path: Path) -> Iterator[tuple[int, Symbol]]:
-    """Yield what an object offers to others or wants of them, each with its place in the file."""
+    """Yield the offset and the entry of each symbol that is not local to the object."""
     with path.open("rb") as file:
         for section in ELFFile(file).iter_sections():
             if isinstance(section, SymbolTableSection):
@@ -184,7 +188,7 @@ def _shared(path: Path) -> Iterator[tuple[int, Symbol]]:
 
 
 def _hide(path: Path, known: frozenset[str]) -> None:
-    """Have what an object is linked into keep to itself all that the library does not offer to others anyway."""
+    """Give hidden visibility to all symbols but ``known``, so that an extension does not export them."""
     found = [(place, symbol.name) for place, symbol in _shared(path) if symbol["st_shndx"] != "SHN_UNDEF"]
     with path.open("r+b") as file:
         for place, name in found:

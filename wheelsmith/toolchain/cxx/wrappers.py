@@ -1,7 +1,7 @@
-"""What stands where a program of pinned compilers is called, and starts it beside its own C library.
+"""Write the scripts that start the pinned compilers with their own C library.
 
-So a program needs nothing of the machine but a shell: neither a C library that is new enough nor any other of its
-libraries. Its own name is passed on, by which GCC and binutils find everything else.
+So the compilers need only a shell of the machine, and none of its libraries. The scripts pass their own name as
+``argv[0]``, because GCC and binutils find their files relative to it.
 https://man7.org/linux/man-pages/man8/ld.so.8.html
 """
 
@@ -11,19 +11,19 @@ from pathlib import Path
 
 from wheelsmith.platforms import HostCompilers
 
-# Where the C library that programs run with lies, apart from the one that is compiled with.
+# The folder with the C library that the compilers run with, separate from the one that they compile with.
 RUNTIME = "runtime"
-# Neither the machine's list of libraries nor LD_LIBRARY_PATH is looked at.
+# These options make the loader ignore the machine's cache of libraries and LD_LIBRARY_PATH.
 _START = '"$own/{loader}" --inhibit-cache --library-path "$own/{first}:$own/{second}" --argv0'
 _PROGRAM = f"""\
 #!/bin/sh
 own="${{{{0%/*}}}}/{{up}}"
 exec {_START} "$0" "$own/{{program}}" "$@"
 """
-_ROOTS = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")  # of the machine's libraries
-# Build systems that look for things themselves name folders of the machine, where the headers and libraries of another
-# C library lie: no folder is looked into for these, and a library is the one of that name here, or there is none. Words
-# are taken apart only where one may be such: a shell needs a second for a thousand.
+_ROOTS = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")  # folders of the machine's libraries
+# Some build systems pass the machine's folders, which contain the headers and libraries of another C library. The
+# script drops these folders, and replaces the path of a library by `-lNAME`, which finds only a pinned library. It
+# rewrites the arguments only if one may be such a path, because a shell needs a second for a thousand arguments.
 _COMPILER = """\
 #!/bin/sh
 case "$0" in */bin/*) own="${{0%/bin/*}}" ;; *) own="${{0%/*}}/.." ;; esac
@@ -65,7 +65,7 @@ done
 done
 exec {start} "$own/{named}" "$own/{program}" --sysroot="$own" -Wl,--allow-shlib-undefined "$@" $option
 """
-# Whose value is the next word, whatever that looks like.
+# Options that take the next argument as their value.
 _WITH_VALUE = (
     *("-o", "-x", "-D", "-U", "-u", "-e", "-z", "-T", "-B", "-A", "-MF", "-MT", "-MQ", "-include", "-imacros"),
     *("-Xlinker", "-Xassembler", "-Xpreprocessor", "--param", "-aux-info", "-dumpbase", "-dumpdir"),
@@ -73,15 +73,15 @@ _WITH_VALUE = (
 
 
 def move_program(program: Path, folder: Path) -> None:
-    """Give a program another name, and write what starts it."""
+    """Rename a program, and write a script in its place that starts it."""
     program.rename(_moved(program))
     write_starter(program, program, folder)
 
 
 def write_starter(path: Path, program: Path, folder: Path) -> None:
-    """Write what starts a program that was moved.
+    """Write a script that starts a renamed program.
 
-    :param program: by the name that it had.
+    :param program: its original path.
     """
     up = "/".join([".."] * (len(path.relative_to(folder).parts) - 1))
     named = _moved(program).relative_to(folder).as_posix()
@@ -89,9 +89,10 @@ def write_starter(path: Path, program: Path, folder: Path) -> None:
 
 
 def write_compiler(path: Path, program: Path, folder: Path, compilers: HostCompilers) -> None:
-    """Write what is called to compile or to link, in the folder ``bin``.
+    """Write a compiler script.
 
-    :param program: of GCC, by the name that it had before it was moved.
+    :param path: in the folder ``bin``.
+    :param program: the original path of the renamed GCC program.
     """
     libraries = [f"{root}{below}" for root in _ROOTS for below in ("", f"/{compilers.triplet}")]
     includes = ["/usr/include", f"/usr/include/{compilers.triplet}"]
@@ -111,7 +112,7 @@ def _moved(program: Path) -> Path:
 
 
 def _places(folder: Path) -> dict[str, str]:
-    """Name the loader, and the folders of the libraries that programs run with."""
+    """Return the relative paths of the loader and of the two folders with the libraries that the compilers need."""
     loader = next(folder.glob(f"{RUNTIME}/lib/*/ld-linux-*.so.*"))
     others = next(folder.glob("usr/lib/*/libgmp.so.*"))
     names = {"loader": loader, "first": loader.parent, "second": others.parent}
