@@ -1,1 +1,1 @@
-"""From a cell to the plan that makes its wheel, pure but for what it is handed."""
+"""Turn each cell of a matrix into a build plan. Planning is a pure function of its arguments."""

@@ -1,7 +1,7 @@
-"""One wheel for the minors of a CUDA major: made with the oldest, it answers for the newer ones.
+"""Share one wheel among the minor versions of a CUDA major version.
 
-What an older toolkit made runs on the libraries and drivers of every newer minor of its major. What is decided here is
-whether the wheel would lack anything that the newer toolkit was asked to put into it.
+Code built with an older toolkit runs with the libraries and drivers of every newer minor version. This module decides
+if the older toolkit's wheel contains everything that the newer toolkit's wheel would contain.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from wheelsmith.platforms import Platform, platforms
 
 
 def older_minors(cells: Iterable[Cell]) -> dict[str, tuple[Cell, ...]]:
-    """Return by a cell's id those for an older minor of its CUDA major and otherwise for the same, oldest first.
+    """Return for each cell's ID the cells that differ only by an older CUDA minor version, oldest first.
 
-    Their settings may differ. A cell without any is left out.
+    Their settings may differ. Cells without any are left out.
     """
     groups: dict[tuple[object, ...], list[tuple[Version, Cell]]] = {}
     for cell in cells:
@@ -49,15 +49,15 @@ def plan_by_oldest_minor(
     plan: Callable[[Cell], BuildPlan | Excluded],
     wish: Callable[[Cell], BuildPlan | Excluded],
 ) -> tuple[BuildPlan | Excluded, str | None]:
-    """Plan one cell: by the oldest minor whose wheel has all that the cell asks for, or else by its own.
+    """Plan a cell with the oldest minor version whose wheel is complete for it, else with its own.
 
-    The answer depends on the matrix alone, not on which of its cells were selected: a pipeline that builds each cell
-    in a job of its own gets the same wheels.
+    The result depends only on the matrix, not on the selected cells. Pipelines that build each cell in a separate job
+    get the same wheels.
 
-    :param older: the cells that may answer for it, oldest first.
-    :param plan: plans a cell by its own CUDA.
-    :param wish: plans it so where its own CUDA cannot be had, as if it could.
-    :return: the plan, and why no older minor answers although there are some.
+    :param older: the cells whose wheels may serve it, oldest first.
+    :param plan: plans a cell with its own CUDA.
+    :param wish: the same, but as if the cell's own CUDA were available.
+    :return: the plan, and the reason why no older minor version serves the cell although there is one.
     """
     own = plan(cell)
     wished = wish(cell) if older and isinstance(own, Excluded) else own
@@ -79,7 +79,7 @@ def plan_by_oldest_minor(
 
 
 def with_toolkit(host: BuildHost, cell: Cell) -> BuildHost:
-    """Return what there is to build with, as if it had a cell's toolkit where it has another, or where those lie."""
+    """Return the build host as if it had the toolkit that the cell names."""
     named = str(cell.toolkit)
     home = host.cuda.home if host.cuda else platforms()[cell.platform].place
     return replace(
@@ -98,7 +98,7 @@ def _other_settings(cell: Cell, other: Cell) -> str | None:
 
 
 def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
-    """Say what a wheel of the older toolkit would lack; None when it has all of the newer one's."""
+    """Return what a wheel of the older toolkit lacks compared with the newer one's, or None."""
     cuda = made.wheel.toolkit
     platform = platforms()[made.cell.platform]
     covers = platform.covers_code_of

@@ -1,4 +1,4 @@
-"""Why a cell cannot be built: what the kernel, the toolkit or the build_host does not offer."""
+"""Reasons why a cell cannot be built: features that the kernel, toolkit or build host lacks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from wheelsmith.plan.recipe.project_hints import dependencies
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import NotInImageError, cxx_toolchain, platforms
 
-_OLDEST_PYTHON = (3, 10)  # of the package build, in the sandbox
+_OLDEST_PYTHON = (3, 10)  # required by the package `build`, which runs in the sandbox
 
 
-class NotBuildableError(Exception):  # it carries a reason, and never leaves this room
-    """The cell cannot be built, and this is why."""
+class NotBuildableError(Exception):  # internal; planning turns it into an excluded cell
+    """The cell cannot be built. The message is the reason."""
 
 
 def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
-    """Return all reasons why a cell cannot be built, so that they can be fixed in one go.
+    """Return all reasons why a cell cannot be built, so that users see them together.
 
-    :param checks: each raises ``NotBuildableError`` if it finds one; they do not build on one another.
+    :param checks: independent functions that raise ``NotBuildableError``.
     """
     found = dict[str, None]()
     for check in checks:
@@ -37,14 +37,14 @@ def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
 
 
 def check_backend(cell: Cell, spec: KernelSpec) -> None:
-    """Refuse a cell whose backend build.toml does not list."""
+    """Reject a cell if build.toml does not list its backend."""
     if cell.backend not in spec.backends:
         listed = ", ".join(spec.backends) or "none"
         raise NotBuildableError(f"the kernel has no {cell.backend} backend: build.toml lists {listed}")
 
 
 def check_framework(cell: Cell, spec: KernelSpec) -> None:
-    """Refuse a cell of another framework, or of a release that build.toml leaves out."""
+    """Reject a cell of another framework, or of a release outside build.toml's bounds."""
     if cell.framework != spec.framework:
         raise NotBuildableError(
             f"it is a kernel for {spec.framework}, not for {cell.framework}: give matrix.yaml the axis {spec.framework}"
@@ -54,13 +54,13 @@ def check_framework(cell: Cell, spec: KernelSpec) -> None:
 
 
 def check_toolkit(cell: Cell, spec: KernelSpec) -> None:
-    """Refuse a cell whose toolkit build.toml leaves out."""
+    """Reject a cell if its toolkit is outside build.toml's bounds."""
     if cell.toolkit:
         _check_bounds(cell.platform, cell.toolkit, *spec.toolkit_bounds.get(cell.platform, (None, None)))
 
 
 def check_depends(cell: Cell, spec: KernelSpec) -> None:
-    """Refuse a kernel that loads others from the Hub."""
+    """Reject a kernel that loads other kernels from the Hub."""
     for scope in ("", cell.backend):
         if repos := spec.kernel_depends.get(scope):
             raise NotBuildableError(
@@ -69,7 +69,7 @@ def check_depends(cell: Cell, spec: KernelSpec) -> None:
 
 
 def _check_bounds(what: str, value: str, minver: str | None, maxver: str | None) -> None:
-    # maxver 2.12 admits every 2.12.x: a wheel serves a whole minor, so only that much is compared.
+    # maxver 2.12 allows every 2.12.x: a wheel serves all patch releases, so only major and minor are compared.
     if minver and Version(value) < Version(minver):
         raise NotBuildableError(f"the kernel needs {what} {minver} or newer (minver in build.toml)")
     if maxver and Version(value) > Version(maxver):
@@ -77,8 +77,9 @@ def _check_bounds(what: str, value: str, minver: str | None, maxver: str | None)
 
 
 def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
-    """Return what a kernel's ``python-depends`` come to as requirements.
+    """Return the requirements for a kernel's ``python-depends``.
 
+    :param scope: a backend, or "" for all backends.
     :raises NotBuildableError: a name is not on kernel-builder's list.
     """
     known = {(item.name, item.backend): item.requires for item in dependencies()}
@@ -122,9 +123,9 @@ def _host_compilers(cell: Cell, build_host: BuildHost) -> Toolset:
 
 
 def check_python(python: str, build_host: BuildHost) -> None:
-    """Refuse a Python that builds no project, or that is not where cells are built, and say how it comes there.
+    """Reject a Python that cannot build projects or is not available on the build host.
 
-    :raises NotBuildableError: it is not there.
+    :raises NotBuildableError: the message tells how to install it.
     """
     if numbers(python) < _OLDEST_PYTHON:
         raise NotBuildableError(
@@ -146,11 +147,11 @@ def check_python(python: str, build_host: BuildHost) -> None:
 
 
 def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None:
-    """Return where the toolkit of a cell lies in the sandbox, and its name; None of a cell for the CPU.
+    """Return the folder in the sandbox and the ID of a cell's toolkit; None for a CPU cell.
 
-    It is assembled; where packages do not have all of it, an image must bring it.
+    The toolkit is assembled from packages. If they are incomplete, it must be in an image.
 
-    :raises NotBuildableError: the image has none, or another one.
+    :raises NotBuildableError: the image has no toolkit or another one.
     """
     if cell.toolkit is None:
         return None
@@ -184,19 +185,19 @@ def _toolkit_of_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[
 
 
 def cxx_std_of(cell: Cell) -> int:
-    """Return the oldest C++ standard that a cell's toolkit takes; 0 of a cell for the CPU."""
+    """Return the oldest C++ standard that a cell's toolkit accepts; 0 for a CPU cell."""
     return platforms()[cell.platform].toolkits()[cell.toolkit].cxx_std if cell.toolkit else 0
 
 
 def known_capabilities(cell: Cell) -> tuple[str, ...]:
-    """Return the capabilities that a cell asks for and that its toolkit makes code for."""
+    """Return the capabilities that a cell requests and its toolkit can compile for."""
     return tuple(text for text, known in _asked_capabilities(cell) if known)
 
 
 def requested_capabilities(cell: Cell) -> tuple[str, ...]:
-    """Return the capabilities that the cell asks for.
+    """Return the capabilities that a cell requests.
 
-    :raises NotBuildableError: the toolkit does not know one.
+    :raises NotBuildableError: the toolkit does not know one of them.
     """
     asked = _asked_capabilities(cell)
     if unknown := [text for text, known in asked if not known]:
@@ -209,7 +210,7 @@ def requested_capabilities(cell: Cell) -> tuple[str, ...]:
 
 
 def _asked_capabilities(cell: Cell) -> list[tuple[str, bool]]:
-    """Return each capability that a cell asks for, and whether its toolkit makes code for it."""
+    """Return each requested capability, with True if the toolkit can compile for it."""
     if cell.toolkit is None:
         return []
     platform = platforms()[cell.platform]

@@ -1,4 +1,4 @@
-"""Plan the wheel of a kernel in the Hub's layout for one cell."""
+"""Plan the wheel of a kernel in the Hub's layout."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from wheelsmith.plan.recipe.recipe import KernelSource, compiled_recipe, namespa
 from wheelsmith.plan.recipe.spec import KernelSpec, Section
 from wheelsmith.platforms import HeaderLibrary, header_libraries, platforms, python_headers
 
-# Raised when the same inputs give other bytes than before, so that old wheels are not taken for new ones.
+# Increase it if the same inputs produce other bytes than before. Plans then get new digests, and cached wheels expire.
 RECIPE_VERSION = 3
 
 ENVIRONMENT = {
@@ -53,13 +53,13 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelNames:
-    """What the wheels of a kernel are called.
+    """The names of a kernel's wheels.
 
     :param distribution: the project's name.
-    :param version: without a local part.
-    :param module: the import name, of a repo whose builds are repacked; None takes the kernel's.
-    :param repo: the Hub repo that is repacked; None for a folder.
-    :param declared: patterns of files that are meant, though they are outside of the wheel's import packages.
+    :param version: the version without a local part.
+    :param module: the import name of a repacked Hub repo; None for the kernel's own.
+    :param repo: the repacked Hub repo; None for a folder.
+    :param declared: patterns of intended files outside of the wheel's import packages.
     """
 
     distribution: str
@@ -71,7 +71,7 @@ class WheelNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlanInputs:
-    """One cell of one kernel, and all that is known before it is planned."""
+    """All inputs for planning one cell."""
 
     cell: Cell
     spec: KernelSpec
@@ -92,11 +92,11 @@ def plan_kernel(
 ) -> BuildPlan | Excluded:
     """Plan one cell.
 
-    :param distribution: the project's name; None takes the kernel's.
-    :param version: the wheel's public version; None takes build.toml's.
-    :param build_host: what there is to build it with.
-    :param declared: patterns of files that are meant, though they are outside of the wheel's import packages.
-    :raises BuildTomlError: the kernel itself is wrong, whatever the cell.
+    :param distribution: the project's name; None for the kernel's.
+    :param version: the wheel's public version; None for build.toml's.
+    :param build_host: the compilers and toolkits that are available.
+    :param declared: patterns of intended files outside of the wheel's import packages.
+    :raises BuildTomlError: the kernel itself is invalid, for every cell.
     """
     public = _public_version(spec, version)
     names = WheelNames(distribution=distribution or spec.name, version=public, declared=declared)
@@ -107,12 +107,12 @@ def plan_kernel(
 
 
 def _checks(order: _PlanInputs) -> Iterator[Callable[[], object]]:
-    """Yield everything that may keep a cell from being built, each by itself."""
+    """Yield independent checks, each for one reason why a cell cannot be built."""
     cell, spec = order.cell, order.spec
     for check in (check_backend, check_framework, check_toolkit, check_depends):
         yield partial(check, cell, spec)
     if cell.backend not in spec.backends:
-        return  # nothing else matters for a backend that the kernel does not have
+        return  # the other checks need a backend that the kernel has
     if spec.binding is None:
         yield partial(_noarch_requirements, spec)
         return
@@ -126,7 +126,7 @@ def _checks(order: _PlanInputs) -> Iterator[Callable[[], object]]:
     known = known_capabilities(cell)
     for section in _applying_sections(cell, spec):
         yield partial(_check_libraries, section, spec)
-        # requested_capabilities reports those that the toolkit does not know.
+        # requested_capabilities reports the unknown ones.
         if known:
             yield partial(_capabilities, section, known, cell)
 
@@ -147,15 +147,15 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
 
 
 def _noarch_plan(order: _PlanInputs) -> BuildPlan:
-    """Plan the one pure wheel that serves every cell, so nothing of the cell may show in it."""
+    """Plan the pure wheel that serves every cell, so it must not depend on the cell."""
     wheel = pure_wheel(order.spec, order.source, order.names)
     return _plan(order, noarch_recipe(order.spec, order.source), wheel)
 
 
 def pure_wheel(spec: KernelSpec, source: KernelSource, names: WheelNames) -> WheelSpec:
-    """Return the one wheel of a kernel with nothing compiled.
+    """Return the wheel of a kernel without compiled code.
 
-    :raises NotBuildableError: it depends on what is not on kernel-builder's list.
+    :raises NotBuildableError: a dependency is not on kernel-builder's list.
     """
     requirements, extras = _noarch_requirements(spec)
     return WheelSpec(
@@ -176,11 +176,11 @@ def pure_wheel(spec: KernelSpec, source: KernelSource, names: WheelNames) -> Whe
 
 
 def _noarch_requirements(spec: KernelSpec) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """Return what the one wheel of a kernel with nothing compiled requires: always, and by extra."""
+    """Return the requirements of a pure wheel: the unconditional ones, and those of each extra."""
     always = ["torch", *python_depends(spec, "")]
     extras = {}
     if cuda := python_depends(spec, "cuda") if "cuda" in spec.backends else ():
-        # Who installs a kernel that is for CUDA alone has no other use of it.
+        # A kernel for CUDA only always needs them.
         if spec.only_backend == "cuda":
             always += cuda
         else:
@@ -237,9 +237,9 @@ def _compiled_plan(order: _PlanInputs) -> BuildPlan:
 
 
 def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
-    """Return the release whose headers a stable-ABI kernel is compiled against: its floor, whatever the cell.
+    """Return the torch release whose headers a stable-ABI kernel is compiled against, or None.
 
-    Every torch of the axis is then served by one wheel, because the plans are the same.
+    It is the kernel's oldest release for every cell, so all cells get the same plan and share a wheel.
     """
     floor = spec.binding.stable_abi.get(cell.backend) if spec.binding else None
     if floor is None:
@@ -268,9 +268,9 @@ def compiled_wheel(
 ) -> WheelSpec:
     """Return the wheel of a kernel with an extension.
 
-    :param release: of the framework that it is compiled against.
-    :param floor: the oldest release that it works with, by the stable ABI; None if it serves one release.
-    :raises NotBuildableError: it depends on what is not on kernel-builder's list.
+    :param release: the framework release that it is compiled against.
+    :param floor: the oldest release that it supports through the stable ABI; None if it serves one release.
+    :raises NotBuildableError: a dependency is not on kernel-builder's list.
     """
     calls = framework(cell.framework)
     local = f"{names.version}+{local_version_of(cell, stable_abi=floor is not None)}"
@@ -295,9 +295,9 @@ def compiled_wheel(
 
 
 def _floor(spec: KernelSpec, stable: str | None) -> str | None:
-    """Return the torch from which on a stable-ABI wheel works; None when it serves only its cell's torch.
+    """Return the oldest torch that a stable-ABI wheel supports; None if it serves only its cell's torch.
 
-    A kernel that names a newest torch must not be installed beside a newer one, so its wheels name theirs.
+    A kernel with maxver must not be installed with a newer torch, so each of its wheels requires one release.
     """
     if stable is None or spec.binding is None or spec.binding.maxver:
         return None
@@ -322,14 +322,14 @@ def _plan(order: _PlanInputs, recipe: Recipe, wheel: WheelSpec) -> BuildPlan:
 
 
 def licence_files(wheel: WheelSpec, source: KernelSource) -> dict[str, str]:
-    """Return the licences of a wheel: path in the wheel → path in the work folder."""
+    """Return the licence files of a wheel: path in the wheel → path in the work folder."""
     info = f"{wheel_stem(wheel.distribution)}-{wheel.version}.dist-info"
     return {f"{info}/licenses/{path}": f"src/{path}" for path in source.licences}
 
 
 def _source_groups(cell: Cell, spec: KernelSpec) -> tuple[SourceGroup, ...]:
-    """Return what is compiled for a cell: the binding, and the sections of build.toml that are for it."""
-    assert spec.binding is not None  # noqa: S101  # only kernels with one come here
+    """Return the sources to compile for a cell: the binding, and the sections of build.toml that apply."""
+    assert spec.binding is not None  # noqa: S101  # callers check it
     requested = requested_capabilities(cell)
     binding = SourceGroup(
         src=spec.binding.src,
@@ -356,7 +356,7 @@ def _own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
     :raises NotBuildableError: there are none.
     """
     sections, any_own = _applying_sections(cell, spec), any(each.backend == cell.backend for each in spec.sections)
-    # The binding alone may be the kernel; but where sections exist and none applies, it would lack what it calls.
+    # A kernel may consist of the binding alone. If it has sections and none applies, the functions would be missing.
     if not sections and (any_own or not (spec.binding and spec.binding.src)):
         raise NotBuildableError(
             f"the kernel has no sources for {cell.compute}: no kernel section of build.toml applies"
@@ -365,7 +365,7 @@ def _own_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
 
 
 def _applying_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
-    """Return the sections for a cell's backend that take its toolkit."""
+    """Return the sections for a cell's backend that accept its toolkit."""
     toolkit = Version(cell.toolkit or "0")
     return [
         each
@@ -375,7 +375,7 @@ def _applying_sections(cell: Cell, spec: KernelSpec) -> list[Section]:
 
 
 def _check_libraries(section: Section, spec: KernelSpec) -> None:
-    """Refuse a section that needs headers which its framework does not bring."""
+    """Reject a section that needs headers of unknown libraries."""
     known = {spec.framework, *header_libraries()}
     if others := [name for name in section.depends if name not in known]:
         raise NotBuildableError(
@@ -385,7 +385,7 @@ def _check_libraries(section: Section, spec: KernelSpec) -> None:
 
 
 def _libraries(cell: Cell, spec: KernelSpec) -> tuple[HeaderLibrary, ...]:
-    """Return the libraries that a cell's sections depend on; every source sees them, as in kernel-builder."""
+    """Return the libraries that a cell's sections depend on. Every source can include them, as in kernel-builder."""
     names = dict.fromkeys(name for section in _own_sections(cell, spec) for name in section.depends)
     return tuple(header_libraries()[name] for name in names if name in header_libraries())
 

@@ -1,4 +1,4 @@
-"""The lock of a matrix: ``wheelsmith.lock``, and a ``pylock.toml`` for each build environment (PEP 751)."""
+"""Read, write and compare ``wheelsmith.lock``, with a ``pylock.toml`` (PEP 751) for each build environment."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from wheelsmith.plan.recipe.toml_reader import LONGEST, load_toml
 
 LOCK_FILE = "wheelsmith.lock"
 _SHARDS = "wheelsmith.shards.json"
-_FOLDER = ".d"  # of its environments
+_FOLDER = ".d"  # contains the environments
 _VENDORED = ".vendor"
 _MATRIX = "matrix.yaml"
 _HEAD = "# Written by wheelsmith lock; keep it under version control, and do not edit it.\n"
 _FORMAT = 1
 _PYLOCK = Version("1.0")
-DIGEST = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")  # of a commit, a tree or an archive
+DIGEST = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")  # a commit, tree or archive
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_SHOWN = 12  # characters of a digest
+_SHOWN = 12  # characters of a digest in messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedSource(Record):
-    """The exact source.
+    """The exact source of a kernel.
 
-    :param kernel: as the matrix names it: ``hub:org/name``, ``git:https://…``, ``sdist:name==version``, ``path:…``.
-    :param revision: that the matrix asks for; None where it asks for none.
-    :param commit: that it named, or an archive's sha256.
+    :param kernel: as in the matrix: ``hub:org/name``, ``git:https://…``, ``sdist:name==version``, ``path:…``.
+    :param revision: the revision in the matrix, or None.
+    :param commit: the commit of that revision, or the sha256 of an archive.
     :param tree: the digest of its files.
     """
 
@@ -56,16 +56,16 @@ class LockedSource(Record):
 
     @property
     def shown(self) -> str:
-        """Return its name with the revision."""
+        """The name with the revision, for messages."""
         return f"{self.kernel} {self.revision}" if self.revision else self.kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin(Record):
-    """An input that wheelsmith itself, an engine or the machine pins.
+    """An input that is pinned by wheelsmith, an engine or the machine.
 
-    :param name: for people, and unique: ``torch 2.11.0 for x86_64``.
-    :param digest: over all that it is made from.
+    :param name: a unique display name: ``torch 2.11.0 for x86_64``.
+    :param digest: a digest over all its files.
     """
 
     name: str
@@ -74,9 +74,9 @@ class Pin(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedWheel(Record):
-    """One wheel of an environment, and where an index has it.
+    """A wheel of an environment, with its address.
 
-    :param url: without credentials.
+    :param url: the address on the index, without credentials.
     """
 
     name: str
@@ -86,15 +86,15 @@ class IndexedWheel(Record):
 
     @property
     def wheel(self) -> LockedWheel:
-        """Return it as plans have it."""
+        """The same wheel in the form that plans contain."""
         return LockedWheel(name=self.name, version=self.version, sha256=self.sha256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRequest(Record):
-    """The request that pip resolves to an environment.
+    """The arguments for resolving an environment with pip.
 
-    :param rather: preferred over the first requirement, where an index has it.
+    :param rather: alternatives to the first requirement, preferred if an index has them.
     """
 
     requirements: tuple[str, ...]
@@ -105,9 +105,9 @@ class EnvironmentRequest(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedEnvironment(Record):
-    """The build environment of a project.
+    """A project's build environment.
 
-    :param name: of the first cell that uses it.
+    :param name: the ID of the first cell that uses it.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Lock(Record):
     """The exact inputs of a matrix.
 
     :param source: None for a folder, which is under the user's own version control.
-    :param cells: ids of the cells that it was made for.
+    :param cells: IDs of all cells when it was written.
     """
 
     source: LockedSource | None
@@ -129,15 +129,15 @@ class Lock(Record):
     environments: tuple[LockedEnvironment, ...]
 
     def find(self, request: EnvironmentRequest) -> LockedEnvironment | None:
-        """Return the environment that was resolved for a request."""
+        """Return the environment for a request, or None."""
         return next((known for known in self.environments if known.request == request), None)
 
 
-# --- what differs
+# --- differences
 
 
 def pins_of(plans: Iterable[BuildPlan]) -> tuple[Pin, ...]:
-    """Return the pins of some plans, each once, sorted by name."""
+    """Return the pins of several plans without duplicates, sorted by name."""
     found = {pin.name: pin for plan in plans for pin in _pins_of(plan)}
     return tuple(found[name] for name in sorted(found))
 
@@ -158,11 +158,11 @@ def _pins_of(plan: BuildPlan) -> Iterator[Pin]:
 
 
 def differences(lock: Lock, now: Lock) -> tuple[str, ...]:
-    """Return what differs from a lock, each difference by its name.
+    """Return a message for each difference from a lock.
 
-    A locked input that is not used now, as for cells that were not selected, is no difference.
+    Locked inputs that a run does not use, for example those of unselected cells, are not differences.
 
-    :param now: what a run finds, or would use.
+    :param now: the inputs of the run.
     """
     new_cells = (f"{cell} is not in it" for cell in now.cells if cell not in lock.cells)
     found = (*_of_source(lock.source, now.source), *new_cells, *_of_pins(lock, now), *_of_environments(lock, now))
@@ -208,11 +208,11 @@ def _of_environments(lock: Lock, now: Lock) -> Iterator[str]:
                 yield f"{wheel.name} of {environment.name} is {wheel.version}, and {was}"
 
 
-# --- the files beside a matrix
+# --- the files next to a matrix
 
 
 def lock_path(matrix: Path) -> Path:
-    """Return where the lock of a matrix file is: beside it."""
+    """Return the path of a matrix's lock, in the same folder."""
     return _beside(matrix, LOCK_FILE)
 
 
@@ -222,7 +222,7 @@ def vendor_path(matrix: Path) -> Path:
 
 
 def shards_path(matrix: Path) -> Path:
-    """Return the default file of the plan that several jobs share."""
+    """Return the default path of a sharded plan."""
     return _beside(matrix, _SHARDS)
 
 
@@ -231,19 +231,19 @@ def _beside(matrix: Path, name: str) -> Path:
 
 
 def is_of_a_lock(path: str) -> bool:
-    """Return True if a path is of a lock, of vendored files or of a plan that jobs share, and so no source."""
+    """Return True if a path belongs to a lock, vendored files or a sharded plan, not to the source."""
     return any(map(_is_own_name, path.split("/")))
 
 
 def _is_own_name(name: str) -> bool:
     vendored = f"wheelsmith{_VENDORED}"
     own = (LOCK_FILE, f"{LOCK_FILE}{_FOLDER}", vendored, _SHARDS)
-    # A file that is being written begins with a dot, and has more behind the name.
+    # While a file is written, its temporary name begins with a dot and has a suffix.
     return name.endswith(tuple(f".{each}" for each in own)) or name in own or f"{vendored}." in name
 
 
 def read_lock(path: Path) -> Lock | None:
-    """Return a lock; None where there is none.
+    """Read a lock, or return None if there is none.
 
     :raises MatrixError: it cannot be read.
     """
@@ -286,7 +286,7 @@ def _read_environment(path: Path, item: Mapping[str, Any]) -> LockedEnvironment:
 def _read_wheel(package: Package) -> IndexedWheel:
     (wheel,) = package.wheels or ()
     sha256 = wheel.hashes["sha256"]
-    # pip gets it as part of a requirement.
+    # The address becomes part of a requirement for pip.
     if not wheel.url or not package.version or not _SHA256.fullmatch(sha256):
         raise ValueError(f"{package.name} has no version, no address or no sha256")
     return IndexedWheel(name=package.name, version=str(package.version), sha256=sha256, url=wheel.url)
@@ -308,9 +308,9 @@ def _unreadable(path: Path, reason: str) -> MatrixError:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    """Write a lock, and remove environments that it has no more.
+    """Write a lock, and remove the files of environments that it no longer contains.
 
-    :raises MatrixError: the folder of its environments is a link, which may have come with a repository.
+    :raises MatrixError: the folder of its environments is a symbolic link, which may have come with a repository.
     """
     import tomli_w
 

@@ -1,4 +1,4 @@
-"""What a run is to build: every cell planned or excluded, and cells that would give the same wheel as one build."""
+"""The plan of a run: every cell planned or excluded, with shared wheels grouped into one build."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from wheelsmith.model.run_record import CellRecord, PlannedCell, RunRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """One build and the plans that it answers; the first of them is the one that is run."""
+    """One build and the plans that it serves. The first plan is run."""
 
     plans: tuple[BuildPlan, ...]
 
     @property
     def plan(self) -> BuildPlan:
-        """Return the plan that is run."""
+        """The plan that is run."""
         return self.plans[0]
 
     def answers(self, result: BuildResult) -> tuple[BuildResult, ...]:
-        """Return a result for every plan, from the one that was run."""
+        """Return a result for every plan from the result of the one that was run."""
         folded = Status.FOLDED if result.wheel else result.status
         return (
             result,
@@ -30,9 +30,9 @@ class Build:
 
 
 def fold(plans: Sequence[BuildPlan]) -> tuple[Build, ...]:
-    """Group plans by what they build, in the order of their first cells.
+    """Group plans that produce the same wheel, in the order of their first cells.
 
-    The plan that is run is that of a cell whose own CUDA makes the wheel, where there is one.
+    Within a group, a plan of a cell with the wheel's own CUDA is run, if there is one.
     """
     groups: dict[str, list[BuildPlan]] = {}
     for plan in plans:
@@ -41,7 +41,7 @@ def fold(plans: Sequence[BuildPlan]) -> tuple[Build, ...]:
 
 
 def folded(builds: Iterable[Build]) -> dict[str, Folded]:
-    """Return by its id every cell that another cell's wheel answers."""
+    """Return for each cell with a shared wheel, by ID, the cell that builds it."""
     return {
         plan.cell.id: Folded(cell=build.plan.cell.id, reason=_reason(plan, build.plan))
         for build in builds
@@ -66,18 +66,19 @@ def _reason(plan: BuildPlan, first: BuildPlan) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """Every cell of a matrix that was asked for, planned or excluded.
+    """All selected cells of a matrix, planned or excluded.
 
-    :param kernel: the source for people, with its commit.
-    :param distribution: the project's name; None where neither the matrix nor its source tells it.
-    :param version: without a local part; None where neither tells it.
-    :param cells: ids of all cells of the matrix, selected or not.
-    :param offered: ids of those that are to have a wheel on the index's pages.
-    :param trees: digests of the sources that wheels are made from.
-    :param commit: of the repository that they are in; None for a folder.
-    :param not_folded: cell id → why no older minor of its CUDA answers for it, where the matrix asks for that.
-    :param variants: whether the index offers wheel variants too.
-    :param matrix_sha256: of the matrix file; None where there is none.
+    :param kernel: the display name of the source, with its commit.
+    :param distribution: the project's name; None if neither the matrix nor the source has one.
+    :param version: the version without a local part; None if neither has one.
+    :param cells: IDs of all cells of the matrix, selected or not.
+    :param offered: IDs of the cells that should have a wheel on the index's pages.
+    :param trees: digests of the source trees.
+    :param commit: the commit of the source's repository; None for a folder.
+    :param not_folded: cell ID → the reason why it does not share a wheel, if the matrix requests CUDA minor
+        compatibility.
+    :param variants: the index offers wheel variants.
+    :param matrix_sha256: the digest of the matrix file; None if there is none.
     """
 
     kernel: str
@@ -95,16 +96,16 @@ class PlannedRun:
 
     @property
     def builds(self) -> tuple[Build, ...]:
-        """Return the builds: a plan with the cells that it serves."""
+        """The builds, each with the plans that it serves."""
         return fold(self.plans)
 
     @property
     def folded(self) -> dict[str, Folded]:
-        """Return cell id → the cell whose wheel it shares."""
+        """Cell ID → the cell that builds its shared wheel."""
         return folded(self.builds)
 
     def record(self, results: Iterable[BuildResult], *, interrupted: bool) -> RunRecord:
-        """Return the record of a run that came to these results."""
+        """Return the record of a run with these results."""
         found = {result.cell.id: result for result in results}
         shared = self.folded
         cells: dict[str, CellRecord] = {}

