@@ -1,1 +1,1 @@
-"""For who installs: look at the machine, choose the wheel, give the command."""
+"""Choose a wheel for this machine and give the install command."""

@@ -1,4 +1,4 @@
-"""From what a machine has, and what its owner says instead, to the one wheel and the one command."""
+"""Choose a wheel and an install command for a machine, with overrides by the user."""
 
 from __future__ import annotations
 
@@ -27,11 +27,16 @@ from wheelsmith.platforms import CPU, compute_name, platform_of, platforms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides(Record):
-    """What somebody says instead of what was found; None goes by what was found.
+    """Values that replace the detected ones. None keeps the detected value.
 
-    :param torch: a release or a whole version.
+    :param torch: a release or a complete version.
     :param compute: ``cpu``, ``13.0`` or ``cu130``.
-    :param keep_torch: torch is there and stays, or is installed with the wheel.
+    :param arch: CPU architecture.
+    :param python: minor release, e.g. ``3.12``, or ``3.13t`` for a Python without the GIL.
+    :param glibc: version of glibc.
+    :param capability: compute capability of the GPU.
+    :param driver: the newest CUDA that the driver supports.
+    :param keep_torch: True keeps the installed torch. False installs torch with the wheel.
     """
 
     torch: str | None = None
@@ -46,12 +51,12 @@ class Overrides(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What to do.
+    """The chosen wheel for a target, or the reason that there is none.
 
-    :param presence: whether the framework stays or comes with the wheel.
-    :param answer: the wheel, or why there is none.
-    :param notes: what else is worth knowing, a sentence each without its full stop.
-    :param by_hash: the wheel is named by its address and hash, so that no other can be installed in its place.
+    :param presence: state of the framework: kept, or installed with the wheel.
+    :param answer: the wheel, or the refusal.
+    :param notes: additional information, as sentences without a full stop.
+    :param by_hash: True if the command names the wheel by URL and hash, so that no other file can be installed.
     """
 
     target: Target
@@ -61,7 +66,7 @@ class Decision:
     by_hash: bool = False
 
     def commands(self, installer: Installer, base: str) -> Template:
-        """Return what the installer is called with, every slot filled in.
+        """Return the install commands, with every slot replaced.
 
         :raises NoMatchingWheelError: there is no wheel.
         """
@@ -76,7 +81,7 @@ class Decision:
 
 
 def decide(chooser: Chooser, machine: Machine, asked: Overrides) -> Decision:
-    """Choose for a machine. A torch that is there is never replaced, but where another was asked for."""
+    """Choose a wheel for a machine. An installed torch is replaced only if the user requests another one."""
     if not framework(chooser.axes.framework).by_compute:
         return _beside_any_torch(chooser, machine, asked)
     compute = _compute(asked.compute) if asked.compute else machine.torch_compute
@@ -130,14 +135,14 @@ def _torch(machine: Machine, asked: Overrides, release: str, compute: str) -> tu
 def _with_any_torch(
     chooser: Chooser, machine: Machine, asked: Overrides, release: str | None, compute: str | None
 ) -> Decision:
-    """Choose what is left open, too: the newest torch that has a wheel, with the newest CUDA that the driver runs."""
+    """Choose missing values, too: the newest torch with a wheel, and the newest CUDA that the driver supports."""
     presence = Presence.PRESENT if asked.keep_torch else Presence.ABSENT
     computes = [compute] if compute else _computes(chooser, machine, asked)
     return _first(chooser, machine, asked, [release] if release else chooser.axes.releases[::-1], computes, presence)
 
 
 def _beside_any_torch(chooser: Chooser, machine: Machine, asked: Overrides) -> Decision:
-    """Choose for a framework that is built for no CUDA: what torch was built for goes first, where there is one."""
+    """Choose a wheel for a framework without CUDA builds. The compute platform of an installed torch is preferred."""
     compute = _compute(asked.compute) if asked.compute else None
     computes = [compute] if compute else _computes(chooser, machine, asked)
     if refusal := _unrunnable(machine, asked):
@@ -160,7 +165,7 @@ def _beside_any_torch(chooser: Chooser, machine: Machine, asked: Overrides) -> D
 
 
 def _computes(chooser: Chooser, machine: Machine, asked: Overrides) -> list[str]:
-    """Return what the driver may run, the newest CUDA first."""
+    """Return the compute platforms to try, newest CUDA first. Without a driver, only the CPU remains."""
     driver = asked.driver or (machine.driver if _here(machine, asked) else None)
     return [name for name in chooser.axes.computes[::-1] if driver or name == "cpu"]
 
@@ -173,7 +178,7 @@ def _first(
     computes: Sequence[str],
     presence: Presence,
 ) -> Decision:
-    """Return the first combination that has a wheel; where none has, why the first of all has none."""
+    """Return the first combination that has a wheel. If none has, return the refusal for the first combination."""
     name = chooser.axes.framework
     targets = [_target(chooser, machine, asked, each, compute) for each in releases for compute in computes]
     note = f"{name} is not installed in {machine.python}; the command installs it with the wheel"
@@ -189,7 +194,7 @@ def _first(
 
 
 def _unusable(machine: Machine, asked: Overrides) -> Refusal | None:
-    """Say why nothing that is offered can be used with this Python or this torch."""
+    """Return the refusal if no wheel can work with this system, Python or torch; None otherwise."""
     if refusal := _unrunnable(machine, asked):
         return refusal
     if machine.torch is None or asked.compute is not None:
@@ -205,7 +210,7 @@ def _unusable(machine: Machine, asked: Overrides) -> Refusal | None:
 
 
 def _unrunnable(machine: Machine, asked: Overrides) -> Refusal | None:
-    """Say why nothing that is offered runs on this system or this Python."""
+    """Return the refusal if no wheel can run on this system or Python; None otherwise."""
     if machine.platform != "linux" and asked.arch is None:
         return Refusal(code="os", reason=f"there are wheels for Linux alone; this is {machine.platform}")
     if machine.implementation != "cpython" and asked.python is None:
@@ -214,7 +219,7 @@ def _unrunnable(machine: Machine, asked: Overrides) -> Refusal | None:
 
 
 def _here(machine: Machine, asked: Overrides) -> bool:
-    """Say whether it is this machine and this environment that is asked about."""
+    """Return True if the request is for this machine and this environment."""
     return asked.arch in {None, machine.arch} and asked.python is None
 
 
@@ -229,7 +234,7 @@ def _target(chooser: Chooser, machine: Machine, asked: Overrides, release: str, 
         arch=asked.arch or machine.arch,
         python=asked.python.removesuffix("t") if asked.python else machine.python_version,
         free_threaded=asked.python.endswith("t") if asked.python else machine.free_threaded,
-        # Of another machine nothing is known.
+        # The detected values do not apply to another machine.
         glibc=asked.glibc or (machine.glibc if here else None),
         capabilities=((asked.capability,) if asked.capability else gpus) if on_gpu else (),
         driver=(asked.driver or (machine.driver if here else None)) if on_gpu else None,
@@ -237,9 +242,9 @@ def _target(chooser: Chooser, machine: Machine, asked: Overrides, release: str, 
 
 
 def _release(version: str) -> str:
-    """Return ``2.11`` of ``2.11.0+cu130``.
+    """Return the release of a version, e.g. ``2.11`` for ``2.11.0+cu130``.
 
-    :raises MachineError: it is no version.
+    :raises MachineError: the version is invalid.
     """
     try:
         parsed = Version(version)
@@ -249,9 +254,9 @@ def _release(version: str) -> str:
 
 
 def _compute(text: str) -> str:
-    """Return ``cu130`` of ``13.0``.
+    """Return the compute platform of a release, e.g. ``cu130`` for ``13.0``.
 
-    :raises MachineError: it is no compute platform.
+    :raises MachineError: it is not a compute platform.
     """
     for platform in platforms().values():
         version = text.removeprefix(platform.name)

@@ -1,4 +1,7 @@
-"""Says what an environment is, as JSON; run by its own Python, which may be as old as 3.8: standard library only."""
+"""Print the properties of a Python environment as JSON.
+
+The environment's own Python runs this script. It may be as old as 3.8, so only the standard library is used.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from pathlib import Path
 
 
 def _torch() -> dict[str, str] | None:
-    """Return torch's version and what it was built with, without importing it: that takes seconds."""
+    """Return torch's version and build. torch is not imported, because that takes seconds."""
     try:
         found = {"version": importlib.metadata.version("torch")}
     except importlib.metadata.PackageNotFoundError:
@@ -33,7 +36,7 @@ def _torch() -> dict[str, str] | None:
 
 
 def _installed(projects: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield those of some projects that are installed, with their versions."""
+    """Yield the installed ones of the given projects, with their versions."""
     for project in projects:
         try:
             yield project, importlib.metadata.version(project)
@@ -42,7 +45,7 @@ def _installed(projects: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _glibc() -> str:
-    """Return ``2.36``; ``0.0`` where the C library is another."""
+    """Return the version of glibc, e.g. ``2.36``, or ``0.0`` for another C library."""
     try:
         name, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()
     except (AttributeError, OSError, ValueError):

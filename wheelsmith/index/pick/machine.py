@@ -1,4 +1,4 @@
-"""The machine that a wheel is installed on: what it has, and the command that installs into it."""
+"""Inspect the machine and environment for a wheel, and run the install command."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from wheelsmith.index.resolve.install_commands import Installer, Template
 from wheelsmith.model import TORCH
 from wheelsmith.platforms import Gpu, platforms
 
-# The folder that the command was given in is no part of an environment, and may be a stranger's, with a json.py.
+# Remove the current folder from sys.path. It is not part of the environment and may contain an untrusted json.py.
 _APART = "import sys; sys.path = [folder for folder in sys.path if folder]; exec(sys.argv[1])"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine(Record):
-    """An environment and what it runs on.
+    """A Python environment and its machine.
 
-    :param python: its interpreter, as it can be called.
+    :param python: path or name of the interpreter.
     :param platform: Python's ``sys.platform``.
-    :param glibc: ``0.0`` where there is none.
-    :param ensurepip: it can give itself a pip.
-    :param torch: its whole version, ``2.11.0+cu130``; None where it is not installed.
-    :param torch_compute: what torch was built for: ``cpu``, ``cu130``, or another word for what is no CUDA.
-    :param frameworks: name of another framework → its version, of those that are installed.
-    :param driver: the newest CUDA that the NVIDIA driver supports; None where there is none.
+    :param glibc: version of glibc, or ``0.0`` if there is none.
+    :param pip: True if the environment has pip.
+    :param ensurepip: True if the environment can install pip with ensurepip.
+    :param torch: complete version of torch, e.g. ``2.11.0+cu130``; None if it is not installed.
+    :param torch_compute: compute platform of torch, e.g. ``cpu``, ``cu130``, ``rocm``; None if unknown.
+    :param frameworks: name → version of the other installed frameworks.
+    :param driver: the newest CUDA that the NVIDIA driver supports; None without a driver.
     """
 
     python: str
@@ -55,16 +56,16 @@ class Machine(Record):
 
     @property
     def installer(self) -> str:
-        """Return what can install into it: pip, or uv where the environment has no pip."""
+        """Return the installer for the environment: uv if pip is missing and uv is available, otherwise pip."""
         return "uv" if not self.pip and shutil.which("uv") else "pip"
 
 
 def look(python: str | None, variables: Mapping[str, str] | None = None) -> Machine:
-    """Look at an environment, without importing anything of it.
+    """Inspect an environment without importing its packages.
 
-    :param python: an interpreter or the folder of a virtual environment; None takes what ``python`` is here.
-    :param variables: that its programs are started with; None takes this process's own.
-    :raises MachineError: it is no Python, or does not answer.
+    :param python: an interpreter or the folder of a virtual environment; None selects the ``python`` on PATH.
+    :param variables: environment variables for the interpreter; None inherits those of this process.
+    :raises MachineError: there is no such Python, or it does not work.
     """
     interpreter = _interpreter(python)
     others = {each.project: name for name, each in frameworks().items() if name != TORCH}
@@ -105,7 +106,7 @@ def _interpreter(python: str | None) -> str:
 
 
 def _compute(torch: dict[str, str]) -> str | None:
-    """Return what torch was built for, from torch/version.py or else from the local part of its version."""
+    """Return the compute platform of torch, from torch/version.py or from the local part of the version."""
     for name, word in (("hip", "rocm"), ("xpu", "xpu")):
         if torch.get(name, "none") != "none":
             return word
@@ -125,9 +126,11 @@ _WITH_PYTHON = {Installer.PIP, Installer.UV}
 
 
 def for_python(commands: Template, installer: Installer, machine: Machine) -> Template:
-    """Say whose environment is meant: pip is called by its Python, and got first where there is none; uv is told of it.
+    """Make commands install into the machine's environment.
 
-    :raises MachineError: the machine has no such installer, nor a way to it that needs no other.
+    pip is run by the environment's Python, after ensurepip if it is missing. uv gets the option ``--python``.
+
+    :raises MachineError: uv is missing, or pip is missing and ensurepip cannot install it.
     """
     if installer not in _WITH_PYTHON:
         return commands
@@ -143,11 +146,11 @@ def for_python(commands: Template, installer: Installer, machine: Machine) -> Te
 
 
 def perform(commands: Template) -> None:
-    """Run the commands one after the other. What they print goes to stderr: stdout has the command.
+    """Run the commands in order. Their output goes to stderr, because stdout contains the command itself.
 
-    :raises PackageIndexError: one of them failed.
+    :raises PackageIndexError: a command failed.
     """
-    # Python would otherwise import from the folder that it is started in, a stranger's pip.py among it.
+    # Otherwise Python would import from the current folder, which may contain an untrusted pip.py.
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     for argv in commands.lines:
         try:

@@ -1,4 +1,4 @@
-"""Read an index on the web or in a folder: its catalogue, and what was signed of a wheel."""
+"""Read the catalogue and the signatures of an index, from the web or from a folder."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from wheelsmith.wheel.attestation.bundle import LONGEST
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import Verified, verify_statement
 
-# People copy the address that they gave to pip, which is that of a root.
+# Users copy the address that they give to pip, which is the address of a root.
 _ROOT = re.compile(r"/(simple|cpu|cu\d{3,})$")
 _LARGEST = 1 << 28  # bytes of a catalogue
-_PATIENCE = 30.0  # seconds without a byte
-_LONGEST = 120.0  # seconds for all of a file
+_PATIENCE = 30.0  # seconds without data
+_LONGEST = 120.0  # seconds for one file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A catalogue and where it was.
+    """A catalogue and its index.
 
-    :param address: of the index, with a slash at its end, perhaps with a user name and a password.
+    :param address: URL of the index with a trailing slash; may contain a user name and a password.
     """
 
     catalogue: Catalogue
@@ -49,15 +49,15 @@ class Found:
 
     @property
     def credentials(self) -> bool:
-        """Return True if a user name stands in the address."""
+        """Return True if the address contains credentials."""
         return self.base != self.address
 
 
 def find_catalogue(name: str, index: str) -> Found:
-    """Read what an index says of a project.
+    """Read the catalogue of a project.
 
-    :param index: a folder, or an address that begins with ``http://``, ``https://`` or ``file://``.
-    :raises PackageIndexError: it cannot be read, or has no such project.
+    :param index: a folder, or a URL that begins with ``http://``, ``https://`` or ``file://``.
+    :raises PackageIndexError: the index cannot be read, or has no such project.
     """
     project, shown = check_project(name), redact(index).rstrip("/")
     if is_ambiguous(index):
@@ -87,12 +87,12 @@ def find_catalogue(name: str, index: str) -> Found:
 
 
 def verified(decision: Decision, found: Found, policy: SignaturePolicy) -> tuple[Decision, Verified | None]:
-    """Return the decision, with its wheel named by the hash that was signed, and what the signature proves.
+    """Verify the signature of the chosen wheel. Return the decision with the signed hash, and the verified claims.
 
-    The wheel itself is not fetched: the command has its installer compare the hash.
+    The wheel itself is not downloaded, because the command makes the installer compare the hash.
 
     :raises AttestationError: the wheel is not signed, or its signature does not satisfy the policy.
-    :raises PackageIndexError: what was signed cannot be read.
+    :raises PackageIndexError: the signature file cannot be read.
     """
     if not isinstance(decision.answer, Choice):
         return decision, None
@@ -108,9 +108,10 @@ def verified(decision: Decision, found: Found, policy: SignaturePolicy) -> tuple
 
 
 def _read(url: str, limit: int) -> bytes | None:
-    """Return a file of an index, or None where it is not there.
+    """Return a file of an index, or None if it does not exist.
 
-    :raises PackageIndexError: it cannot be read, or has more bytes.
+    :param limit: maximum size in bytes.
+    :raises PackageIndexError: the file cannot be read or is too large.
     """
     parts, shown = urlsplit(url), redact(url)
     if parts.scheme != "file":
@@ -149,7 +150,7 @@ def _unreadable(shown: str, why: str) -> PackageIndexError:
 
 
 def _project_names(address: str) -> list[str]:
-    """Return the projects that an index lists, for a hint; none where its list cannot be read."""
+    """Return the projects of an index, for a hint. The result is empty if the list cannot be read."""
     with suppress(PackageIndexError, ValueError, LookupError, TypeError):
         page = parse_json(_read(f"{address}/simple/index.json", _LARGEST) or b"")
         return [str(canonicalize_name(item["name"])) for item in page["projects"]]

@@ -1,1 +1,1 @@
-"""Which wheel is right for a target, and why there is none."""
+"""Choose the wheel for a target, or explain why there is none."""

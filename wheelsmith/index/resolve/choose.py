@@ -1,7 +1,7 @@
-"""The one place that decides which wheel a combination gets, or why it gets none and what is nearest.
+"""Choose the wheel for a target, or return the reason that there is none and the nearest targets with a wheel.
 
-What is chosen is what pip would choose in the same root: the newest version that is not yanked, the best tag of it. The
-page and ``wheelsmith pick`` only show what is decided here.
+The choice is the same as pip's in the same root: the newest version that is not yanked, and its best tag. The page and
+``wheelsmith pick`` both show the results of this module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """Every value that may be asked for, in the order in which people read them."""
+    """The values of a target that can be selected, in display order."""
 
     framework: str = TORCH
     releases: tuple[str, ...]
@@ -45,7 +45,10 @@ class Axes:
 
 
 def nearest(target: Target, axes: Axes, has_wheel: Callable[[Target], bool]) -> tuple[Nearest, ...]:
-    """Return on each axis the nearest value that has a wheel; where one change is not enough, the nearest two."""
+    """Return the nearest targets with a wheel: one per axis, or one with two changes if a single one is not enough.
+
+    :param has_wheel: returns True if a target has a wheel.
+    """
 
     def first(axis: Iterable[Nearest]) -> Nearest | None:
         return next((item for item in axis if has_wheel(item.target)), None)
@@ -62,13 +65,17 @@ def nearest(target: Target, axes: Axes, has_wheel: Callable[[Target], bool]) -> 
 
 
 def runs_on(made_with: str, torch_has: str) -> bool:
-    """Say whether a kernel for one compute platform runs on a torch of another."""
+    """Return True if a kernel for one compute platform runs on a torch that was built for another.
+
+    :param made_with: compute platform of the kernel.
+    :param torch_has: compute platform of torch.
+    """
     made, has = platform_of(made_with), platform_of(torch_has)
     return bool(made and has and made[0] is has[0] and made[0].devices.runs_beside(made[1], has[1]))
 
 
 def _same_abi(one: Target, other: Target) -> bool:
-    """Say whether two builds of one release have the same C++ ABI."""
+    """Return True if two builds of a framework release have the same C++ ABI."""
     calls = framework(one.framework)
     found = [(each, platform_of(each.compute)) for each in (one, other)]
     return len({calls.cxx11_abi(one.release, each.arch, its[1] if its else None) for each, its in found}) == 1
@@ -115,7 +122,7 @@ def _archs(target: Target, axes: Axes) -> Iterator[Nearest]:
 
 
 def _far(compute: str, asked: str) -> tuple[int, ...]:
-    """Order compute platforms by what else must change: a toolkit of the same GPUs first, then other hardware."""
+    """Return a sort key for distance: other toolkits for the same GPUs come before other hardware."""
     found, wanted = platform_of(compute), platform_of(asked)
     if found is None or wanted is None or found[0] is not wanted[0]:
         return (3, *compute_order(compute))
@@ -123,12 +130,12 @@ def _far(compute: str, asked: str) -> tuple[int, ...]:
 
 
 NO_REASON = "no reason is given"
-# Those that were released, by November 2026, and are not older than what torch 2.6 runs on.
+# CPython releases as of November 2026, from the oldest that torch 2.6 supports.
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 
 
 class Chooser:
-    """Answers every target from one catalogue."""
+    """Chooses wheels for targets from one catalogue."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -144,7 +151,7 @@ class Chooser:
         self._platforms = tuple(sorted({name for known in self._wheels for name in known.platforms}))
         self._decided: dict[Target, KnownWheel | None] = {}
         cells = [*(cell for k in standing for cell in k.wheel.cells), *(item.cell for item in catalogue.unserved)]
-        # One project is for one framework; of several, the newest wheel says for which people ask.
+        # A project has one framework. If its wheels differ, the newest wheel decides.
         framework = cells[0].framework if cells else TORCH
         cells = [cell for cell in cells if cell.framework == framework]
         self.axes = Axes(
@@ -157,14 +164,14 @@ class Chooser:
 
     @property
     def warning(self) -> str | None:
-        """Say what the project's owner says against it, if anything."""
+        """Return the project's status and its reason, or None if the project is active."""
         status, reason = self.catalogue.status, self.catalogue.status_reason
         if status is ProjectStatus.ACTIVE:
             return None
         return f"{self.catalogue.project} is {status}" + (f": {reason}" if reason else "")
 
     def choose(self, target: Target) -> Choice | Refusal:
-        """Return the wheel for a target, or why there is none."""
+        """Return the wheel for a target, or a refusal with the reason."""
         known = self._decide(target)
         if known is None:
             return self._refusal(target)
@@ -194,19 +201,19 @@ class Chooser:
         return tag_ranks(target.python, free_threaded=target.free_threaded, platforms=platforms)
 
     def _of_cell(self, target: Target) -> list[KnownWheel]:
-        """Return every wheel that was made for the combination."""
+        """Return the wheels that list the target's cell."""
         found = self._by_cell.get(_place(target), ())
         return [known for known, cell in found if cell.python in {None, target.python_minor}]
 
     def _beyond_cells(self, target: Target) -> Iterator[KnownWheel]:
-        """Yield the wheels whose own metadata takes a combination that the index says nothing of."""
+        """Yield wheels that accept the target according to their metadata. Unserved cells get none."""
         if self._answer(target):
             return
         for known in self._wheels:
             if not accepts(known.wants(target.framework), target.torch_version or target.release):
                 continue
             if not known.wheel.cells:
-                # A local version would say what it was made for, in words that we do not know.
+                # An unknown local version may limit the wheel to some platform.
                 if known.version.local is None:
                     yield known
             elif known.pure or any(
@@ -221,7 +228,7 @@ class Chooser:
         return self._unserved.get((*place, None)) or self._unserved.get((*place, target.python_minor))
 
     def named_by_equals(self, version: Version) -> bool:
-        """Say whether ``==`` takes this version alone: 1.0 takes 1.0+cu130 too, and pip prefers that."""
+        """Return True if ``==`` selects only this version. ``==1.0`` also matches 1.0+cu130, which pip prefers."""
         return version.local is not None or not any(
             other.version.local and other.version.public == version.public for other in self._wheels
         )
@@ -240,18 +247,18 @@ class Chooser:
             yield note
 
     def _yanks(self, known: KnownWheel, target: Target) -> Iterator[str]:
-        """Say which wheels would have been chosen before this one, and why they are not."""
+        """Yield a note for each yanked wheel that would have been preferred."""
         ranks = self._ranks(target)
         for other in sorted(self._of_cell(target), key=lambda each: each.version, reverse=True):
             better = other.wheel.yanked is not None and not obstacle(other, target, ranks)
             if better and _preference(other, ranks) > _preference(known, ranks):
                 yield f"{self.catalogue.project} {other.version} was yanked: {other.wheel.yanked or NO_REASON}"
 
-    # --- why not ---------------------------------------------------------------------------------------------------
+    # --- refusals --------------------------------------------------------------------------------------------------
 
     def _refusal(self, target: Target) -> Refusal:
         code, reason, tail = self._reason(target)
-        # Where no wheel stands nothing is near, and a project of many cells would be searched for each of them.
+        # If all wheels are yanked, skip the search, which is slow for projects with many cells.
         stands = any(known.wheel.yanked is None for known in self._wheels)
         near = nearest(target, self.axes, lambda other: self._decide(other) is not None) if stands else ()
         return Refusal(code=code, reason=reason, tail=tail, nearest=near)
@@ -274,7 +281,7 @@ class Chooser:
         return (*self._not_served(target), ())
 
     def _obstructed(self, candidates: Iterable[KnownWheel], target: Target) -> tuple[str, str, tuple[str, ...]] | None:
-        """Say what keeps the newest of some wheels, none of which fits, from fitting."""
+        """Return the reason that the newest candidate does not fit. None of the candidates fits."""
         standing = [known for known in candidates if known.wheel.yanked is None]
         if not standing:
             return None
@@ -285,7 +292,7 @@ class Chooser:
         )
 
     def _not_served(self, target: Target) -> tuple[str, str]:
-        """Say which of the axes has no wheel at all; else it is their combination."""
+        """Return the axis whose value has no wheel at all, or the combination if each value has one."""
         project = self.catalogue.project
         cells = [cell for known in self._wheels if known.wheel.yanked is None for cell in known.wheel.cells]
         if not cells:
@@ -317,6 +324,6 @@ def _place(of: Cell | Target) -> tuple[str, str, str, str]:
 
 
 def _preference(known: KnownWheel, ranks: dict[Tag, int]) -> tuple[object, ...]:
-    """Order wheels as pip does: released before pre-released, newest, best tag, highest build."""
+    """Return a sort key with pip's order: final releases first, then version, tag and build number."""
     rank = min(ranks[tag] for tag in known.tags if tag in ranks)
     return not known.version.is_prerelease, known.version, -rank, known.build

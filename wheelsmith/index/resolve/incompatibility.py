@@ -1,4 +1,4 @@
-"""Why a wheel that serves a combination does not suit a machine or any build of torch."""
+"""Find the reasons that a wheel does not suit a machine or any build of torch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from wheelsmith.platforms import Devices, cuda_of, platform_of, platforms
 
 
 def torch_build(target: Target, known: KnownWheel | None = None) -> str | None:
-    """Return the compute platform of the build of torch that goes with a target: its own, or the nearest newer minor's.
+    """Return the compute platform of the torch build for a target, or None if no build is suitable.
 
-    Where torch has neither, one will do that is no older than the wheel's own toolkit; None where there is no such
-    build. A target for a torch that is not known is taken at its word, and so is one for another framework, which has
-    no builds for one CUDA.
+    This is the build for the target's CUDA or for the nearest newer minor. If torch has neither, it is the newest
+    build that is not older than the wheel's toolkit. For unknown torch releases and for other frameworks, which have
+    no builds per CUDA, it is the target's own compute platform.
     """
     cuda, release = cuda_of(target.compute), _torch(target)
     if cuda is None or release is None:
@@ -35,7 +35,10 @@ def _torch(target: Target) -> TorchRelease | None:
 
 
 def why_no_torch_build(target: Target, known: KnownWheel) -> str | None:
-    """Say why no build of torch goes with a wheel, in a sentence that begins with *it*; None where one does."""
+    """Return the reason that no torch build suits a wheel, or None if one does.
+
+    :return: a sentence that begins with *it*.
+    """
     if torch_build(target, known):
         return None
     needed = _oldest(cuda_of(target.compute) or "", known)
@@ -44,7 +47,7 @@ def why_no_torch_build(target: Target, known: KnownWheel) -> str | None:
 
 
 def _oldest(cuda: str, known: KnownWheel | None) -> str:
-    """Return the oldest CUDA that a torch beside a wheel may have been built for."""
+    """Return the oldest CUDA of a torch build that can be used with a wheel."""
     if known and known.pure:
         return f"{cuda.split('.', maxsplit=1)[0]}.0"
     return cuda_of(known.toolkit or "") or cuda if known else cuda
@@ -55,22 +58,26 @@ def _compute(cuda: str) -> str:
 
 
 class Obstacle(NamedTuple):
-    """What is in the way: one word for programs, and a sentence that begins with *it*."""
+    """A reason that a wheel does not fit.
+
+    :param code: one word, for programs.
+    :param reason: a sentence that begins with *it*.
+    """
 
     code: str
     reason: str
 
 
 def obstacle(known: KnownWheel, target: Target, ranks: dict[Tag, int]) -> Obstacle | None:
-    """Return the first thing in the way of a wheel, or None.
+    """Return the first reason that a wheel does not fit a target, or None if it fits.
 
-    :param ranks: the tags that the machine takes.
+    :param ranks: the tags that the machine accepts.
     """
     return next(_obstacles(known, target, ranks), None)
 
 
 def gpu_note(known: KnownWheel, target: Target) -> str | None:
-    """Say which of several GPUs a wheel leaves out."""
+    """Return a note about the GPUs for which the wheel has no code, or None."""
     archs, devices = known.wheel.gpu_archs, _devices(known, target)
     left_out = [gpu for gpu in target.capabilities if devices and not devices.best_code(archs, gpu)]
     if not archs or not left_out:
@@ -87,7 +94,7 @@ def _obstacles(known: KnownWheel, target: Target, ranks: dict[Tag, int]) -> Iter
     there, wanted = target.torch_version or target.release, known.wants(target.framework)
     if not accepts(wanted, there):
         yield Obstacle(target.framework, f"it asks for {target.framework} {wanted}, not {there}")
-    # A torch that is there already has whatever CUDA it has.
+    # An installed torch stays, so its CUDA cannot be chosen.
     if target.torch_version is None and (why := why_no_torch_build(target, known)):
         yield Obstacle("torch", why)
     yield from _driver(known, target)
@@ -130,6 +137,6 @@ def _gpus(known: KnownWheel, target: Target) -> Iterator[Obstacle]:
 
 
 def _devices(known: KnownWheel, target: Target) -> Devices | None:
-    """Return what runs a wheel's GPU code: of the platform that its version names, or that is asked for."""
+    """Return the devices that run a wheel's GPU code: those of the wheel's own platform, or of the target's."""
     found = platform_of(known.toolkit or "") or platform_of(target.compute)
     return found[0].devices if found else None

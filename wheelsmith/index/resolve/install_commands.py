@@ -1,12 +1,12 @@
-"""From a choice to what people paste: templates with named slots, and the one rule that fills them.
+"""Render the install commands for a choice, from templates with named slots.
 
-The rule is also in ``picker.js``, because a page does not know its own address before somebody opens it. A template is
-lines of words. ``{slot}`` in a word is replaced; a word that is the slot of a list becomes its words; then words are
-quoted for a shell, where the template is for one.
+A template consists of lines of words. ``{slot}`` in a word is replaced by a value. A word that is only a slot with a
+list of values becomes several words. Words of shell commands are then quoted. ``picker.js`` implements the same rules,
+because a page learns its own address only when a browser opens it.
 
-What makes a command right was measured with pip and uv, see docs/how-to/choose-a-wheel.md: the wheel is named by its
-whole version, which no other index can have; torch by the release that the wheel was made for; and where torch is there
-already, no index is named that has a torch, so none can take its place.
+The commands were tested with pip and uv (docs/how-to/choose-a-wheel.md). They name the wheel by its complete version,
+which no other index has, and torch by the release that the wheel was built for. If torch is already installed, they
+use no index that contains torch, so that nothing replaces it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Slots = Mapping[str, str | tuple[str, ...]]
 
 
 class Installer(StrEnum):
-    """What the answer is written for."""
+    """An installer or a file format for the install command."""
 
     PIP = "pip"
     UV = "uv"
@@ -43,29 +43,30 @@ class Installer(StrEnum):
 
     @property
     def label(self) -> str:
-        """Return what people call it."""
+        """Return the display name."""
         return _LABELS.get(self, self)
 
 
 class Presence(StrEnum):
-    """Whether the framework is there already, and must stay as it is, or is to be installed with the wheel."""
+    """State of the framework: already installed and to be kept, or to be installed with the wheel."""
 
     PRESENT = "present"
     ABSENT = "absent"
 
     @property
     def label(self) -> str:
-        """Say how it is with the framework."""
+        """Return the display text."""
         return "installed already" if self is Presence.PRESENT else "to be installed too"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template(Record):
-    """What one installer is told.
+    """The install commands for one installer, or the text of a file.
 
-    :param shell: the lines are commands, each its words, run one after the other; otherwise the text of a file.
-    :param before: written before a command, e.g. ``RUN ``.
-    :param note: what people must know beside it.
+    :param lines: the words of each line.
+    :param shell: True if the lines are commands, which run in order. Otherwise they are the text of a file.
+    :param before: prefix of the commands, e.g. ``RUN ``.
+    :param note: additional information for the user.
     """
 
     lines: tuple[tuple[str, ...], ...]
@@ -74,7 +75,7 @@ class Template(Record):
     note: str | None = None
 
     def text(self, quote: Callable[[str], str] = shlex.quote) -> str:
-        """Return what is pasted."""
+        """Return the text to paste."""
         if not self.shell:
             return "\n".join(" ".join(words) for words in self.lines)
         return self.before + " && ".join(" ".join(map(quote, words)) for words in self.lines)
@@ -84,12 +85,12 @@ _LABELS = {"uv": "uv pip", "uv-project": "uv project", "requirements": "requirem
 _FROM_ROOT = ("{requirement}", "{framework}", "--index-url", "{base}{root}/")
 _WITH_TORCH = ("{requirement}", "{framework}", "--index-url", "{base}{root}/", "--extra-index-url", "{torch_index}")
 _ADDRESS = "{name} @ {base}{path}#sha256={sha256}"
-# pip looks into all its indexes for every project; a wheel that is named by its address cannot come from another.
+# pip searches all of its indexes for every project. A wheel that is named by its URL cannot come from another index.
 _BY_ADDRESS = (_ADDRESS, "{framework}", "--extra-index-url", "{torch_index}")
 _UV_FROM_ROOT = ("{requirement}", "{framework}", "--default-index", "{base}{root}/")
-# uv takes a project from the first index that has it.
+# uv uses the first index that has a project.
 _UV_WITH_TORCH = ("{requirement}", "{framework}", "--index", "{base}{root}/", "--index", "{torch_index}")
-# A framework without an index of its own comes from where pip and uv look anyway.
+# A framework without an index of its own comes from the default index of pip and uv.
 _ALONE = (_ADDRESS, "{framework}")
 _OTHERS = ("{requires}", "{framework}")
 _PROJECT = (
@@ -125,9 +126,9 @@ _ADDRESSED_ALONE = ("{framework}", _ADDRESS)
 
 
 def template_for(installer: Installer, presence: Presence, *, framework: str = TORCH, others: bool) -> Template:
-    """Return what an installer is told.
+    """Return the template for an installer.
 
-    :param others: the wheel asks for more than torch, which the index of the wheel does not have.
+    :param others: True if the wheel has other requirements than the framework. The wheel's index does not contain them.
     """
     own_index = frameworks()[framework].by_compute
     if installer is Installer.PROJECT:
@@ -153,20 +154,20 @@ def template_for(installer: Installer, presence: Presence, *, framework: str = T
 
 
 def fill(template: Template, slots: Slots) -> Template:
-    """Return the template with its slots filled in."""
+    """Return the template with its slots replaced."""
     return replace(
         template, lines=tuple(tuple(w for word in line for w in _fill(word, slots)) for line in template.lines)
     )
 
 
 def by_address(template: Template) -> Template:
-    """Return the template with the wheel named by its address and its hash, where it is not."""
+    """Return the template with the wheel named by URL and hash instead of by version."""
     lines = (tuple(_ADDRESS if word == "{requirement}" else word for word in line) for line in template.lines)
     return replace(template, lines=tuple(lines))
 
 
 def slots_of(choice: Choice, target: Target, presence: Presence) -> dict[str, str | tuple[str, ...]]:
-    """Return what fills the slots but for ``base``, the index's own address with a slash at its end."""
+    """Return the values of all slots except ``base``, the URL of the index with a trailing slash."""
     wheel = choice.wheel
     name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
     known = KnownWheel(wheel)
@@ -188,17 +189,20 @@ def slots_of(choice: Choice, target: Target, presence: Presence) -> dict[str, st
 
 
 def pin(name: str, version: str, *, equals: bool) -> str:
-    """Name one version; ``===`` where ``==`` would take others too."""
+    """Return a requirement for one version.
+
+    :param equals: True if ``==`` selects only this version. Otherwise ``===`` is used.
+    """
     return f"{name}{'==' if equals else '==='}{version}"
 
 
 def torch_compute(target: Target, known: KnownWheel | None = None) -> str:
-    """Return which of torch's own builds goes with a target, or the target's own compute platform where none does."""
+    """Return the compute platform of the torch build for a target, or the target's own if no build is suitable."""
     return torch_build(target, known) or target.compute
 
 
 def _pinned_torch(choice: Choice, target: Target, compute: str) -> str | None:
-    """Pin torch to one build: ``==2.11.*`` would leave another CUDA's build of it where it is."""
+    """Return a requirement for one build of torch. ``==2.11.*`` would keep an installed build for another CUDA."""
     release = torch_releases().get(target.release) if target.framework == TORCH else None
     if release is None or not accepts(choice.wheel.requires_torch, release.version):
         return None
@@ -206,7 +210,7 @@ def _pinned_torch(choice: Choice, target: Target, compute: str) -> str | None:
 
 
 def clean_base(address: str) -> str:
-    """Return an index's address with a slash at its end, and nothing in it that a shell, TOML or pip would read."""
+    """Return the URL of an index with a trailing slash, and quote characters that a shell, TOML or pip interprets."""
     safe = _UNSAFE.sub(lambda match: "".join(f"%{b:02X}" for b in match[0].encode()), address)
     return safe.rstrip("/") + "/"
 

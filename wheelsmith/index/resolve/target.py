@@ -1,4 +1,4 @@
-"""What somebody wants to install a wheel for, the tags that it takes, and the answers there are."""
+"""Targets of an installation, the tags that they accept, and the results of choosing a wheel."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.model import TORCH, ReleaseRecord
 
 _MANYLINUX = re.compile(r"manylinux_(?P<major>\d+)_(?P<minor>\d+)_(?P<arch>\w+)")
-# PEP 600 gives the old names their glibc.
+# The glibc versions of the legacy names are defined in PEP 600.
 _OLD_NAMES = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 
 def glibc_of(platform: str) -> tuple[int, int] | None:
-    """Return the oldest glibc that a platform tag allows; None where it names none, as ``linux_x86_64`` does."""
+    """Return the minimum glibc of a platform tag, or None if the tag has none, e.g. ``linux_x86_64``."""
     if match := _MANYLINUX.fullmatch(platform):
         return int(match["major"]), int(match["minor"])
     return _OLD_NAMES.get(platform.split("_", maxsplit=1)[0])
@@ -31,9 +31,10 @@ def glibc_of(platform: str) -> tuple[int, int] | None:
 
 @cache
 def platforms_for(platforms: tuple[str, ...], arch: str, glibc: tuple[int, int] | None) -> tuple[str, ...]:
-    """Return those platform tags that an architecture runs, in the order in which pip prefers them.
+    """Return the platform tags that a machine accepts, in pip's order of preference.
 
-    :param glibc: None for one that is not known, which is taken to be new enough.
+    :param platforms: the candidate tags.
+    :param glibc: version of glibc; None if unknown, which accepts every version.
     """
     ours = [name for name in platforms if name == f"linux_{arch}" or (glibc_of(name) and name.endswith(f"_{arch}"))]
     fitting = [name for name in ours if glibc is None or (glibc_of(name) or (0, 0)) <= glibc]
@@ -42,13 +43,13 @@ def platforms_for(platforms: tuple[str, ...], arch: str, glibc: tuple[int, int] 
 
 @cache
 def tag_ranks(python: str, *, free_threaded: bool, platforms: tuple[str, ...]) -> dict[Tag, int]:
-    """Return every tag that a CPython takes, with its place in pip's order, the best first.
+    """Return every tag that a CPython accepts, with its rank in pip's order. The best tag has rank 0.
 
     :param python: ``3.12`` or ``3.12.1``.
-    :param platforms: the best first; ``any`` comes by itself.
+    :param platforms: platform tags, best first. ``any`` is added.
     """
     major, minor = (int(part) for part in python.split(".")[:2])
-    # packaging takes no platforms at all to mean those of the machine that it runs on.
+    # Without platforms, packaging would use those of the current machine.
     platforms = platforms or ("none",)
     abi = f"cp{major}{minor}{'t' if free_threaded else ''}"
     tags = [
@@ -59,37 +60,37 @@ def tag_ranks(python: str, *, free_threaded: bool, platforms: tuple[str, ...]) -
 
 
 def wanted(requires: Iterable[str], project: str) -> str | None:
-    """Return which versions of a project are required, by all lines together; None where none names it."""
+    """Return the combined specifier of all requirements for a project, or None if there is none."""
     lines = [line for line in map(Requirement, requires) if canonicalize_name(line.name) == project]
     return str(SpecifierSet(",".join(str(line.specifier) for line in lines if line.specifier))) if lines else None
 
 
 @cache
 def accepts(specifier: str | None, version: str) -> bool:
-    """Say whether a requirement takes a version; of a release such as ``2.11``, whether it takes any patch of it."""
+    """Return True if a specifier accepts a version, or any patch of a release such as ``2.11``."""
     if not specifier:
         return True
     try:
         wanted = SpecifierSet(specifier)
         patches = (version, f"{version}.0", f"{version}.99") if version.count(".") == 1 else (version,)
         return any(wanted.contains(Version(patch), prereleases=True) for patch in patches)
-    # Invalid ones, and numbers of more digits than Python reads.
+    # The specifier is invalid, or a number has more digits than Python reads.
     except ValueError:
         return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target(ReleaseRecord):
-    """A combination, and what is known of the machine.
+    """A combination and the known properties of the machine.
 
-    :param release: of the framework, e.g. ``2.11``.
+    :param release: release of the framework, e.g. ``2.11``.
     :param compute: ``cpu``, or the CUDA that torch was built with, e.g. ``cu130``.
-    :param python: ``3.12``, or ``3.12.1`` where it is known.
-    :param free_threaded: a Python without the GIL takes other wheels.
-    :param torch_version: the whole version where torch is installed, e.g. ``2.11.0+cu130``.
-    :param glibc: ``2.36``; None where it is not known, ``0.0`` where there is none.
-    :param capabilities: of the GPUs, e.g. ``9.0``; empty where they are not known.
-    :param driver: the newest CUDA that the NVIDIA driver supports, e.g. ``13.0``.
+    :param python: ``3.12``, or ``3.12.1`` if the patch release is known.
+    :param free_threaded: True for a Python without the GIL, which needs other wheels.
+    :param torch_version: complete version of the installed torch, e.g. ``2.11.0+cu130``; None if it is not installed.
+    :param glibc: ``2.36``; None if unknown, ``0.0`` if the machine has no glibc.
+    :param capabilities: compute capabilities of the GPUs, e.g. ``9.0``; empty if unknown.
+    :param driver: the newest CUDA that the NVIDIA driver supports, e.g. ``13.0``; None if unknown.
     """
 
     framework: str = TORCH
@@ -105,7 +106,7 @@ class Target(ReleaseRecord):
 
     @property
     def python_minor(self) -> str:
-        """Return ``3.12`` of ``3.12.1``."""
+        """Return the minor release, e.g. ``3.12`` for ``3.12.1``."""
         return ".".join(self.python.split(".")[:2])
 
 
@@ -113,9 +114,9 @@ class Target(ReleaseRecord):
 class Choice:
     """The wheel to install.
 
-    :param root: the root that pip and uv find it in.
-    :param exact: it is what its pin names; False where a version of the same public part would win over it.
-    :param notes: what is worth knowing of it.
+    :param root: the root in which pip and uv find the wheel.
+    :param exact: True if ``==`` selects only this version. False if a local version of it exists, which pip prefers.
+    :param notes: additional information for the user.
     """
 
     wheel: IndexEntry
@@ -126,10 +127,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """A target that has a wheel, and what is other in it.
+    """A similar target that has a wheel.
 
-    :param change: ``torch 2.11``.
-    :param fits: its wheel also runs on what was asked for.
+    :param change: the changed values, e.g. ``torch 2.11``.
+    :param fits: True if the wheel also runs on the requested target.
     """
 
     target: Target
@@ -139,11 +140,12 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why there is no wheel.
+    """The reason that a target has no wheel.
 
-    :param code: one word for programs.
-    :param reason: a sentence without its full stop.
-    :param tail: the last lines of the log, where a build failed.
+    :param code: one word, for programs.
+    :param reason: a sentence without a full stop.
+    :param tail: last lines of the log if the build failed.
+    :param nearest: similar targets that have a wheel.
     """
 
     code: str
@@ -153,7 +155,7 @@ class Refusal:
 
 
 class KnownWheel:
-    """A wheel with its file name taken apart."""
+    """A wheel with its parsed file name."""
 
     __slots__ = ("build", "platforms", "tags", "toolkit", "version", "wheel")
 
@@ -164,21 +166,21 @@ class KnownWheel:
         self.build: BuildTag = build
         self.tags: frozenset[Tag] = tags
         self.platforms = frozenset(tag.platform for tag in tags)
-        # The compute platform that its own version names, e.g. ``cu130``.
+        # The compute platform in the local version, e.g. ``cu130``.
         self.toolkit = read_local_version(version.local).compute
 
     def wants(self, name: str) -> str | None:
-        """Return which versions of a framework it requires, as a specifier; None where it requires none or any."""
+        """Return the specifier for a framework that the wheel requires, or None if there is none."""
         if name == TORCH:
             return self.wheel.requires_torch
         return wanted(self.wheel.requires, framework(name).project)
 
     def beside(self, name: str) -> tuple[str, ...]:
-        """Return what it requires beside a framework."""
+        """Return the requirements other than the framework."""
         own = framework(name).project
         return tuple(text for text in self.wheel.requires if canonicalize_name(Requirement(text).name) != own)
 
     @property
     def pure(self) -> bool:
-        """Say whether nothing is compiled in it."""
+        """Return True if the wheel contains no compiled code."""
         return "any" in self.platforms
