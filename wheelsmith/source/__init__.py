@@ -1,4 +1,4 @@
-"""A kernel's source, wherever it comes from, as one checked tree."""
+"""Fetch a kernel's source from a folder, git, the Hub, an archive or an sdist as one checked tree."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ from wheelsmith.source.tree import SourceTree
 def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Listener = ignore) -> SourceTree:
     """Return the source that matrix.yaml names.
 
-    :param base: the folder that a relative path starts from.
-    :param outputs: what is no source, though it may lie in the kernel's folder.
-    :param listen: hears of a download.
-    :raises SourceError: it cannot be had, or must not be used.
+    :param base: the folder for relative paths.
+    :param outputs: the folders of outputs, which are not part of the source.
+    :param listen: receives the progress of downloads.
+    :raises SourceError: the source cannot be fetched or is refused.
     """
     if kernel.hub and kernel.revision:
         return read_hub(kernel.hub, kernel.revision)
@@ -37,5 +37,5 @@ def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Lis
 
 
 def is_cached(kernel: KernelRef, base: Path) -> bool:
-    """Say whether a source is read from the cache, into which it is fetched or unpacked."""
+    """Return True if the source is fetched or unpacked into the cache and read from there."""
     return bool(kernel.git or kernel.sdist) or (kernel.path is not None and (base / kernel.path).is_file())

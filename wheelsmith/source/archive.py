@@ -1,4 +1,4 @@
-"""A project in an archive: unpacked once by the worker into the cache, then a tree as any other."""
+"""Read a project from an archive, which the worker unpacks once into the cache."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _CHUNK = 1 << 20  # bytes
 
 
 def read_archive(path: Path, cache: Path) -> SourceTree:
-    """Return what an archive of the user's own holds.
+    """Return the source in a local archive.
 
-    :raises SourceError: it is none, or holds what must not be used.
+    :raises SourceError: it is not a supported archive, or its content is refused.
     """
     if not path.name.endswith(ARCHIVES):
         raise SourceError(
@@ -42,16 +42,16 @@ def read_archive(path: Path, cache: Path) -> SourceTree:
 
 
 def archive_id(origin: str, sha256: str) -> SourceId:
-    """Return the identity of an archive's tree, which is not known yet."""
+    """Return the identity of an archive's tree, without the tree's digest."""
     return SourceId(origin=origin, revision=None, commit=sha256, tree="")
 
 
 def unpack_cached(archive: Path, name: str, origin: SourceId, cache: Path) -> SourceTree:
-    """Return an archive's tree, unpacked into the cache unless it is there.
+    """Return an archive's tree. Unpack it into the cache if it is not there.
 
-    :param name: the archive's file name; its ending is its format.
-    :param origin: the tree's identity; ``commit`` is the archive's sha256.
-    :raises SourceError: it cannot be unpacked, or holds what must not be used.
+    :param name: the file name of the archive; its ending determines the format.
+    :param origin: the identity of the tree; ``commit`` is the archive's sha256.
+    :raises SourceError: it cannot be unpacked, or its content is refused.
     """
     try:
         return make_cached(
@@ -62,12 +62,12 @@ def unpack_cached(archive: Path, name: str, origin: SourceId, cache: Path) -> So
 
 
 def unpack(archive: Path, name: str, folder: Path) -> Path:
-    """Unpack an archive in a worker, and return the folder that holds the project.
+    """Unpack an archive in a worker. Return the folder of the project.
 
-    :param name: of the archive; its ending is its format.
-    :param folder: is made.
+    :param name: the file name of the archive; its ending determines the format.
+    :param folder: the folder to create.
     :raises SourceError: it cannot be unpacked.
-    :raises WorkerError: it needs more than a worker may take.
+    :raises WorkerError: it exceeds the worker's limits.
     """
     with Worker(WorkerLimits(file_size=MOST_BYTES), beside=folder.parent) as worker:
         request = {"archive": str(archive.absolute()), "name": name}
@@ -76,12 +76,12 @@ def unpack(archive: Path, name: str, folder: Path) -> Path:
     found = list(folder.iterdir())
     if not found:
         raise SourceError("it holds no files")
-    # An sdist has one folder that holds everything.
+    # An sdist has one top folder.
     return found[0] if len(found) == 1 and found[0].is_dir() and not found[0].is_symlink() else folder
 
 
 def unpack_here(request: dict[str, Any]) -> dict[str, Any]:
-    """Unpack an archive into the working folder; links in it are links there, too."""
+    """Unpack an archive into the working folder. This runs in the worker. Links stay links."""
     archive, folder = Path(request["archive"]), Path(_UNPACKED).absolute()
     folder.mkdir()
     try:
@@ -122,15 +122,15 @@ def _unpack_tar(archive: Path, folder: Path) -> None:
             if info.issym():
                 links[folder / info.name] = info.linkname
             elif info.islnk():
-                # The path of another member, as a link beside it.
+                # Replace a hard link, which names another member, by a relative symbolic link.
                 links[folder / info.name] = "../" * info.name.count("/") + info.linkname
             elif info.isreg() or info.isdir():
                 opened.extract(info, folder, filter="data")
             else:
                 raise SourceError(f"{info.name!r} is neither a file, a folder nor a link")
-        while stream.read(_CHUNK):  # the checksum is behind what tarfile reads
+        while stream.read(_CHUNK):  # tarfile stops before the checksum of gzip
             pass
-    # Links last: no file is written through one.
+    # Create links last, so that no file is written through a link.
     for path, target in links.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.resolve() != path.parent:
@@ -139,7 +139,7 @@ def _unpack_tar(archive: Path, folder: Path) -> None:
 
 
 def _check_name(name: str) -> None:
-    # Nothing is left of the top folder's name where it holds everything.
+    # The top folder is not part of later paths if it is the only one, so check its name separately.
     for part in name.split("/", 1):
         check_path(part or name)
 

@@ -1,4 +1,4 @@
-"""What a Hub repo, or a folder like one, already has built: ``build/<variant>/``, each a checked tree of its own."""
+"""Read the published builds of a Hub repo or a local folder: each ``build/<variant>/`` becomes a checked tree."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _README = "README.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildTrees:
-    """The build folders of a repo.
+    """The build folders of a Hub repo or a local folder.
 
     :param origin: ``hub:org/name`` or ``path``.
-    :param revision: what was asked for; None for a folder.
-    :param commit: what that named; None for a folder.
-    :param names: every build folder, sorted.
-    :param sizes: bytes that each would take to fetch; nothing of a folder.
-    :param fetch: gives the files of some of them, or why they cannot be used.
+    :param revision: the requested revision; None for a local folder.
+    :param commit: the commit of the revision; None for a local folder.
+    :param names: the names of all build folders, sorted.
+    :param sizes: name → bytes to download; empty for a local folder.
+    :param fetch: takes names; returns for each its tree, or the error if it is refused.
     """
 
     origin: str
@@ -47,9 +47,9 @@ class BuildTrees:
 
 
 def read_build_folder(root: Path) -> BuildTrees:
-    """Return the build folders of a folder; links in them are followed only within it.
+    """Return the build folders in a local folder. Links must stay inside of the folder.
 
-    :raises SourceError: there is no such folder, or it has none of them.
+    :raises SourceError: the folder does not exist or has no build folders.
     """
     folder = root / BUILD
     if folder.is_symlink():
@@ -73,14 +73,14 @@ def read_build_folder(root: Path) -> BuildTrees:
 
 
 def comes_along(path: str) -> bool:
-    """Say whether a file of the repo's own goes into wheels: what it says of its licence, and to people."""
+    """Return True if a file at the top of the repo goes into every wheel: the README and licences."""
     return path == _README or is_licence(path)
 
 
 def check_count(count: int, where: str) -> None:
-    """Refuse more build folders than any kernel has.
+    """Check the number of build folders.
 
-    :raises SourceError: there are more, or none.
+    :raises SourceError: there are too many, or none.
     """
     if count > _MOST_VARIANTS:
         raise SourceError(f"{where} has more than {_MOST_VARIANTS} build folders")
@@ -89,7 +89,7 @@ def check_count(count: int, where: str) -> None:
 
 
 def tree_or_error(read: Callable[[], SourceTree]) -> SourceTree | SourceError:
-    """Return a tree, or why it cannot be used."""
+    """Return a tree, or the error if it is refused."""
     try:
         return read()
     except SourceError as error:
@@ -116,12 +116,17 @@ def _along(root: Path) -> Iterator[FoundFile]:
         yield FoundFile(path=file.path, real=file.real)
 
 
-# --- of a Hub repo: listed first, then those that are wanted are fetched, each within bounds
+# --- Hub repos: list the files, then fetch the selected builds within limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repo:
-    """A repo at a commit: its files by the build folder that they are in; those beside them that come along."""
+    """A Hub repo at a commit.
+
+    :param kind: the repo type of the Hub.
+    :param builds: build folder → its files.
+    :param along: files that go into every wheel.
+    """
 
     api: HfApi
     name: str
@@ -132,7 +137,7 @@ class _Repo:
     along: list[RepoFile]
 
     def fetch(self, chosen: Iterable[str]) -> dict[str, SourceTree | SourceError]:
-        """Fetch the build folders that can be used, all at once."""
+        """Fetch the acceptable build folders in one download. Return the tree or the error of each."""
         found: dict[str, SourceTree | SourceError] = {}
         wanted = []
         for name in chosen:
@@ -166,7 +171,7 @@ class _Repo:
         )
         known = {file.path: file for file in listed}
         for file in found.files:
-            lfs = known[file.path].lfs  # the Hub knows the sha256 of large files alone
+            lfs = known[file.path].lfs  # the Hub lists the sha256 only of large files
             if file.size != known[file.path].size or (lfs and lfs.sha256 != file.sha256):
                 raise SourceError(
                     f"{visible(file.path)} is not the file that the Hub lists",
@@ -176,14 +181,14 @@ class _Repo:
 
 
 def glob_of(path: str) -> str:
-    """Return the glob that matches one path alone."""
+    """Return a glob that matches exactly one path."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 
 
 def read_hub_builds(repo: str, revision: str) -> BuildTrees:
-    """Return the build folders that a repo has at the commit that ``revision`` names now; none is fetched yet.
+    """Return the build folders of a Hub repo at the current commit of ``revision``. Nothing is fetched yet.
 
-    :raises SourceError: the repo cannot be had, or has none of them.
+    :raises SourceError: the repo is not available or has no build folders.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.constants import HF_HUB_OFFLINE
@@ -222,7 +227,7 @@ def _listed(api: HfApi, repo: str, revision: str) -> _Repo:
 
 
 def _why_not(name: str, files: list[RepoFile]) -> SourceError | None:
-    """Refuse a hostile folder before any of it is fetched."""
+    """Return the error for a build folder that must not be fetched, or None."""
     if not _PLAIN.fullmatch(name):
         return SourceError(f"{visible(name[:80])!r} is no name of a variant")
     try:

@@ -1,6 +1,6 @@
-"""Source trees in the cache: each lies in a folder named after its key, below it in one named after its own digest.
+"""Source trees in the cache, at ``sources/KEY/DIGEST``.
 
-A tree that was changed there no longer has that digest; it is made again.
+If the files no longer have this digest, the tree is made again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROOM = "sources"
 def find_cached(key: str, cache: Path, origin: SourceId) -> SourceTree | None:
     """Return the tree of a key, or None if it is missing or changed.
 
-    :param origin: the source's identity; its tree is computed here.
+    :param origin: the identity of the source. Its tree digest is ignored and computed here.
     """
     folder = cache / _ROOM / key
     try:
@@ -39,10 +39,10 @@ def find_cached(key: str, cache: Path, origin: SourceId) -> SourceTree | None:
 
 
 def make_cached(key: str, cache: Path, origin: SourceId, files: Callable[[Path], Iterator[FoundFile]]) -> SourceTree:
-    """Return the tree of a key, made if it is not there; two runs may make it at once.
+    """Return the tree of a key. Make it if it is missing or changed. Several runs may do this at the same time.
 
-    :param files: returns the files, given a scratch folder to write them to.
-    :raises SourceError: the files must not be used.
+    :param files: takes a scratch folder, writes the files there and returns them.
+    :raises SourceError: the files are refused.
     """
     if found := find_cached(key, cache, origin):
         return found
@@ -63,7 +63,10 @@ def make_cached(key: str, cache: Path, origin: SourceId, files: Callable[[Path],
 
 @contextmanager
 def scratch_folder(cache: Path) -> Iterator[Path]:
-    """Yield a folder beside the cached trees that is removed at the end; a prune removes those of killed runs."""
+    """Yield a scratch folder next to the cached trees, and remove it at the end.
+
+    A prune removes the scratch folders of killed runs.
+    """
     (cache / _ROOM).mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".part-", dir=cache / _ROOM))
     try:
@@ -73,7 +76,7 @@ def scratch_folder(cache: Path) -> Iterator[Path]:
 
 
 def changed_sources(cache: Path) -> dict[str, str | None]:
-    """Compare every cached tree with its digest; return by key None or what is wrong."""
+    """Compare every cached tree with its digest. Return key → message, or None if the tree is unchanged."""
     folders = (path for path in sorted((cache / _ROOM).glob("[!.]*")) if path.is_dir())
     nameless = SourceId(origin="", revision=None, commit=None, tree="")
     return {

@@ -1,4 +1,4 @@
-"""A kernel in a folder of the user's own."""
+"""Read a kernel from a local folder."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from wheelsmith.base.redact import redact
 from wheelsmith.plan.lock import is_of_a_lock
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
 
-# What a run or a release writes into its output folder.
+# Outputs of a run or a release.
 _OF_A_RUN = ("CHANGES.md", "index", "junit.xml", "logs", "report.html", "results.json", "summary.md", "wheels")
-# What is not yet renamed has such a name.
+# Prefixes of the temporary names of these outputs.
 _UNFINISHED = tuple(f".{name}." for name in _OF_A_RUN)
-# An index that was published to a folder has one of these.
+# An index in a folder has one of these files.
 _OF_AN_INDEX = ("_state/.listing.json", "_state/.lock")
-# A vendored folder, and one that was not finished.
+# Files that mark an index or a vendored folder.
 _MARKS = (*_OF_AN_INDEX, MARK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """Where this run writes.
+    """The folders that this run writes to.
 
-    :param out: its output folder.
-    :param cache: the folder for toolchains and finished wheels.
+    :param out: the output folder.
+    :param cache: the cache with toolchains and finished wheels.
     """
 
     out: Path
     cache: Path
 
     def are(self, folder: Path) -> bool:
-        """Say whether all of a folder is output: the cache, an index, what was vendored, or what is a link to these."""
+        """Return True if a folder is the cache, an index, a vendored folder, or a link to the cache or the outputs."""
         if folder.is_symlink():
             return _same(folder, self.out) or _same(folder, self.cache)
         return _same(folder, self.cache) or any((folder / name).is_file() for name in _MARKS)
 
     def include(self, entry: os.DirEntry[str], folder: Path) -> bool:
-        """Say whether something in a folder is output of a run, this one or an earlier one, which wrote there."""
+        """Return True if an entry of a folder is an output of this run or of an earlier one."""
         if entry.name not in _OF_A_RUN and not entry.name.startswith(_UNFINISHED):
             return False
         earlier = all((folder / name).is_file() for name in ("report.html", "results.json"))
@@ -56,25 +56,25 @@ def _same(folder: Path, other: Path) -> bool:
         return False
 
 
-# What tools leave behind; nothing of it is source.
+# Folders of tools, which are never source.
 _LEFT_OUT = {".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", "node_modules"}
-# At the top of a kernel these are outputs: the Hub's build layout, and wheelsmith's own.
+# Outputs at the top of a kernel: the Hub's builds and wheelsmith's wheels.
 _LEFT_OUT_AT_TOP = {"build", "dist"}
-# A worktree and a submodule have a file of this name, with a path of this machine in it.
+# In a worktree or submodule this is a file that contains a path of this machine.
 _GIT = ".git"
-# A matrix beside the kernel says what to build of it, and its lock of what; another cell in it changes no wheel.
+# The matrix and its lock file are not source: adding a cell must not change the digest of the other wheels.
 _MATRIX = "matrix.yaml"
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/.*", re.IGNORECASE | re.DOTALL)
 
 
 def read_folder(root: Path, outputs: Outputs) -> SourceTree:
-    """Return the folder's files as a tree; links that stay inside become the files that they lead to.
+    """Return the files of a folder as a tree. Links to files inside of the folder become copies of these files.
 
-    :param outputs: of wheelsmith, which are left out.
-    :raises SourceError: there is no such folder, or it holds what must not be used.
+    :param outputs: the outputs of wheelsmith to leave out.
+    :raises SourceError: the folder does not exist, or its content is refused.
     """
     if not root.is_dir():
-        # What was meant to be an address has become a folder below that of the matrix.
+        # A URL in kernel.path was joined to the folder of the matrix.
         meant = _ADDRESS.search(str(root))
         shown = redact(meant[0]) if meant else root
         raise SourceError(f"there is no folder {shown}", remedy="fix kernel.path in matrix.yaml")

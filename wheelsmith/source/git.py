@@ -1,4 +1,4 @@
-"""The files of a kernel or project in a git repository, or in a folder of it, with those of its submodules."""
+"""Read a kernel or project from a git repository or one of its folders, including submodules."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from wheelsmith.source.cached import find_cached, make_cached
 from wheelsmith.source.git_repository import GitError, Repository
 from wheelsmith.source.tree import FoundFile, SourceTree, check_path, walk
 
-# A project or kernel has one of these at its top.
+# A kernel or project has one of these files at its top.
 _STARTS = ("build.toml", *PROJECT_FILES)
 _SHOWN = 5
-# A matrix beside the kernel says what to build of it, and what the Hub's own builder published is no source.
+# Not source: a matrix, and in a kernel-builder layout the published builds.
 _MATRIX, _PUBLISHED, _LAYOUT = "matrix.yaml", "build", "build.toml"
 _MOST_MODULES = 100
 
 
 def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) -> SourceTree:
-    """Return a repository's files, or those of a folder in it, at the commit that the revision names now.
+    """Return the files of a repository or one of its folders, at the current commit of the revision.
 
-    :param base: the folder that a relative path starts from.
-    :param cache: keeps what was fetched.
-    :param listen: hears of a download.
-    :raises SourceError: it cannot be had, or holds what must not be used.
+    :param base: the folder for relative paths.
+    :param cache: the cache for fetched repositories.
+    :param listen: receives the progress of downloads.
+    :raises SourceError: the source cannot be fetched or is refused.
     """
     address, kernel = _checked(kernel, base)
     place = address.text if address.is_local else address.shown
@@ -49,7 +49,7 @@ def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) ->
         try:
             return reader.read(place)
         except GitError:
-            # What is here may be damaged: it is fetched again.
+            # The repository in the cache may be damaged, so fetch it again.
             remove_tree(folder)
             folder.mkdir()
         try:
@@ -60,7 +60,10 @@ def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) ->
 
 
 def _checked(kernel: KernelRef, base: Path) -> tuple[GitAddress, KernelRef]:
-    """Return the repository's address, a folder's as an absolute path, and the kernel with what else it names."""
+    """Return the address of the repository, and the kernel with a checked revision and subfolder.
+
+    The address of a local folder becomes absolute.
+    """
     try:
         revision = check_revision(kernel.revision or "")
         folder = check_subfolder(kernel.subdirectory) if kernel.subdirectory else None
@@ -79,8 +82,8 @@ def _checked(kernel: KernelRef, base: Path) -> tuple[GitAddress, KernelRef]:
 class _Reader:
     """Reads the source of one kernel.
 
-    :param folder: its repositories in the cache; no other process uses them.
-    :param modules: the paths of all submodules that were met.
+    :param folder: the kernel's repositories in the cache. This process holds their lock.
+    :param modules: the paths of all submodules that were found.
     """
 
     kernel: KernelRef
@@ -93,9 +96,9 @@ class _Reader:
     def read(self, place: str) -> SourceTree:
         """Return the source.
 
-        :param place: the address by which the cache keeps it, without credentials.
-        :raises SourceError: it cannot be had, or holds what must not be used.
-        :raises GitError: a repository is damaged.
+        :param place: the address without credentials, which is part of the key in the cache.
+        :raises SourceError: the source cannot be fetched or is refused.
+        :raises GitError: a repository in the cache is damaged.
         """
         kernel, revision = self.kernel, str(self.kernel.revision)
         below = f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else ""
@@ -106,13 +109,13 @@ class _Reader:
             return key, self.cache, SourceId(origin=origin, revision=revision, commit=commit, tree="")
 
         if found := find_cached(*named(revision)):
-            return found  # a commit that was read before
+            return found  # the revision is a commit in the cache
         repository = Repository(address=self.address, folder=self.folder / "repository.git", listen=self.listen)
         commit = repository.fetch(revision)
         return make_cached(*named(commit), lambda scratch: self._files(repository, commit, scratch / "checkout"))
 
     def _files(self, repository: Repository, commit: str, top: Path) -> Iterator[FoundFile]:
-        """Check a commit out, and yield the files of the source."""
+        """Check out a commit with its submodules, and return the files of the source."""
         self.modules.clear()
         top.mkdir()
         todo = [("", repository, commit)]
@@ -130,9 +133,9 @@ class _Reader:
     def _check_out(
         self, prefix: str, repository: Repository, commit: str, top: Path
     ) -> list[tuple[str, Repository, str]]:
-        """Write a commit in its place; return the submodules to go into."""
+        """Check out one repository. Return the (prefix, repository, commit) of its wanted submodules."""
         folder = top / prefix
-        # Not through a link that another repository has there.
+        # The parent repository may have a link at this path.
         if folder.resolve() != top.resolve() / prefix:
             raise SourceError(f"submodule {prefix} is below a link")
         commits = repository.check_out(commit, folder)
@@ -148,7 +151,7 @@ class _Reader:
         ]
 
     def _fetched(self, path: str, parent: Repository, address: str | None, commit: str) -> tuple[Repository, str]:
-        """Return the repository of a submodule, and its commit, which is there."""
+        """Fetch a submodule. Return its repository and its commit."""
         check_path(path)
         try:
             place = submodule_address(parent.address, address or "")
@@ -161,7 +164,10 @@ class _Reader:
             raise SourceError(f"submodule {path}: {why}", remedy=own + self._choice()) from None
 
     def _is_wanted(self, submodule: str) -> bool:
-        """Return True if a submodule is fetched: it is named, or none is, and it has part of the source."""
+        """Return True if a submodule is needed.
+
+        The matrix names the submodules. If it names none, those that overlap the source's folder are needed.
+        """
 
         def touches(other: str) -> bool:
             return f"{submodule}/".startswith(f"{other}/") or f"{other}/".startswith(f"{submodule}/")
@@ -171,13 +177,13 @@ class _Reader:
         return self.kernel.subdirectory is None or touches(self.kernel.subdirectory)
 
     def _choice(self) -> str:
-        """Return how to do with fewer submodules."""
+        """Return the remedy that explains how to fetch fewer submodules."""
         some = ", ".join(sorted(self.modules)[:_SHOWN])
         needed = f"name those that are needed, under kernel: submodules: [{some}], or submodules: false"
         return f"{needed}; wheelsmith init takes --submodules"
 
     def _no_start(self, top: Path) -> SourceError:
-        """Return the error that names the folders in which a kernel or project starts."""
+        """Return the error for a folder without kernel. Its remedy suggests folders with one."""
         folders = (Path(folder).relative_to(top) for folder, _, files in os.walk(top) if {*_STARTS} & {*files})
         shown = ", ".join(map(str, sorted(folders, key=lambda path: (len(path.parts), path))[:_SHOWN]))
         below = self.kernel.subdirectory

@@ -1,7 +1,7 @@
-"""Run git on a repository of the cache: within limits, without hooks, prompts and the settings of other repositories.
+"""Run git on repositories in the cache, with limits and without hooks and prompts.
 
-The user's own configuration holds: proxies, credential helpers, other addresses for the same repository.
-``refs/wheelsmith/…`` keeps the commit that a revision was when it was last fetched.
+The user's git configuration applies, such as proxies, credential helpers and ``url.*.insteadOf``. But settings of other
+repositories do not apply. ``refs/wheelsmith/…`` stores the commit of each revision at its last fetch.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from wheelsmith.base.units import parse_size
 from wheelsmith.model import Listener, Transfer
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
-# What a server itself says begins with its name: remote.
+# Lines of the server cannot match, because git prefixes them with `remote:`.
 _RECEIVED = re.compile(rb"(?:^|[\r\n])Receiving objects: [^,\r\n]*, ([1-9][0-9]{0,8}(?:\.[0-9]{1,9})? [KMG]iB)")
-_MOST_PRINTED = 64 << 20  # bytes: a listing of half a million files
-_MOST_BYTES = 4 << 30  # of all files of a repository, of which the source may be a part
-# No filter, line end or keyword of the repository's own .gitattributes: these come first.
+_MOST_PRINTED = 64 << 20  # bytes; enough to list half a million files
+_MOST_BYTES = 4 << 30  # bytes of all files in a repository; the source may be a small part of it
+# info/attributes overrides .gitattributes, so no filter, line end or keyword of the repository applies.
 _ATTRIBUTES = "* -filter -text -eol -ident -working-tree-encoding\n"
-SECONDS = 1800.0  # of one command
-MOST_WRITTEN = 1 << 30  # bytes of one file, such as a pack
+SECONDS = 1800.0  # time limit of a command
+MOST_WRITTEN = 1 << 30  # bytes of a file, such as a pack
 MEMORY = 4 << 30  # bytes
-_TURN = 0.5  # seconds between two looks at the progress
-_MESSAGES = 1 << 14  # bytes of its messages that are read, from their end
+_TURN = 0.5  # seconds between two reads of the progress
+_MESSAGES = 1 << 14  # bytes that are read from the end of stderr
 _LONGEST_REASON = 300  # characters
 
-# The user's way to the network; other variables, as a hook has them, are for another repository.
+# Variables for the network are kept. A hook sets other GIT_ variables, which belong to another repository.
 _KEPT = re.compile(
     r"GIT_(SSH\w*|SSL_\w+|HTTP_\w+|PROXY_\w+|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+))"
 )
@@ -52,7 +52,7 @@ _PROTOCOLS = ("https", "http", "ssh", "git", "file")
 _SETTINGS = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
-    # Files are written as they are in the repository, under names that are safe everywhere.
+    # Write files unchanged, and refuse names that are unsafe on any file system.
     "core.autocrlf": "false",
     "core.fileMode": "true",
     "core.symlinks": "true",
@@ -60,38 +60,38 @@ _SETTINGS = {
     "core.protectNTFS": "true",
     "maintenance.auto": "false",
     "gc.auto": "0",
-    # A pack is one file, so its size is limited.
+    # Keep the received pack as one file, so that the limit of a file's size applies to it.
     "fetch.unpackLimit": "1",
     "transfer.unpackLimit": "1",
     "fetch.recurseSubmodules": "false",
     "fetch.writeCommitGraph": "false",
     "fetch.showForcedUpdates": "false",
-    # No other place that a server names.
+    # Do not fetch from other addresses that the server names.
     "transfer.bundleURI": "false",
     "fetch.uriProtocols": "",
     "credential.interactive": "false",
-    # A server that is silent for a minute is given up.
+    # Give up if the server sends less than 1 kB/s for a minute.
     "http.lowSpeedLimit": "1000",
     "http.lowSpeedTime": "60",
-    # Addresses in messages are whole, so their credentials can be removed.
+    # Keep addresses in messages unbroken, so that their credentials can be removed.
     "core.quotePath": "true",
     "color.ui": "false",
 }
 
 
 class GitError(Exception):
-    """A command failed; the message is one line that can be shown."""
+    """A git command failed. The message is one line without credentials."""
 
 
 def git(folder: Path, *argv: str, most: int = MOST_WRITTEN, hear: Callable[[bytes], None] | None = None) -> str:
-    """Return what a command prints.
+    """Run a git command and return its stdout.
 
-    Its streams are files: a helper that git leaves running, as ssh does to share a connection, would keep a pipe open.
+    Its streams are files, because a helper that outlives git, such as a shared ssh connection, would keep a pipe open.
 
-    :param folder: the repository, which need not be there yet.
-    :param most: bytes of a file that it may write, of what it prints too.
-    :param hear: is given the end of its messages, now and then.
-    :raises GitError: it failed, or took too long.
+    :param folder: the repository, which need not exist yet.
+    :param most: the largest size in bytes of each written file, including stdout.
+    :param hear: called regularly with the end of stderr.
+    :raises GitError: the command failed or exceeded its time limit.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
         process = subprocess.Popen(
@@ -101,7 +101,7 @@ def git(folder: Path, *argv: str, most: int = MOST_WRITTEN, hear: Callable[[byte
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=messages,
-            # No terminal to ask for a password, and a group that can be ended.
+            # A new session has no terminal for password prompts, and its process group can be killed.
             start_new_session=True,
         )
         try:
@@ -137,7 +137,7 @@ def _environment() -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "",
         "SSH_ASKPASS_REQUIRE": "never",
-        # A missing object is an error, not another request.
+        # Fail on a missing object instead of fetching it.
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
     }
@@ -164,7 +164,7 @@ def _wait(process: subprocess.Popen[bytes], look: Callable[[], object]) -> None:
 
 def _last(messages: IO[bytes]) -> bytes:
     size = os.fstat(messages.fileno()).st_size
-    # The file's position is the program's own.
+    # pread, because the child shares the position of the file.
     return os.pread(messages.fileno(), _MESSAGES, max(size - _MESSAGES, 0))
 
 
@@ -175,7 +175,7 @@ def _reason(messages: bytes, code: int) -> str:
     return visible(words)[:_LONGEST_REASON] or (f"exit code {code}" if code > 0 else f"it died of signal {-code}")
 
 
-# Words in a message, what they mean, and the remedy.
+# (fragments of git's messages, message, remedy)
 _EXPLANATIONS = (
     (
         ("couldn't find remote ref", "not our ref", "unadvertised object", "no such remote ref", "trying to write ref"),
@@ -211,10 +211,10 @@ _EXPLANATIONS = (
 
 
 def explain_fetch(address: GitAddress, revision: str, reason: str, before: str | None) -> SourceError:
-    """Return the error of a fetch that failed, with its remedy.
+    """Return the error and remedy for a failed fetch.
 
-    :param reason: git's own message.
-    :param before: the commit that the revision was when it was last fetched.
+    :param reason: git's message.
+    :param before: the commit of the revision at the last fetch, or None.
     """
     shown = address.text if address.is_local else address.shown
     values = {
@@ -235,11 +235,11 @@ def explain_fetch(address: GitAddress, revision: str, reason: str, before: str |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """What is in the cache of one repository; one process at a time uses it.
+    """A bare repository in the cache, which one process uses at a time.
 
-    :param address: where it is fetched from.
-    :param folder: in the cache.
-    :param listen: hears of a download.
+    :param address: the address to fetch from.
+    :param folder: the folder in the cache.
+    :param listen: receives the progress of downloads.
     """
 
     address: GitAddress
@@ -247,10 +247,10 @@ class Repository:
     listen: Listener
 
     def fetch(self, revision: str) -> str:
-        """Return the commit that a revision names now; a commit that is here needs no network.
+        """Fetch a revision and return its commit. A commit in the cache needs no network.
 
-        :raises SourceError: it cannot be had.
-        :raises GitError: what is here is damaged.
+        :raises SourceError: it cannot be fetched.
+        :raises GitError: the repository in the cache is damaged.
         """
         if COMMIT.fullmatch(revision) and self._find(revision):
             return revision
@@ -270,12 +270,12 @@ class Repository:
         return commit
 
     def check_out(self, commit: str, folder: Path) -> dict[str, str]:
-        """Write the files and links of a commit to a folder; return path and commit of its submodules.
+        """Write the files and links of a commit to a folder. Return path → commit of its submodules.
 
-        :raises SourceError: there is more than any source has.
-        :raises GitError: it cannot be read, or has unsafe names.
+        :raises SourceError: the files are too large.
+        :raises GitError: it cannot be read or has unsafe names.
         """
-        # With its folders: folders in folders without end, which hold no file, would print nothing.
+        # Without -t, a huge hierarchy of folders without files would print nothing and never reach the limit of stdout.
         listing = self._ask("ls-tree", "-r", "-t", "-z", "--long", "--full-tree", commit)
         entries = [(*item.partition("\t")[0].split(), item.partition("\t")[2]) for item in listing.split("\0")[:-1]]
         size = sum(int(size) for _, kind, _, size, _ in entries if kind == "blob")
@@ -288,12 +288,12 @@ class Repository:
         return {path: name for _, kind, name, _, path in entries if kind == "commit"}
 
     def submodules(self, commit: str) -> dict[str, str]:
-        """Return the addresses of submodules by their path, empty for one that is never fetched.
+        """Return path → address of the submodules. The address is empty for a submodule with ``update = none``.
 
         :raises SourceError: .gitmodules cannot be read.
         """
         try:
-            # By itself git reads the files of this machine that a blob includes.
+            # Without --no-includes, .gitmodules could include files of this machine.
             text = self._ask("config", f"--blob={commit}:.gitmodules", "--no-includes", "--null", "--list")
         except GitError as error:
             raise SourceError(f".gitmodules cannot be read: {error}") from None
@@ -312,7 +312,7 @@ class Repository:
         return git(self.folder, *argv, most=_MOST_PRINTED)
 
     def _find(self, name: str) -> str | None:
-        """Return the commit of a ref, or of an id, that is here."""
+        """Return the commit of a ref or an id in the cache, or None."""
         if not self.folder.is_dir():
             return None
         try:
@@ -326,9 +326,9 @@ class Repository:
         except GitError as error:
             if not (COMMIT.fullmatch(revision) and "unadvertised object" in str(error)):
                 raise
-            # An old server gives only what it has a name for: the commit is among what leads there.
+            # An old server serves only refs, so fetch the history of all refs, which should contain the commit.
             names = ("+refs/heads/*:refs/wheelsmith/heads/*", "+refs/tags/*:refs/wheelsmith/tags/*")
-            self._download(*names, depth="2147483647")  # as git itself writes --unshallow
+            self._download(*names, depth="2147483647")  # the depth that git uses for --unshallow
             self._ask("update-ref", ref, revision)
 
     def _download(self, *refs: str, depth: str) -> None:
@@ -352,7 +352,7 @@ class Repository:
             self.listen(Transfer(name=self.address.shown, done=received, total=received))
 
     def _remove_unfinished(self) -> None:
-        """Remove what a killed git left; no other process uses the repository now."""
+        """Remove temporary files and locks of a killed git. No other process uses the repository now."""
         for pattern in ("objects/pack/tmp_*", "*.lock", "refs/**/*.lock"):
             for path in self.folder.glob(pattern):
                 path.unlink()

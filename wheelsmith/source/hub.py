@@ -1,4 +1,4 @@
-"""A kernel in a Hub repo, through huggingface_hub: its endpoint, token, cache and offline mode are the user's."""
+"""Read a kernel from a Hub repo with huggingface_hub, using the user's endpoint, token, cache and offline mode."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _T = TypeVar("_T")
 _MOST_LISTED = 200_000  # files and folders
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _VERSION = re.compile(r"v[0-9]{1,9}")
-# Kernels have a repo type of their own; older ones are model repos.
+# Kernels have their own repo type; older ones are model repos.
 _REPO_TYPES = ("kernel", "model")
-# What the Hub's own builder published: binaries, gigabytes of them.
+# Published builds, which may have gigabytes.
 _BINARIES = "build/*"
 
 
 def read_hub(repo: str, revision: str) -> SourceTree:
-    """Return a repo's files at the commit that ``revision`` names now.
+    """Return the files of a repo at the current commit of ``revision``.
 
-    A commit that is in the cache already is read without the network.
+    A commit in the cache needs no network.
 
-    :raises SourceError: the repo cannot be had, or holds what must not be used.
+    :raises SourceError: the repo is not available, or its content is refused.
     """
     if is_offline():
-        os.environ["HF_HUB_OFFLINE"] = "1"  # its own setting, which is read when it is imported
+        os.environ["HF_HUB_OFFLINE"] = "1"  # huggingface_hub reads this when it is imported
     from huggingface_hub import HfApi
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
@@ -47,9 +47,9 @@ def read_hub(repo: str, revision: str) -> SourceTree:
 
 
 def newest_branch(repo: str) -> str:
-    """Return the branch that has a kernel's newest version, such as ``v2``; ``main`` of a repo that counts none.
+    """Return the branch with a kernel's newest version, such as ``v2``, or ``main`` if the repo has no such branch.
 
-    :raises SourceError: the repo cannot be had.
+    :raises SourceError: the repo is not available.
     """
     from huggingface_hub import HfApi
 
@@ -64,9 +64,9 @@ def newest_branch(repo: str) -> str:
 
 
 def find_commit(api: HfApi, repo: str, revision: str) -> tuple[str, str]:
-    """Return the type of a repo and the commit that a revision names.
+    """Return the type of a repo and the commit of a revision.
 
-    :raises huggingface_hub.errors.HfHubHTTPError: the Hub does not say it; see ``explained``.
+    :raises huggingface_hub.errors.HfHubHTTPError: the request failed; see ``explained``.
     """
 
     def ask(repo_type: str) -> tuple[str, str]:
@@ -117,12 +117,15 @@ def _download(api: HfApi, repo: str, revision: str) -> Path:
     repo_type, commit = find_commit(api, repo, revision)
     listed = list_files(api, repo, commit, repo_type)
     check_files(repo, [file for file in listed if not file.path.startswith("build/")])
-    # By the name, not the commit: the cache then knows the name too, and offline runs find it.
+    # Pass the revision, not the commit, so that the cache records the revision for offline runs.
     return Path(api.snapshot_download(repo, revision=revision, repo_type=repo_type, ignore_patterns=[_BINARIES]))
 
 
 def list_files(api: HfApi, repo: str, commit: str, repo_type: str) -> list[RepoFile]:
-    """Return every file of a repo."""
+    """Return all files of a repo.
+
+    :raises SourceError: there are too many.
+    """
     from huggingface_hub.hf_api import RepoFile
 
     entries = api.list_repo_tree(repo, recursive=True, revision=commit, repo_type=repo_type)
@@ -133,7 +136,10 @@ def list_files(api: HfApi, repo: str, commit: str, repo_type: str) -> list[RepoF
 
 
 def check_files(what: str, files: list[RepoFile]) -> None:
-    """Refuse hostile files before any of them is fetched."""
+    """Check the names and sizes of files before any of them is fetched.
+
+    :raises SourceError: a name is unsafe, or the files are too many or too large.
+    """
     for file in files:
         check_path(file.path)
     if len(files) > MOST_FILES or sum(file.size for file in files) > MOST_BYTES:
@@ -141,21 +147,24 @@ def check_files(what: str, files: list[RepoFile]) -> None:
 
 
 def _files(root: Path) -> Iterator[FoundFile]:
-    """Yield the snapshot's files.
+    """Yield the files of a snapshot.
 
-    None is executable: the Hub does not tell modes, and those of a cache differ from machine to machine.
+    None is executable: the Hub does not provide modes, and those in the cache differ among machines.
     """
     for file in walk(root, lambda path, _: path != "build", within=repo_folder(root)):
         yield FoundFile(path=file.path, real=file.real)
 
 
 def repo_folder(snapshot: Path) -> Path:
-    """Return the folder of the Hub cache that holds a repo's snapshots, and the blobs that these link to."""
+    """Return the folder in the Hub cache with a repo's snapshots and the blobs that they link to."""
     return snapshot.parent.parent.resolve()
 
 
 def explained(repo: str, revision: str, fetch: Callable[[], _T]) -> _T:
-    """Turn the Hub client's errors into ours; their texts may hold request headers, so they are not repeated."""
+    """Call ``fetch`` and raise its errors as a ``SourceError``, without their texts, which may contain headers.
+
+    :raises SourceError: ``fetch`` failed.
+    """
     from huggingface_hub import errors
 
     try:
@@ -181,7 +190,7 @@ def explained(repo: str, revision: str, fetch: Callable[[], _T]) -> _T:
         raise SourceError(f"{repo!r} is not a Hub repo: {error}") from None
     except SourceError:
         raise
-    except Exception as error:  # noqa: BLE001  # which HTTP library the client uses, and so what it raises, is its affair
+    except Exception as error:  # noqa: BLE001  # the client may raise errors of any HTTP library
         raise SourceError(
             f"{repo} could not be fetched: {type(error).__name__}",
             remedy="check the network and HF_ENDPOINT; what is cached is used with HF_HUB_OFFLINE=1",

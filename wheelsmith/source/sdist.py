@@ -1,4 +1,4 @@
-"""A project's sdist from the user's own package indexes: found once, then always the same file."""
+"""Read a project's sdist from the user's package indexes. The first run pins the file for later runs."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from wheelsmith.toolchain.pip import PipSettings, local_folder, pip_settings
 from wheelsmith.toolchain.remote import download, fetch_whole
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,199}")
-_SHOWN = 5  # versions that are told of
+_SHOWN = 5  # versions in a message
 _MOST_PACKED = 256 << 20  # bytes
 _LONGEST_REASON = 200  # characters
 
 
 def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:
-    """Return what a release's sdist holds; nothing of it is run.
+    """Return the content of a release's sdist. None of its code is run.
 
-    Which file that is, is kept in the cache: later runs take the same, and ask no index while it is unpacked there.
+    The cache records the file. Later runs use the same file, and need no index while it is unpacked in the cache.
 
     :param requirement: ``name==version``, normalized.
-    :raises SourceError: no index has it, or it holds what must not be used.
+    :raises SourceError: no index has it, or its content is refused.
     """
     name, _, version = requirement.partition("==")
     origin = f"sdist:{requirement}"
@@ -58,12 +58,12 @@ def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:
 
 
 def newest_release(name: str) -> str:
-    """Return the version of the newest release that has an sdist on the user's indexes, a final one if there is one.
+    """Return the newest version with an sdist on the user's indexes. Prefer final releases.
 
     :raises SourceError: no index has one.
     """
     known = (item for place in _places(canonicalize_name(name), pip_settings()) for item in place)
-    # With a local part it is somebody's own build, which no requirement of one release names.
+    # Skip local versions: they are private builds, and a requirement cannot name a release with one.
     usable = [version for version, offer in known if offer.yanked is None and version.local is None]
     if not usable:
         raise _nowhere(name)
@@ -80,7 +80,7 @@ def _read_pin(kept: Path) -> PinnedFile | None:
 def _fetch(
     offer: Offer, requirement: str, settings: PipSettings, scratch: Path, listen: Listener
 ) -> tuple[PinnedFile, Path]:
-    """Fetch a file that nobody has pinned yet, and pin it."""
+    """Fetch a file that has no pin yet. Return its pin and path."""
     path = offer.location.path or scratch / "sdist"
     if offer.location.url:
         with settings.client() as client:
@@ -99,15 +99,15 @@ def _fetch(
 
 
 def _choose(name: str, version: Version, settings: PipSettings) -> Offer:
-    """Return the release's sdist of the first place that has the project, in pip's order.
+    """Return the release's sdist from the first place that has the release, in pip's order.
 
-    An index that does not answer is no reason to ask the next one: which file it is would be a matter of the weather.
+    An unreachable index is an error. If it were skipped, the chosen file would depend on network failures.
     """
     known: list[tuple[Version, Offer]] = []
     for place in _places(name, settings):
         known += place
         right = [offer for found, offer in place if found == version]
-        # Where a release has two, the format that all have today.
+        # If a release has two, prefer the standard .tar.gz.
         right.sort(key=lambda offer: offer.filename.endswith(".zip"))
         if usable := next((offer for offer in right if offer.yanked is None), None):
             return usable

@@ -1,6 +1,6 @@
-"""A tree of files that somebody else wrote: every name and size is checked before anything is read.
+"""A tree of untrusted source files.
 
-What is used is what was hashed: a file is compared with its hash each time that it is read.
+Every name and size is checked before a file is read. Each later read compares the file with its hash again.
 """
 
 from __future__ import annotations
@@ -22,18 +22,22 @@ from wheelsmith.model import SourceId
 
 MOST_FILES = 20_000
 MOST_BYTES = 512 * 2**20
-_LONGEST_PATH = 512  # bytes: composable_kernel, which xformers and flash-attention hold, has 257
-_DEEPEST = 100  # folders in one another; whoever weighs and clears folders goes into 128
+_LONGEST_PATH = 512  # bytes; composable_kernel, a submodule of xformers and flash-attention, has 257
+_DEEPEST = 100  # nested folders; base/beneath.py handles 128
 _GIT = ".git"
 _READMES = ("README.md", "CARD.md")
 _CHUNK = 1 << 20  # bytes
 _AGE = int(sandbox_paths.SOURCE_DATE_EPOCH)
-_LONGEST_TEXT = 2 << 20  # bytes of a file that is read whole: a description, or code that is looked through
+_LONGEST_TEXT = 2 << 20  # bytes of a file that is read into memory, such as a description or scanned code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFile:
-    """One file that has not been read yet: its path in the tree, and where its content lies."""
+    """A file that has not been read yet.
+
+    :param path: the path in the tree.
+    :param real: the path of its content on this machine.
+    """
 
     path: str
     real: Path
@@ -42,7 +46,13 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile(Record):
-    """One file: its path in the tree, where its content lies, and what that is (sha256 in hex, size in bytes)."""
+    """A file that was hashed.
+
+    :param path: the path in the tree.
+    :param real: the path of its content on this machine.
+    :param sha256: in hex.
+    :param size: in bytes.
+    """
 
     path: str
     real: Path
@@ -53,25 +63,28 @@ class SourceFile(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTree(Record):
-    """A kernel's files, checked and hashed; ``files`` are sorted by path."""
+    """The checked and hashed files of a kernel.
+
+    :param files: sorted by path.
+    """
 
     id: SourceId
     files: tuple[SourceFile, ...]
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return every file's path in the tree."""
+        """Return the path of every file in the tree."""
         return tuple(file.path for file in self.files)
 
     @property
     def readme(self) -> str | None:
-        """Return the path of the file that describes the kernel to people, if it has one."""
+        """Return the path of the kernel's description, or None."""
         return next((name for name in _READMES if name in self.paths), None)
 
     def read_text(self, path: str) -> str:
-        """Return a file's text.
+        """Return the text of a file.
 
-        :raises SourceError: it is not there, is not text, or is not what was hashed any more.
+        :raises SourceError: it does not exist, is not UTF-8, is too large, or changed after it was hashed.
         """
         try:
             return self.read_bytes(path).decode("utf-8")
@@ -79,9 +92,9 @@ class SourceTree(Record):
             raise SourceError(f"{path} is not UTF-8 text") from None
 
     def read_bytes(self, path: str) -> bytes:
-        """Return what a file holds.
+        """Return the content of a file.
 
-        :raises SourceError: it is not there, too large to be read whole, or not what was hashed any more.
+        :raises SourceError: it does not exist, is too large, or changed after it was hashed.
         """
         place = bisect_left(self.files, path, key=attrgetter("path"))
         if place == len(self.files) or self.files[place].path != path:
@@ -102,12 +115,12 @@ def walk(
     within: Path | None = None,
     most: int = MOST_FILES,
 ) -> Iterator[FoundFile]:
-    """Yield the files in a folder, at any depth; a link becomes the file, or the files of the folder, that it leads to.
+    """Yield the files in a folder recursively. Links to files and folders are followed.
 
-    :param wanted: whether a path is source; a folder that is not is not gone into.
-    :param within: the folder that no link may leave; the root itself by default.
-    :param most: files and folders that there may be.
-    :raises SourceError: there is more than any kernel has, a name or link that is not safe, or what cannot be read.
+    :param wanted: returns True if a path is source; other folders are not entered.
+    :param within: the folder that links must not leave; by default the root.
+    :param most: the largest allowed number of files and folders.
+    :raises SourceError: there are too many files, a name or link is unsafe, or a file cannot be read.
     """
     top = (within or root).resolve()
     count, todo = 0, [("", follow("the folder", root, top))]
@@ -127,7 +140,7 @@ def walk(
                     if stat.S_ISDIR(mode := real.lstat().st_mode):
                         todo.append((f"{path}/", real))
                     elif stat.S_ISREG(mode):
-                        # As git has it: what its owner may run.
+                        # Like git, look only at the owner's permission.
                         yield FoundFile(path=path, real=real, executable=bool(mode & stat.S_IXUSR))
                     else:
                         raise SourceError(f"{path} is not a regular file")
@@ -138,9 +151,9 @@ def walk(
 def follow(path: str, link: Path, top: Path) -> Path:
     """Return the file or folder that a link leads to.
 
-    :param path: of the link, for messages.
-    :param top: the folder that it may not leave.
-    :raises SourceError: it leaves it, or leads to nothing.
+    :param path: the path of the link in messages.
+    :param top: the folder that the link must not leave.
+    :raises SourceError: the link leaves the folder, leads into ``.git``, or is dangling.
     """
     try:
         real = link.resolve(strict=True)
@@ -148,7 +161,7 @@ def follow(path: str, link: Path, top: Path) -> Path:
         raise SourceError(f"{path} is a link to nothing") from None
     if not real.is_relative_to(top):
         raise SourceError(f"{path} is a link that leads out of the source")
-    if _GIT in real.relative_to(top).parts:  # of a clone, whose settings may hold a password
+    if _GIT in real.relative_to(top).parts:  # the configuration in .git may contain a password
         raise SourceError(f"{path} leads into {_GIT}, of which nothing is source")
     return real
 
@@ -158,7 +171,7 @@ def make_tree(
 ) -> SourceTree:
     """Check and hash files.
 
-    :raises SourceError: a name or a size that no kernel needs, or a file that cannot be read.
+    :raises SourceError: a name is unsafe, the files are too many or too large, or a file cannot be read.
     """
     ordered = sorted(files, key=lambda file: file.path)
     if len(ordered) > MOST_FILES:
@@ -168,16 +181,16 @@ def make_tree(
         check_path(file.path)
         read.append(_hashed(file, left))
         left -= read[-1].size
-    # A mode that is not a plain file's stands in the digest; the others were never written there.
+    # Only an executable file has a mode in the digest. Digests never contained the mode of other files.
     named = [[file.path, file.sha256, *(["executable"] if file.executable else [])] for file in read]
     source = SourceId(origin=origin, revision=revision, commit=commit, tree=canonical_digest(named))
     return SourceTree(id=source, files=tuple(read))
 
 
 def check_path(path: str) -> None:
-    """Refuse names that could lead out of the tree or deceive who reads them.
+    """Refuse a path that leads out of the tree, is deceptive when printed, or is too long.
 
-    :raises SourceError: the name is one of those.
+    :raises SourceError: the path is refused.
     """
     parts = PurePosixPath(path).parts
     if not parts or ".." in parts or "/".join(parts) != path or "\\" in path or not path.isprintable():
@@ -188,13 +201,13 @@ def check_path(path: str) -> None:
 
 
 def copy_into(tree: SourceTree, folder: WorkFolder, under: str) -> None:
-    """Copy every file, as plain files that the owner may change.
+    """Copy all files as plain files that the owner may change.
 
-    :param under: the folder in ``folder`` that they are copied to.
-    :raises SourceError: one of them is not what was hashed any more.
+    :param under: the target folder below ``folder``.
+    :raises SourceError: a file changed after it was hashed.
     """
     for file in tree.files:
-        # Compilers put a source's age into what they make.
+        # Compilers write the modification time of a source into their output.
         with folder.create_aged(f"{under}/{file.path}", _AGE, mode=0o777 if file.executable else 0o666) as copy:
             copy.writelines(_planned(file))
 
@@ -210,7 +223,7 @@ def _hashed(file: FoundFile, most: int) -> SourceFile:
 
 
 def _planned(file: SourceFile) -> Iterator[bytes]:
-    """Yield a file's content; whoever has taken the last piece has what was hashed."""
+    """Yield the content of a file. Raise at the end if it changed after it was hashed."""
     digest = hashlib.sha256()
     for chunk in _chunks(file.path, file.real, file.size):
         digest.update(chunk)
@@ -220,7 +233,7 @@ def _planned(file: SourceFile) -> Iterator[bytes]:
 
 
 def _chunks(path: str, real: Path, most: int) -> Iterator[bytes]:
-    """Yield a file's content, or one byte more than it may have."""
+    """Yield the content of a file, but at most ``most`` + 1 bytes, which reveals a larger file."""
     left = most + 1
     try:
         with open_file(real) as content:

@@ -1,4 +1,4 @@
-"""A source that was copied into the vendored folder: the same files under the same names, proven by their digest."""
+"""Write a source to the vendored folder, and read it again. Its digest proves that it is unchanged."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _REMEDY = "run wheelsmith vendor again where there is a network, and copy the wh
 
 
 def vendor_source(tree: SourceTree, kernel: KernelRef, folder: Path) -> None:
-    """Copy a source into a vendored folder, and see that it can be read from there.
+    """Copy a source into a vendored folder, and verify that it can be read from there.
 
-    :raises SourceError: it is not what was hashed any more, or cannot be kept there.
+    :raises SourceError: it changed after it was hashed, or cannot be read from the folder.
     """
     with WorkFolder.make(folder / SOURCE) as work:
         copy_into(tree, work, _FILES)
@@ -33,9 +33,9 @@ def vendor_source(tree: SourceTree, kernel: KernelRef, folder: Path) -> None:
 
 
 def read_vendored(folder: Path, kernel: KernelRef) -> SourceTree | None:
-    """Return the source in a vendored folder; None where there is none.
+    """Return the source in a vendored folder, or None if the folder has none.
 
-    :raises SourceError: it is another one than the matrix names, or not what was vendored.
+    :raises SourceError: the matrix names another source, or the files have changed.
     """
     found = _identity(folder / SOURCE / _IDENTITY)
     if found is None:
@@ -50,7 +50,7 @@ def read_vendored(folder: Path, kernel: KernelRef) -> SourceTree | None:
     root = folder / SOURCE / _FILES
     if not root.is_dir():
         raise SourceError(f"{root} is not there", remedy=_REMEDY)
-    # Folders count as well.
+    # The limit also counts folders.
     files = walk(root, most=3 * MOST_FILES)
     tree = make_tree(files, origin=identity.origin, revision=identity.revision, commit=identity.commit)
     if tree.id.tree != identity.tree:
@@ -59,9 +59,9 @@ def read_vendored(folder: Path, kernel: KernelRef) -> SourceTree | None:
 
 
 def _is_of(origin: str, kernel: KernelRef) -> bool:
-    """Say whether a source that names itself so is that of a kernel."""
+    """Return True if the origin of a source matches a kernel."""
     if kernel.git:
-        # The address as it is shown, which a folder of this machine is not.
+        # The origin contains the shown address, which is `local` for a folder of this machine.
         shown = git_address(kernel.git).shown
         folder = f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else ""
         return origin in {f"git:{shown}{folder}", f"git:local{folder}"}
