@@ -1,1 +1,1 @@
-"""matrix.yaml: what a kernel's users run, read with every mistake at its place."""
+"""Reading, validation and expansion of matrix.yaml."""

@@ -1,4 +1,4 @@
-"""Expand axes and rules to cells, in order, with a reason for every cell that cannot be; choose cells by name."""
+"""Expand a matrix into cells and excluded cells, and select cells by name."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from wheelsmith.platforms import platform_of, platforms
 
 
 def expand(matrix: Matrix) -> tuple[Cell | Excluded, ...]:
-    """Return every combination of the axes, in the order in which they are written."""
+    """Return a cell for every combination of the axes, in the order of the file.
+
+    A cell that a rule excludes, or that is impossible, becomes an ``Excluded`` with the reason.
+    """
     return tuple(_answer(matrix, cell) for cell in _cells(matrix))
 
 
 def project_settings(matrix: Matrix, cell: Cell) -> ProjectSettings:
-    """Return what a project's build system is given for a cell."""
+    """Return the settings of a project's build for a cell."""
     found = matrix.project
     for rule in matrix.rules:
         if rule.where.matches(cell) and not rule.exclude:
@@ -31,7 +34,7 @@ def project_settings(matrix: Matrix, cell: Cell) -> ProjectSettings:
 
 
 def idle_rules(matrix: Matrix) -> tuple[MatrixRule, ...]:
-    """Return the rules that select no cell at all: most likely a mistake."""
+    """Return the rules that select no cell. Such a rule is probably a mistake."""
     cells = tuple(_cells(matrix))
     return tuple(rule for rule in matrix.rules if not any(rule.where.matches(cell) for cell in cells))
 
@@ -74,7 +77,7 @@ def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
         return None
     platform = platforms()[cell.platform]
     if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR and cell.toolkit in platform.toolkits():
-        return None  # an older minor may answer for it: the plan says
+        return None  # a wheel for an older minor may serve it; the plan decides
     return platform.why_impossible(cell.toolkit, cell.settings.image or matrix.engine.image)
 
 
@@ -84,11 +87,11 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 def select(
     answers: Sequence[Cell | Excluded], *, only: Sequence[str] = (), skip: Sequence[str] = ()
 ) -> tuple[Cell | Excluded, ...]:
-    """Keep the answers whose cell's id a pattern of ``only`` matches and none of ``skip`` does.
+    """Return the cells whose id matches a pattern of ``only`` and no pattern of ``skip``.
 
-    Patterns are globs with braces: ``torch2{11,13}-*-cu130-*``.
+    An empty ``only`` matches every cell. Patterns are globs with braces: ``torch2{11,13}-*-cu130-*``.
 
-    :raises SelectionError: a pattern matches no cell, or nothing is left.
+    :raises SelectionError: a pattern matches no cell, or no cell remains.
     """
     ids = [cell_of(answer).id for answer in answers]
     for pattern in (*only, *skip):
@@ -105,12 +108,12 @@ def select(
 
 
 def cell_of(answer: Cell | Excluded) -> Cell:
-    """Return the cell that an answer is about."""
+    """Return the cell itself, or the cell of an ``Excluded``."""
     return answer.cell if isinstance(answer, Excluded) else answer
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Say whether a glob with braces matches a name."""
+    """Return True if a glob with braces matches a name."""
     return any(fnmatchcase(name, glob) for glob in _expand_braces(pattern))
 
 

@@ -1,6 +1,6 @@
-"""Read matrix.yaml and find every mistake in it at once, each with its place.
+"""Read matrix.yaml and report all of its mistakes together, each with its place.
 
-BaseLoader leaves every scalar the text that it is, so an unquoted 2.10 stays 2.10 and no stays no.
+BaseLoader reads every scalar as text, so an unquoted 2.10 stays 2.10 and no stays no.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 _SCHEMA_HINT = "see the whole shape with: wheelsmith schema"
 _Path = tuple[str | int, ...]
-_KEY = -1  # in a path: the key itself; a name could be anybody's, and no list has this place
+_KEY = -1  # last part of the path of a key itself; no key is an integer, and no list has this index
 
 
 def load_matrix(path: Path) -> Matrix:
     """Read a matrix file.
 
-    :raises MatrixMistakesError: everything that is wrong with it.
-    :raises MatrixError: it cannot be read at all.
+    :raises MatrixMistakesError: the file has mistakes; the error lists all of them.
+    :raises MatrixError: the file cannot be read.
     """
     try:
         data = path.read_bytes()
@@ -59,7 +59,12 @@ def load_matrix(path: Path) -> Matrix:
 
 
 def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
-    """Read a matrix from its text; ``file`` names it in messages."""
+    """Read a matrix from text.
+
+    :param file: the file name for messages.
+    :raises MatrixMistakesError: the text has mistakes; the error lists all of them.
+    :raises MatrixError: the text is not a YAML mapping.
+    """
     places: dict[_Path, Place] = {}
     mistakes: list[MatrixError] = []
     try:
@@ -78,10 +83,10 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
 
 
 def read_yaml(text: str, file: str) -> Any:
-    """Return what other YAML says, with every scalar as text.
+    """Read YAML other than a matrix, with every scalar as text.
 
-    :param file: names it in messages.
-    :raises MatrixError: it is not YAML, or has a key twice.
+    :param file: the file name for messages.
+    :raises MatrixError: the text is not YAML, or has a duplicate key.
     """
     mistakes: list[MatrixError] = []
     data = _plain(_compose(text, file), (), file, {}, mistakes)
@@ -91,10 +96,10 @@ def read_yaml(text: str, file: str) -> Any:
 
 
 def check_kernel(given: Mapping[str, str | list[str] | None]) -> KernelRef:
-    """Return what may stand under ``kernel`` in a matrix, named elsewhere: on a command line.
+    """Validate a ``kernel`` section that comes from a command line.
 
-    :param given: by key.
-    :raises MatrixMistakesError: everything that is wrong with it, each with its key as the place.
+    :param given: the values by key.
+    :raises MatrixMistakesError: values are invalid; the place of each mistake is its key.
     """
     from pydantic import ValidationError
 
@@ -184,7 +189,7 @@ def _explain(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError:
 
 
 def _nearest(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Place:
-    if loc[-1:] == ("[key]",):  # pydantic's word for a key that is none
+    if loc[-1:] == ("[key]",):  # pydantic's name for an invalid key
         loc = (*loc[:-1], _KEY)
     while loc not in places:
         loc = loc[:-1]
@@ -192,7 +197,7 @@ def _nearest(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Place:
 
 
 def _siblings(loc: tuple[str | int, ...]) -> list[str]:
-    """Return the keys that may stand where the unknown one does."""
+    """Return the keys that are valid in the place of an unknown key."""
     from wheelsmith.matrix.schema import json_schema
 
     schema = json_schema()
@@ -215,7 +220,7 @@ def _near(word: str, choices: list[str]) -> str:
 
 
 def _other_axes(model: MatrixModel, places: dict[_Path, Place]) -> Iterator[MatrixError]:
-    """Find the rules that select by the releases of a framework which is no axis."""
+    """Yield a mistake for each rule that selects by a framework that is not an axis."""
     for number, rule in enumerate(model.rules):
         for key, selector in (("exclude", rule.exclude), ("where", rule.where)):
             for name in selector.releases.keys() - model.axes.releases.keys() if selector else ():
@@ -262,7 +267,7 @@ def _rule(model: MatrixModel, number: int, place: str) -> MatrixRule:
 
 
 def _settings(model: MatrixModel | SettingsModel) -> dict[str, Any]:
-    """Return the settings of cells that a part of the matrix gives, by their names."""
+    """Return the cell settings in a section of the matrix, by name."""
     names = (field.name for field in fields(CellSettings))
     given = {name: value for name in names if (value := getattr(model, name, None)) is not None}
     return {name: _tuple(value) for name, value in given.items()}

@@ -1,4 +1,4 @@
-"""What of a cell may stand in braces in matrix.yaml, in the spellings that projects use."""
+"""Placeholders in matrix.yaml, such as ``{torch}``: facts about a cell in the spellings that projects use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wheelsmith.platforms import platforms
 
 _BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
 _Word = Callable[[Cell, tuple[str, ...]], str]
-# Name → its value for a cell and the capabilities that it is built for.
+# Placeholder → function of a cell and its compute capabilities.
 PLACEHOLDERS: Mapping[str, _Word] = {
     "torch": lambda cell, _: cell.release,
     "compute": lambda cell, _: cell.compute,
@@ -24,17 +24,17 @@ PLACEHOLDERS: Mapping[str, _Word] = {
 
 
 def check_placeholders(text: str) -> None:
-    """Refuse a text in which something else stands in braces.
+    """Check that a text contains only known placeholders.
 
-    :raises ValueError: it does; a brace itself is written twice.
+    :raises ValueError: the text has an unknown placeholder or a single brace. ``{{`` stands for a brace.
     """
     _filled(text, dict.fromkeys(PLACEHOLDERS, ""))
 
 
 def fill_placeholders(text: str, cell: Cell, capabilities: tuple[str, ...]) -> str:
-    """Return a text with what stands in braces replaced.
+    """Return a text with its placeholders replaced.
 
-    :param capabilities: that the cell is built for, as ``8.0`` or ``9.0+PTX``.
+    :param capabilities: the compute capabilities of the build, such as ``8.0`` or ``9.0+PTX``.
     """
     return _filled(text, {name: word(cell, capabilities) for name, word in PLACEHOLDERS.items()})
 

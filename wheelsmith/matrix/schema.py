@@ -1,6 +1,6 @@
-"""The shape of matrix.yaml, declared once: it validates, and it becomes the JSON Schema that editors use.
+"""Pydantic models of matrix.yaml, which validate the file and generate the JSON Schema for editors.
 
-Only this module and ``values`` know pydantic; what it accepts leaves as the plain types of ``types``.
+Only this module and ``values`` use pydantic. ``load`` turns the models into the dataclasses of ``types``.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class KernelModel(_Model):
 
 
 class _Axes(_Model):
-    """The axes of every framework and of every platform are added below."""
+    """The axes ``arch`` and ``python``; ``AxesModel`` adds an axis for each framework and platform."""
 
     arch: Annotated[list[Arch], AfterValidator(distinct), Field(min_length=1)] = Field(
         ["x86_64"], description="CPU architectures"
@@ -113,12 +113,12 @@ class _Axes(_Model):
 
     @property
     def releases(self) -> dict[str, list[str]]:
-        """Return the releases of each framework that is named."""
+        """Return the releases of each framework that has an axis."""
         return _given(self, frameworks())
 
     @property
     def computes(self) -> tuple[str, ...]:
-        """Return the compute platforms, in the order of their axes; the CPU once."""
+        """Return the compute platforms in the order of their axes, without duplicates."""
         return tuple(dict.fromkeys(name for found in _given(self, platforms()).values() for name in found))
 
     @model_validator(mode="after")
@@ -136,12 +136,12 @@ class _Patterns(_Model):
 
     @property
     def releases(self) -> dict[str, list[str]]:
-        """Return the patterns for each framework that is named."""
+        """Return the patterns of each framework in the selector."""
         return _given(self, frameworks())
 
     @property
     def toolkits(self) -> dict[str, list[str]]:
-        """Return the patterns for each platform that is named."""
+        """Return the patterns of each platform in the selector."""
         return _given(self, platforms())
 
     @model_validator(mode="after")
@@ -169,7 +169,7 @@ def _releases(framework: str) -> Any:
 
 def _computes(platform: Platform) -> Any:
     value = Annotated[str, AfterValidator(toolkit_of(platform)), Field(json_schema_extra=TEXT_OR_NUMBER)]
-    # What stands twice is told as it is written.
+    # Check for duplicates first, so that the message shows the value as written.
     read = (AfterValidator(distinct), AfterValidator(computes_of(platform)))
     values = Annotated[list[value], *read, Field(min_length=1)]
     example = list(platform.toolkits())[-1]
@@ -272,7 +272,7 @@ class OutputModel(_Model):
 
     path: str = Field("dist", description="A folder, relative to this file", min_length=1)
     variants: Boolean = Field(
-        False,  # pydantic's default comes first
+        False,  # the default must be the first argument
         description="true: offer beside each CUDA and CPU wheel a wheel variant, among which installers choose by the "
         "GPU and its driver; a draft standard, which uv reads when it is asked to",
     )
@@ -345,7 +345,7 @@ class MatrixModel(_Model):
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of matrix.yaml, for editors."""
+    """Return the JSON Schema of matrix.yaml."""
     schema = MatrixModel.model_json_schema(by_alias=True)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

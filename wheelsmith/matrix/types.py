@@ -1,4 +1,4 @@
-"""What matrix.yaml says, once it has been read."""
+"""Dataclasses for the content of matrix.yaml."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from wheelsmith.model import TORCH, Cell, CellSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRef(Record):
-    """Which kernel; exactly one of ``hub``, ``git``, ``path`` and ``sdist``.
+    """The source of a kernel: exactly one of ``hub``, ``git``, ``path`` and ``sdist``.
 
     :param hub: a Hub repo, ``org/name``.
     :param git: the address of a git repository; a folder is relative to matrix.yaml.
     :param path: a folder or an archive, relative to matrix.yaml.
     :param sdist: a release on a package index, ``name==version``, normalized.
     :param revision: a branch, tag or commit of the repo.
-    :param subdirectory: of a git repository, where the kernel lies in it.
-    :param submodules: of a git repository, those that are fetched; None fetches all.
+    :param subdirectory: the kernel's folder in the git repository.
+    :param submodules: the submodules of the git repository to fetch; None fetches all.
     :param test: a command that shows that an installed wheel works.
-    :param distribution: the project's name on the index; None takes build.toml's.
-    :param declare: patterns of files that its wheel is meant to install, though they look like another project's.
-    :param module: the import name; None takes build.toml's name.
+    :param distribution: the project's name on the index; None means the name in build.toml.
+    :param declare: patterns of files that the wheel installs on purpose, although they look like another project's.
+    :param module: the import name; None means the name in build.toml.
     """
 
     hub: str | None = None
@@ -45,7 +45,7 @@ class KernelRef(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selector(Record):
-    """Which cells: for each axis the patterns of which any may match; an empty axis matches all.
+    """Selects cells. A cell must match at least one pattern of each axis; an axis without patterns matches every cell.
 
     A pattern is a value (``13.0``, ``cpu``), a glob (``13.*``) or a version specifier (``>=2.11,<2.14``).
     """
@@ -56,7 +56,7 @@ class Selector(Record):
     python: tuple[str, ...] = ()
 
     def matches(self, cell: Cell) -> bool:
-        """Say whether the cell is selected."""
+        """Return True if the selector selects the cell."""
         values = (
             (self.releases, cell.release),
             (self.arch, cell.arch),
@@ -67,7 +67,7 @@ class Selector(Record):
         )
 
     def _is_for(self, cell: Cell) -> bool:
-        """Say whether the cell's compute platform is selected; the CPU is a value of every platform's axis."""
+        """Return True if the cell's compute platform is selected. Every platform's axis may contain ``cpu``."""
         if not self.toolkits:
             return True
         value = cell.toolkit or cell.compute
@@ -76,7 +76,7 @@ class Selector(Record):
 
 
 def is_specifier(pattern: str) -> bool:
-    """Say whether a pattern is a version specifier."""
+    """Return True if a pattern is a version specifier."""
     return pattern[:1] in "<>=!~"
 
 
@@ -89,13 +89,15 @@ def _match(pattern: str, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSettings(Record):
-    """What the build system of a project is given: in the plan, and of it in nothing that is published but a sha256.
+    """Settings for the build system of a project.
 
-    :param env: variables, in whose values placeholders may stand.
-    :param build_requires: what it needs beside what it declares.
-    :param test_requires: what a test of its wheel needs beside what the wheel requires.
-    :param config_settings: what its build backend is told, each as often as it has values, with placeholders too.
-    :param before_build: a shell command that is run first, in the project's folder.
+    The plan contains them. Published files contain only their sha256.
+
+    :param env: environment variables; values may contain placeholders.
+    :param build_requires: requirements in addition to those that the project declares.
+    :param test_requires: requirements of the wheel's test in addition to those of the wheel.
+    :param config_settings: options of the build backend, each with one or more values; values may contain placeholders.
+    :param before_build: a shell command to run first in the project's folder.
     """
 
     env: dict[str, str] = field(default_factory=dict)
@@ -105,7 +107,7 @@ class ProjectSettings(Record):
     before_build: str | None = None
 
     def with_more(self, more: ProjectSettings) -> ProjectSettings:
-        """Return them with those of a rule: what has a name takes the place of its namesake, requirements are added."""
+        """Return these settings with those of a rule. Requirements are added; other values are replaced."""
         return ProjectSettings(
             env=self.env | more.env,
             build_requires=tuple(dict.fromkeys((*self.build_requires, *more.build_requires))),
@@ -117,12 +119,12 @@ class ProjectSettings(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixRule(Record):
-    """Excludes the cells it selects, or changes their settings.
+    """A rule that excludes the selected cells or changes their settings.
 
-    :param settings: what they become.
-    :param sets: those of the settings that it changes; the others stay.
-    :param project: what it adds for a project's build system.
-    :param place: where the rule stands, as ``matrix.yaml:9``.
+    :param settings: the new values.
+    :param sets: the names of the settings that change.
+    :param project: settings to add for the build system of a project.
+    :param place: the rule's place in the file, such as ``matrix.yaml:9``.
     """
 
     where: Selector
@@ -135,7 +137,7 @@ class MatrixRule(Record):
 
 
 class CudaCompatibility(StrEnum):
-    """How far a wheel may be from its cell's CUDA; each allows what those before it do."""
+    """The CUDA versions that a cell and its wheel may have; each value allows more than the one before."""
 
     HUB = "hub"
     MINOR = "minor"
@@ -144,9 +146,12 @@ class CudaCompatibility(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineChoice(Record):
-    """Where cells are built; ``memory`` and ``disk`` in bytes, ``seconds`` of wall time for one command.
+    """The engine that builds cells, and its limits.
 
-    :param image: the container image for cells that no rule gives another; engines without images ignore it.
+    :param image: the default container image of cells; engines without images ignore it.
+    :param memory: the limit of one command in bytes.
+    :param disk: the limit of one command in bytes.
+    :param seconds: the limit of wall time for one command.
     """
 
     name: str = "auto"
@@ -158,9 +163,10 @@ class EngineChoice(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSettings(Record):
-    """Where a run leaves its wheels, index and logs; relative to matrix.yaml.
+    """The output folder of a run and its content.
 
-    :param variants: offer a variant wheel (PEP 825) beside each wheel for a compute platform.
+    :param path: the folder for wheels, index and logs, relative to matrix.yaml.
+    :param variants: add a variant wheel (PEP 825) for each wheel of a compute platform.
     """
 
     path: str = "dist"
@@ -169,18 +175,19 @@ class OutputSettings(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix(Record):
-    """One kernel and every combination that it is asked for.
+    """A kernel and the combinations to build.
 
-    :param version: overrides build.toml's version.
-    :param framework: whose releases one axis names.
+    :param version: overrides the version in build.toml.
+    :param framework: the framework that has an axis.
+    :param releases: the releases of the framework.
     :param computes: compute platforms, such as ``cpu`` and ``cu130``.
-    :param python: empty for a kernel in the Hub's layout, whose wheels serve every Python.
-    :param settings: what holds for every cell before rules.
-    :param project: what a project's build system is given for every cell before rules.
-    :param cuda_compatibility: ``hub`` is the Hub loader's rule: no CUDA newer than torch's own. ``minor`` builds also
-        with a newer one of the same major: CUDA's minor-version compatibility, which needs a recent driver.
-        ``oldest-minor`` has the oldest CUDA of a major answer for the newer ones.
-    :param sha256: of its text; None of one that nobody wrote.
+    :param python: the Python versions; empty for a kernel in the Hub's layout, as its wheels serve every Python.
+    :param settings: the settings of every cell before the rules apply.
+    :param project: the settings of a project's build system before the rules apply.
+    :param cuda_compatibility: ``hub`` is the rule of the Hub's loader: no CUDA newer than the CUDA of torch. ``minor``
+        also allows a newer minor of the same major (CUDA's minor-version compatibility, which needs a recent driver).
+        With ``oldest-minor``, a wheel for the oldest CUDA of a major also serves the newer ones.
+    :param sha256: the hash of the file; None for a matrix that is not from a file.
     """
 
     kernel: KernelRef

@@ -1,4 +1,4 @@
-"""What the single values of matrix.yaml may be, and what is said of those that may not."""
+"""Types that validate single values of matrix.yaml."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from wheelsmith.model.build_host import AUTO, ENGINES
 from wheelsmith.platforms import CPU, Platform, cxx_toolchains, platforms
 
 ARCHES = ("x86_64", "aarch64")
-# A cell's name joins major and minor, so 21.1 and 2.11 must not both be releases.
+# The name of a cell joins major and minor, so 21.1 and 2.11 would collide.
 _MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
 _PYTHON = re.compile(r"3\.[1-9][0-9]?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
-# What a sandbox cannot do without, and what makes the same plan give the same bytes.
+# Variables that the sandbox needs, or that keep builds reproducible.
 _OWN = re.compile(
     r"PATH|HOME|TMP|TEMP|TMPDIR|LANG|LANGUAGE|LC_\w+|LOCPATH|GCONV_PATH|TZ|TZDIR|LD_\w+|GLIBC_TUNABLES|BASH_ENV|SHELLOPTS"
     r"|GCC_EXEC_PREFIX|SOURCE_DATE_EPOCH|_?PYTHON\w*|WHEELSMITH_\w+"
 )
-# Those of scikit-build-core, meson-python and setuptools; one that began with - would be an option of the frontend.
+# Names that scikit-build-core, meson-python and setuptools use. The frontend would read a leading - as an option.
 _SETTING = re.compile(r"(--)?[A-Za-z0-9_][A-Za-z0-9_.:/+-]{0,199}", re.ASCII)
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
-# What the Hub's loader takes, for the layout that it loads is made of wheels, too.
+# The Hub's loader accepts these names, and wheels become builds for that loader too.
 _MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
 
 
@@ -51,12 +51,12 @@ def _release(text: str, shape: re.Pattern[str]) -> str:
 
 
 def toolkit_of(platform: Platform) -> Callable[[str], str]:
-    """Return what reads a value of a platform's axis: a toolkit's version, or ``cpu``."""
+    """Return a validator for one value of a platform's axis: a toolkit version or ``cpu``."""
     return lambda text: text if text == CPU else _release(text, platform.shape)
 
 
 def computes_of(platform: Platform) -> Callable[[list[str]], list[str]]:
-    """Return what turns a platform's axis into the names of compute platforms."""
+    """Return a validator that turns a platform's axis into names of compute platforms."""
     return lambda texts: [text if text == CPU else platform.compute(text) for text in texts]
 
 
@@ -82,9 +82,9 @@ def _pattern(text: str) -> str:
 
 
 def public_version(text: str) -> str:
-    """Return a version without a local part.
+    """Validate a version without a local part.
 
-    :raises ValueError: it is none, or one that no file can be called after.
+    :raises ValueError: the text is not such a version, or is too long for a file name.
     """
     if len(text) > LONGEST_VERSION:
         raise ValueError(f"a version has at most {LONGEST_VERSION} characters")
@@ -119,7 +119,7 @@ def _git(text: str) -> str:
 
 
 def _submodules(value: Any) -> Any:
-    """Return the submodules that are named: none for false, and all, which is None, for true."""
+    """Return an empty list for ``false``, None (all submodules) for ``true``, and any other value unchanged."""
     return [] if value == "false" else None if value == "true" else value
 
 
@@ -195,7 +195,7 @@ def _sdist(text: str) -> str:
         found = Requirement(text)
         (asked,) = found.specifier
         version = Version(asked.version)
-    except (InvalidRequirement, ValueError):  # also of InvalidVersion, and of none or several
+    except (InvalidRequirement, ValueError):  # InvalidVersion is a ValueError; so is any number of specifiers but one
         version = None
     if version is None or asked.operator != "==" or version.local or found.url or found.extras or found.marker:
         raise ValueError(f"{redact(text)[:80]!r} is not one release such as torch-scatter==2.1.2")
@@ -203,9 +203,9 @@ def _sdist(text: str) -> str:
 
 
 def distinct(values: list[str]) -> list[str]:
-    """Return a list in which nothing stands twice.
+    """Check that a list has no duplicates, and return the list.
 
-    :raises ValueError: something does.
+    :raises ValueError: a value is a duplicate.
     """
     for number, value in enumerate(values):
         if value in values[:number]:
@@ -214,24 +214,24 @@ def distinct(values: list[str]) -> list[str]:
 
 
 def only_text(schema: dict[str, Any]) -> None:
-    """Show editors the text that a person writes, not the number that it becomes."""
+    """Describe a quantity in the JSON Schema as text, not as the number that it becomes."""
     schema.pop("anyOf", None)
     schema["type"] = "string"
 
 
 def text_or_number(schema: dict[str, Any]) -> None:
-    """Show editors that a number need not be quoted."""
+    """Allow an unquoted number in the JSON Schema."""
     schema.pop("anyOf", None)
     schema["type"] = ["string", "number"]
 
 
 def true_or_listed(schema: dict[str, Any]) -> None:
-    """Show editors that all or none can be said of what is listed."""
+    """Allow ``true`` and ``false`` instead of a list in the JSON Schema."""
     schema.pop("anyOf", None)
     schema |= {"type": ["boolean", "array"], "items": {"type": "string"}}
 
 
-# Editors read an unquoted 2.10 as a number; wheelsmith reads it as the text it is.
+# Editors read an unquoted 2.10 as a number; wheelsmith reads it as text.
 TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 
 ReleaseMinor = Annotated[str, AfterValidator(partial(_release, shape=_MINOR)), Field(json_schema_extra=TEXT_OR_NUMBER)]
