@@ -1,4 +1,4 @@
-"""What people and pipelines see of a run; listens to events and changes nothing."""
+"""Reports of a run for people and pipelines. Reporters listen to events and change nothing."""
 
 from wheelsmith.report.reporters import reporter
 from wheelsmith.report.style import make_console

@@ -1,6 +1,6 @@
-"""A run as JUnit's XML, which CI systems show as tests: each cell is a case.
+"""JUnit reports: a test case for each cell, which CI systems display.
 
-The form is what GitLab reads: https://docs.gitlab.com/ci/testing/unit_test_reports/.
+The format is the one that GitLab reads: https://docs.gitlab.com/ci/testing/unit_test_reports/.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from xml.etree import ElementTree as ET
 from wheelsmith.model import Failure
 from wheelsmith.model.run_record import CellRecord, RunRecord
 
-# Characters of a message, and of the end of a log: GitLab reads 10 MB of a job's reports.
+# Characters of a message and of the end of a log. GitLab reads at most 10 MB of a job's reports.
 _LONGEST, _LONGEST_LOG = 2_000, 20_000
-# What no XML may hold, however it is written: https://www.w3.org/TR/xml/#charsets.
+# Characters that XML does not allow, even escaped: https://www.w3.org/TR/xml/#charsets.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_report(record: RunRecord, seconds: float) -> bytes:
-    """Return a run as XML: a cell without a wheel has failed, or was skipped if the run did not try to build it.
+    """Return the JUnit report of a run. A cell without a wheel counts as failed, or as skipped if it was not built.
 
-    :param seconds: that the run took.
+    :param seconds: the duration of the run.
     """
     kernel = _text(record.kernel)
     suite = ET.Element("testsuite", name=kernel, time=f"{seconds:.3f}")
@@ -37,7 +37,7 @@ def junit_report(record: RunRecord, seconds: float) -> bytes:
 
 
 def _problems(cell: CellRecord) -> Iterator[ET.Element]:
-    """Yield why a cell has no wheel."""
+    """Yield the failure or skip element of a cell without a wheel."""
     result = cell.result
     if cell.reason is not None:
         yield _skipped(cell.reason)

@@ -1,4 +1,4 @@
-"""A view that redraws itself at a terminal: a row for each cell that runs, and the progress of the whole run."""
+"""The live view for terminals: a row for each running cell, and the progress of the run."""
 
 from __future__ import annotations
 
@@ -33,12 +33,17 @@ from wheelsmith.report.reporters import PlainReporter
 from wheelsmith.report.style import ID_WIDTH, duration
 
 _GIB = 2**30
-_ROOMY = 76  # columns of a terminal; with fewer, a row has no room for the newest step
+_ROOMY = 76  # columns; a narrower terminal does not show the newest step
 
 
 @dataclass(slots=True)
 class Running:
-    """A cell that is being built; ``done`` of ``total`` phases are."""
+    """A cell that is being built.
+
+    :param start: seconds of the monotonic clock.
+    :param done: the number of finished phases of ``total``.
+    :param line: the newest step or line of output.
+    """
 
     start: float
     stage: str = "fetch"
@@ -47,7 +52,7 @@ class Running:
     line: str = ""
 
     def hear(self, event: CellStage | CellProgress | CellLine) -> None:
-        """Take in what happened to it."""
+        """Update the cell from an event."""
         match event:
             case CellStage():
                 self.stage, self.line = event.stage, ""
@@ -59,10 +64,13 @@ class Running:
 
 @dataclass(slots=True)
 class Whole:
-    """A run.
+    """The progress of a run.
 
-    :param finished: ids of the cells that have their answer; ``phases`` are those that they were compiled in.
-    :param expected: cell id → seconds of one core that its build took before.
+    :param start: seconds of the monotonic clock.
+    :param cells: the number of cells.
+    :param finished: ids of the finished cells.
+    :param phases: the number of phases of the finished cells.
+    :param expected: cell id → core seconds of its previous build.
     """
 
     start: float
@@ -73,12 +81,12 @@ class Whole:
     expected: dict[str, float] = field(default_factory=dict)
 
     def finish(self, name: str, cell: Running | None) -> None:
-        """Take note of a cell's answer."""
+        """Record that a cell has finished."""
         self.finished.add(name)
         self.phases += cell.done if cell else 0
 
     def to_go(self, running: Mapping[str, Running]) -> float | None:
-        """Return the seconds that are left, by what builds cost before; None where that is not known of any."""
+        """Return the estimated seconds that remain, or None if the cost of a running cell is unknown."""
         left = {name: seconds for name, seconds in self.expected.items() if name not in self.finished}
         if self.load is None or not left or not running.keys() <= left.keys():
             return None
@@ -87,9 +95,9 @@ class Whole:
 
 
 def rows(running: Mapping[str, Running], now: float, console: Console, room: int) -> Iterator[RenderableType]:
-    """Draw the cells that run, in columns that stay where they are.
+    """Draw the running cells in columns of fixed width.
 
-    :param room: lines that there are.
+    :param room: the number of lines available.
     """
     roomy = console.width >= _ROOMY
     table = Table.grid(padding=(0, 1), expand=roomy)
@@ -112,12 +120,12 @@ def rows(running: Mapping[str, Running], now: float, console: Console, room: int
 
 
 def whole_line(whole: Whole, running: Mapping[str, Running], now: float) -> str:
-    """Say what the whole has come to."""
+    """Return the status line of the run."""
     parts = [f"{len(whole.finished)} of {counted(whole.cells, 'cell')}"]
     done = whole.phases + sum(cell.done for cell in running.values())
     total = whole.phases + sum(cell.total for cell in running.values())
     if total:
-        # Of a cell that waits it is not known yet.
+        # The number of phases of a waiting cell is unknown.
         waits = whole.cells > len(whole.finished) + len(running)
         parts.append(f"{done} of {total}+ phases" if waits else f"{done} of {counted(total, 'phase')}")
     if load := whole.load:
@@ -130,7 +138,7 @@ def whole_line(whole: Whole, running: Mapping[str, Running], now: float) -> str:
 
 
 class LiveReporter(PlainReporter):
-    """Finished cells scroll up as lines; running ones stay below them, and below those what the whole has come to."""
+    """Prints a line for each finished cell, above a live table of running cells and the status line."""
 
     def __init__(self, console: Console, out: Path) -> None:
         super().__init__(console, out)
@@ -141,16 +149,16 @@ class LiveReporter(PlainReporter):
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Self:
-        """Take the terminal."""
+        """Start the live view."""
         self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Restore the terminal to what it was."""
+        """Stop the live view and restore the terminal."""
         self._live.stop()
 
     def __call__(self, event: Event) -> None:
-        """Take in what happened; the board redraws itself."""
+        """Update the state from an event. The live view redraws itself."""
         match event:
             case Expectation():
                 self._whole.expected = dict(event.seconds)
@@ -173,7 +181,7 @@ class LiveReporter(PlainReporter):
                 self._scroll(event)
 
     def _scroll(self, event: Event) -> None:
-        """Take in what leaves lines that stay."""
+        """Handle an event that prints permanent lines."""
         match event:
             case RunStarted():
                 self._whole = Whole(start=time.monotonic(), cells=len(event.plans))
@@ -186,12 +194,12 @@ class LiveReporter(PlainReporter):
         super().__call__(event)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the board as it is now, within the terminal: what has no room is counted."""
+        """Draw the current state within the height of the terminal. Hidden rows are counted."""
         now, running = time.monotonic(), dict(self._running)
         lasting = [f"{duration(now - since)}  {what}" for what, since in dict(self._preparing).items()]
         below = [Text(line, style="dim") for line in (self._transfer, *lasting) if line]
         below.append(Text(whole_line(self._whole, running, now), style="bold"))
         lines = sum(len(text.wrap(console, options.max_width)) for text in below)
-        # One for the cursor, one for the words about those that have none.
+        # One line for the cursor, one for the count of hidden rows.
         yield from rows(running, now, console, max(1, console.height - lines - 2))
         yield from below

@@ -1,4 +1,4 @@
-"""Runs and releases as Markdown, as GitHub and Buildkite show it."""
+"""Summaries of runs and changes of releases, in the Markdown of GitHub and Buildkite."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from wheelsmith.model.run_record import CellRecord, RunRecord
 from wheelsmith.report.style import duration, wall_time
 from wheelsmith.report.summary import failures
 
-# Of more failures only the first are told with the end of their logs. GitHub takes 1 MiB of a step, Buildkite of an
-# annotation.
+# Limits that keep a summary below 1 MiB, the limit of GitHub's step summaries and of Buildkite's annotations.
 _MOST_LOGS, _MOST_REASONS, _MOST_ROWS = 10, 100, 1000
 _LONGEST_LINE = 400
 _LONGEST_REASON = 600
-_NOTICEABLE = 0.01  # of a wheel's size
+_NOTICEABLE = 0.01  # part of a wheel's size
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|~#!&$@])")
 
 
 def markdown_summary(record: RunRecord, seconds: float) -> str:
-    """Return a run as Markdown; the first line counts the wheels.
+    """Return the summary of a run. The first line counts the wheels.
 
-    :param seconds: that the run took.
+    :param seconds: the duration of the run.
     """
     ending = "Interrupted after" if record.interrupted else "In"
     lines = [f"### {_count(record)}", "", f"{ending} {duration(seconds)}: {_plain(record.kernel)}", ""]
@@ -60,7 +59,10 @@ def _count(record: RunRecord) -> str:
 
 
 def _reason(result: BuildResult, others: int, *, log: bool) -> Iterator[str]:
-    """Tell of a failure as one entry of a list."""
+    """Yield the lines of a list item that describes a failure.
+
+    :param others: the number of other cells that share the failed build.
+    """
     failure = result.failure
     if failure is None:
         return
@@ -69,7 +71,7 @@ def _reason(result: BuildResult, others: int, *, log: bool) -> Iterator[str]:
     if failure.remedy:
         yield f"  <br>help: {_plain(failure.remedy)}"
     if failure.tail and log:
-        # No empty line: it would end the block.
+        # An empty line would end the block.
         lines = (" ".join(line.splitlines())[:_LONGEST_LINE] for line in failure.tail)
         tail = "\n  ".join(html.escape(line) or "&nbsp;" for line in lines)
         yield f"\n  <pre>{tail}</pre>"
@@ -92,7 +94,7 @@ def _time(result: BuildResult) -> str:
 
 
 def changes_text(changes: VersionChanges) -> str:
-    """Return what a version has, what is new in it, what is gone and why, and what is another."""
+    """Return the changes of a version: its wheels, and new, changed, removed and missing ones with reasons."""
     now = {cell.now.filename: cell.now for cell in changes.cells if cell.now}
     served = sum(cell.now is not None for cell in changes.cells)
     size = show_size(sum(wheel.size for wheel in now.values()))
@@ -127,7 +129,7 @@ def _sections(changes: VersionChanges) -> Iterator[tuple[str, list[str]]]:
 
 
 def _new_wheel(cell: CellChange) -> str:
-    assert cell.now is not None  # noqa: S101  # its callers looked
+    assert cell.now is not None  # noqa: S101  # callers check this
     return f"- `{cell.cell}`: `{cell.now.filename}`, {show_size(cell.now.size)}"
 
 
@@ -162,11 +164,11 @@ def _tags(wheel: IndexEntry) -> str:
 
 
 def _why_gone(cell: CellChange) -> str:
-    """Return why there is no wheel."""
+    """Return the reason why a cell has no wheel."""
     return _plain(cell.reason or "it is offered no more")
 
 
 def _plain(text: str) -> str:
-    """Return a text of others as Markdown that shows just that, in one line."""
+    """Escape an untrusted text for Markdown, and return it as one line of limited length."""
     words = visible(" ".join(text.split()))
     return _MARKS.sub(r"\\\1", words if len(words) <= _LONGEST_REASON else f"{words[:_LONGEST_REASON]}…")

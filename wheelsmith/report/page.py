@@ -1,4 +1,4 @@
-"""Reports as pages: of a run, and of wheels that were built again."""
+"""HTML reports of runs and of rebuilt wheels."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _VERDICT_CLASSES = {"equal": "active", "different": "failed", "not rebuilt": "ya
 
 
 def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline: Timeline) -> bytes:
-    """Return ``report.html``: complete in itself, it links only to the logs and wheels beside it.
+    """Return ``report.html``. It needs no other file; it links to logs and wheels in the same folder.
 
-    :param engine: its name.
-    :param finished: the end of the same run.
+    :param engine: the name of the engine.
+    :param finished: the last event of the run.
     """
     shown = grids({public_cell(cell.cell): _grid_cell(cell) for cell in record.cells.values()})
-    # Cells that fold into one wheel count once.
+    # Cells with a shared wheel count once.
     wanted = [cell for cell in record.planned if cell.planned and not cell.planned.folded]
     there = sum(1 for cell in wanted if cell.result and cell.result.wheel)
     return (
@@ -58,7 +58,7 @@ def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline:
 
 
 def _score(there: int, wanted: int, cells: int) -> str:
-    """Return ``3 of 4 wheels``, with the number of cells where that is another."""
+    """Return text such as ``3 of 4 wheels``, with the number of cells if it differs."""
     if not wanted:
         return "No wheel was asked for"
     text = f"{there} of {counted(wanted, 'wheel')}"
@@ -84,7 +84,7 @@ def _grid_cell(record: CellRecord) -> GridCell:
 
 @cache
 def _report_environment() -> Environment:
-    """Return the templates of an index's pages, and those of reports beside them."""
+    """Return a template environment with the templates of index pages and of reports."""
     from jinja2 import ChoiceLoader, PackageLoader
 
     shared = environment()
@@ -102,12 +102,12 @@ def _report_environment() -> Environment:
 
 
 def _css_class(kind: str) -> str:
-    """Return ``cudafe++`` as the style names it."""
+    """Return the CSS class of a compiler phase such as ``cudafe++``."""
     return "is-" + "".join(letter for letter in kind if letter.isalnum() or letter == "-")
 
 
 def rebuilt_page(answers: Sequence[RebuildAnswer]) -> bytes:
-    """Return the verdicts on wheels that were built again, as a page that is complete in itself."""
+    """Return ``rebuilt.html``, the verdicts on rebuilt wheels. It needs no other file."""
     tally = Counter(answer.verdict.value for answer in answers)
     return (
         _report_environment()

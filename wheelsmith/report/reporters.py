@@ -1,4 +1,4 @@
-"""Reporters that write lines: for logs, pipes and CI."""
+"""Reporters that write lines, for logs, pipes and CI."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 
 def reporter(mode: str, out: Path) -> LineReporter:
-    """Return the reporter for a mode; ``auto`` is live at a terminal and plain elsewhere."""
+    """Return the reporter for a mode of ``--progress``.
+
+    :param mode: ``auto`` means ``live`` on a terminal and ``plain`` otherwise.
+    :param out: the output folder, for the paths in messages.
+    """
     if mode == "json":
         return JsonReporter()
     console = make_console(stderr=True)
@@ -43,7 +47,7 @@ def reporter(mode: str, out: Path) -> LineReporter:
 
 
 class LineReporter:
-    """Writes lines, and leaves the terminal as it is."""
+    """Base class of reporters that write lines."""
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -53,12 +57,12 @@ class LineReporter:
         """Do nothing."""
 
     def __call__(self, event: Event) -> None:
-        """Write what the event is worth."""
+        """Report an event."""
         raise NotImplementedError
 
 
 class JsonReporter(LineReporter):
-    """Writes every event as JSON on stdout, with the name of its type under ``event``."""
+    """Writes every event as a line of JSON on stdout, with its type as ``event``."""
 
     def __call__(self, event: Event) -> None:
         """Write the event."""
@@ -67,20 +71,20 @@ class JsonReporter(LineReporter):
 
 
 class QuietReporter(LineReporter):
-    """Writes the failure of a cell when it comes."""
+    """Writes only failures."""
 
     def __init__(self, console: Console, out: Path) -> None:
         self._console = console
         self._out = out
 
     def __call__(self, event: Event) -> None:
-        """Write the event if it is a failure."""
+        """Report an event if it is a failure."""
         if isinstance(event, CellFinished) and event.result.status is Status.FAILED:
             show_failure(event.result, self._out, self._console)
 
 
 class PlainReporter(LineReporter):
-    """Writes one line per event that a reader of a log would miss."""
+    """Writes a line for each important event, for logs."""
 
     def __init__(self, console: Console, out: Path) -> None:
         self._console = console
@@ -88,7 +92,7 @@ class PlainReporter(LineReporter):
         self._folded: dict[str, Folded] = {}
 
     def __call__(self, event: Event) -> None:
-        """Write what the event is worth."""
+        """Report an event if it is important."""
         match event:
             case RunStarted():
                 self._folded = event.folded

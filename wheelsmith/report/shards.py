@@ -1,4 +1,4 @@
-"""The jobs that build the shards of a plan, as CI systems read them."""
+"""The jobs of a sharded plan in the formats of CI systems."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from wheelsmith.plan.shards import Shard, shard_word
 
 
 def show_shards(shards: Sequence[Shard], form: str, options: Sequence[str]) -> str:
-    """Return a line of JSON for a CI system, with each shard that has anything to build.
+    """Return a line of JSON for a CI system, with a job for each shard that is not empty.
 
-    GitHub's ``strategy.matrix`` takes it by fromJSON, GitLab as the ``parallel`` of a job in a child pipeline, and
-    Buildkite by ``buildkite-agent pipeline upload``.
+    GitHub reads it with ``fromJSON`` in ``strategy.matrix``, GitLab as the ``parallel`` of a job in a child pipeline,
+    and Buildkite with ``buildkite-agent pipeline upload``.
 
-    :param options: of build-matrix, by which it plans as these shards were planned.
+    :param form: ``github-matrix``, ``gitlab`` or ``buildkite``.
+    :param options: options of ``build-matrix`` that reproduce this plan.
     """
     words = {number: shard_word(number, shards) for number, shard in enumerate(shards, 1) if shard.cells}
     data: dict[str, Any]
-    if form == "github-matrix":  # the number is for names, which take no slash
+    if form == "github-matrix":  # artifact names cannot contain the slash of a shard, so there is a number too
         data = {"include": [{"shard": word, "number": number} for number, word in words.items()]}
     elif form == "gitlab":
         data = {"parallel": {"matrix": [{"SHARD": list(words.values())}]}}
     else:
-        # Buildkite puts a variable in the place of a dollar.
+        # Buildkite replaces variables, so a dollar is escaped.
         told = "".join(f" {shlex.quote(word)}" for word in options).replace("$", "$$")
         build = "wheelsmith build-matrix --shard"
         steps = (

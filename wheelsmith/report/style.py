@@ -1,4 +1,4 @@
-"""Signs, colours and numbers, the same everywhere."""
+"""Signs, colours and number formats that all reports share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wheelsmith.model import BuildResult, Folded, Status, Timing
 if TYPE_CHECKING:
     from rich.console import Console
 
-# The longest name of a cell that is common: torch211-cxx11-cu130-aarch64-linux.
+# Length of the longest common cell name: torch211-cxx11-cu130-aarch64-linux.
 ID_WIDTH = 34
 _SIGNS = {
     Status.BUILT: ("✓", "+", "green"),
@@ -24,31 +24,31 @@ _SIGNS = {
 
 
 def make_console(*, stderr: bool) -> Console:
-    """Make a console; rich honours NO_COLOR, FORCE_COLOR and TERM itself."""
+    """Make a console. rich itself reads NO_COLOR, FORCE_COLOR and TERM."""
     from rich.console import Console
 
-    # Lines are not folded in a pipe or a log, where a reader's own width decides.
+    # Lines in a pipe or a log are not wrapped, since the width of the reader is unknown.
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 10_000
     return Console(stderr=stderr, highlight=False, markup=False, width=width, emoji=False)
 
 
 def sign(status: Status, console: Console) -> tuple[str, str]:
-    """Return a status's sign and style; the sign alone tells them apart, in ASCII too."""
+    """Return the sign and style of a status. Signs have an ASCII form for other encodings than UTF."""
     fancy, plain, style = _SIGNS[status]
     return (fancy if (console.encoding or "").lower().startswith("utf") else plain), style
 
 
 def duration(seconds: float) -> str:
-    """Return ``0.4s``, ``12s`` or ``3m05s``."""
-    if seconds < 10:  # noqa: PLR2004  # below this, tenths matter
+    """Return a duration as text such as ``0.4s``, ``12s`` or ``3m05s``."""
+    if seconds < 10:  # noqa: PLR2004  # tenths are useful below this
         return f"{seconds:.1f}s"
     whole = round(seconds)
     return f"{whole}s" if whole < 60 else f"{whole // 60}m{whole % 60:02d}s"  # noqa: PLR2004  # seconds
 
 
 def age(seconds: float) -> str:
-    """Return ``12d``, ``5h`` or ``3min``, the largest that there is one of."""
+    """Return an age in the largest fitting unit, such as ``12d``, ``5h`` or ``3min``."""
     for unit, scale in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= scale:
             return f"{int(seconds // scale)}{unit}"
@@ -56,14 +56,14 @@ def age(seconds: float) -> str:
 
 
 def wall_time(timings: Iterable[Timing]) -> str:
-    """Return the wall time of all of a cell's stages, to read."""
+    """Return the total wall time of a cell's stages as text."""
     return duration(sum(timing.seconds for timing in timings))
 
 
 def outcome(result: BuildResult, whose: Folded | None) -> str:
-    """Say in a few words how a cell ended.
+    """Return a short text about the result of a cell.
 
-    :param whose: the wheel that it shares, if it is not its own.
+    :param whose: the cell that provides a shared wheel, or None.
     """
     if whose and result.status is Status.FOLDED:
         return f"{result.status:>8}  {whose.cell}: {whose.reason}"
@@ -71,5 +71,5 @@ def outcome(result: BuildResult, whose: Folded | None) -> str:
         took = wall_time(result.timings) if result.timings else result.status.value
         return f"{took:>8}  {show_size(result.wheel.size):>9}  {result.wheel.filename}"
     failure = result.failure
-    # Why is told once, at the end, where it is not lost among the lines of others.
+    # The summary at the end shows the message, where it is easy to find.
     return f"{result.status}: {failure.stage}" if failure else result.status.value

@@ -1,4 +1,4 @@
-"""The first words of every run, and the last, also of one that was interrupted."""
+"""Text at the start and the end of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def show_start(started: RunStarted, console: Console) -> None:
-    """Write what a run will do."""
+    """Print the number of cells and builds, and the engine."""
     words = totals(started.plans, started.folded)
     console.print(f"{started.kernel} · {words} · {len(started.excluded)} excluded · {started.engine}", soft_wrap=True)
     for line in reasons(started.folded):
@@ -28,7 +28,7 @@ def show_start(started: RunStarted, console: Console) -> None:
 
 
 def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
-    """Write what came of the run, and how to use it."""
+    """Print excluded cells, failures, totals, and a command that installs a wheel."""
     for excluded in finished.excluded:
         console.print(f"  · {excluded.cell.id}  {excluded.reason}", style="dim", soft_wrap=True)
     for first, *others in failures(finished.results):
@@ -48,7 +48,7 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
 
 
 def failures(results: Sequence[BuildResult]) -> list[list[BuildResult]]:
-    """Return the cells that failed, those of one build together."""
+    """Return the failed results, grouped by build."""
     found: dict[str, list[BuildResult]] = {}
     for result in results:
         if result.status is Status.FAILED:
@@ -57,7 +57,7 @@ def failures(results: Sequence[BuildResult]) -> list[list[BuildResult]]:
 
 
 def _likely(result: BuildResult) -> tuple[bool, bool, tuple[int, ...], tuple[int, ...]]:
-    """Rank a cell by how likely a person at this machine wants it: it runs here; the newest torch; the newest CUDA."""
+    """Return a sort key that prefers wheels for this machine and Python, then newer torch and CUDA releases."""
     cell = result.cell
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return (
@@ -69,7 +69,7 @@ def _likely(result: BuildResult) -> tuple[bool, bool, tuple[int, ...], tuple[int
 
 
 def show_failure(result: BuildResult, out: Path, console: Console) -> None:
-    """Write a failure with the end of its log."""
+    """Print a failure with the end of its log."""
     failure = result.failure
     if failure is None:
         return
@@ -88,7 +88,7 @@ def _show_use(result: BuildResult, out: Path, console: Console) -> None:
     project, version = result.wheel.filename.split("-")[:2]
     cell = result.cell
     console.print(f"wheels: {out / 'wheels'}", soft_wrap=True)
-    # By an exact pin and this index alone, so that neither a stranger of its name nor another torch can come instead.
+    # The exact pin and the single index exclude other projects of the same name and other torch builds.
     console.print(
         f"try it: wheelsmith serve {out / 'index'}\n        "
         f"pip install {project.replace('_', '-')}=={version} '{framework(cell.framework).requirement(cell.release)}' "

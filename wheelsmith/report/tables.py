@@ -1,4 +1,4 @@
-"""Tables for people: of a plan, of its shards, and of the cache."""
+"""Terminal tables of plans, shards and the cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wheelsmith.store import CacheInventory, Kind, Pruning
 if TYPE_CHECKING:
     from rich.table import Table
 
-# Toolchains and environments are few, and each has a name that means something.
+# Kinds with few items and meaningful names.
 _NAMED = (Kind.TOOLCHAINS, Kind.ENVIRONMENTS)
 
 
@@ -27,11 +27,11 @@ def plan_table(
     cached: frozenset[str],
     not_folded: Mapping[str, str],
 ) -> Table:
-    """Return every cell with what will be done, or why nothing will.
+    """Return a table with a row for every cell and its status.
 
-    :param folded: cell id → whose wheel it shares.
-    :param cached: build digests whose wheel is in the store.
-    :param not_folded: cell id → why no older minor of its CUDA answers for it.
+    :param folded: cell id → the cell that provides its shared wheel.
+    :param cached: build digests of wheels in the store.
+    :param not_folded: cell id → the reason why a wheel of an older CUDA minor cannot serve it.
     """
     from rich.text import Text
 
@@ -50,20 +50,20 @@ def plan_table(
 
 
 def totals(plans: Sequence[BuildPlan], folded: Mapping[str, Folded]) -> str:
-    """Return ``24 cells → 6 builds``."""
+    """Return text such as ``24 cells → 6 builds``."""
     return f"{counted(len(plans), 'cell')} → {counted(len(plans) - len(folded), 'build')}"
 
 
 def reasons(folded: Mapping[str, Folded]) -> list[str]:
-    """Return a line for each reason that cells are folded for, the most frequent first."""
+    """Return a line for each reason for shared wheels, the most frequent first."""
     counts = Counter(whose.reason for whose in folded.values())
     return [f"{counted(count, 'cell')} folded: {reason}" for reason, count in counts.most_common()]
 
 
 def shard_table(shards: Sequence[Shard], cores: int) -> Table:
-    """Return each shard with its cells and what it may take.
+    """Return a table of shards with their cells and estimated durations.
 
-    :param cores: that each job has.
+    :param cores: the CPU cores of each job.
     """
     from rich.text import Text
 
@@ -76,7 +76,7 @@ def shard_table(shards: Sequence[Shard], cores: int) -> Table:
 
 
 def stock_table(stock: CacheInventory, now: float) -> Table:
-    """Return one row a kind.
+    """Return a table with a row for each kind of cache item.
 
     :param now: seconds since 1970.
     """
@@ -89,7 +89,7 @@ def stock_table(stock: CacheInventory, now: float) -> Table:
 
 
 def pruning_table(pruning: Pruning, now: float) -> Table:
-    """Return one row for each toolchain and environment that goes, and one for each other kind.
+    """Return a table of removed items: a row for each toolchain and environment, and one for each other kind.
 
     :param now: seconds since 1970.
     """

@@ -1,4 +1,4 @@
-"""The timeline of a run: what happened when, and on how many cores, as bars."""
+"""The timeline of a run: bars for the stages of cells and for the steps on cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from threading import Lock
 from wheelsmith.model import CellFinished, CellStage, Event, RunFinished, RunStarted, StepFinished
 from wheelsmith.report.style import duration
 
-# A bar narrower than this part of a run would not be seen, and a page with all of them would be slow.
+# Part of a run. Narrower bars would be invisible, and would make the page slow.
 _NARROWEST = 0.0003
 _TICKS = 8
 _NICE = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)
@@ -19,11 +19,13 @@ _NICE = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """Something that took time; start and end are seconds since the run began.
+    """A bar of the timeline.
 
-    :param row: the cell whose stage it is, or the core that a step kept busy.
-    :param kind: the stage, or the compiler's part in a step: ``cicc``.
-    :param text: what it is, for people.
+    :param row: the cell of a stage, or the core of a step.
+    :param kind: the stage, or the compiler phase of a step, such as ``cicc``.
+    :param start: seconds since the start of the run.
+    :param end: seconds since the start of the run.
+    :param text: the label.
     """
 
     row: str
@@ -35,11 +37,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A run in bars.
+    """The bars of a run.
 
-    :param seconds: of wall time.
-    :param stages: the rows are cells, in the order in which they began.
-    :param steps: the rows are as few cores as the steps that ran at once need.
+    :param seconds: the wall time of the run.
+    :param stages: a row for each cell, in the order of their starts.
+    :param steps: a row for each core, with as few cores as the concurrent steps need.
     """
 
     seconds: float
@@ -48,14 +50,14 @@ class Timeline:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the labels of the axis: where in seconds, and as short as ``30s`` or ``10m``."""
+        """Return the ticks of the axis: seconds, and a short label such as ``30s`` or ``10m``."""
         step = next((nice for nice in _NICE if self.seconds / nice <= _TICKS), 86400)
         places = [number * step for number in range(math.floor(self.seconds / step) + 1)]
         return [(place, duration(place).removesuffix("00s") if place else "0s") for place in places]
 
 
 class Stopwatch:
-    """Listens to a run and notes on which engine it is, and the time of what happens."""
+    """Listens to the events of a run and records their times and the engine."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -68,7 +70,7 @@ class Stopwatch:
         self.engine = ""
 
     def __call__(self, event: Event) -> None:
-        """Take in what happened."""
+        """Record the time of an event."""
         with self._lock:
             now = self._clock() - self._begun
             match event:
@@ -88,7 +90,7 @@ class Stopwatch:
                     pass
 
     def timeline(self) -> Timeline:
-        """Return the run so far; stages that have no end yet end now."""
+        """Return the timeline so far. Unfinished stages end now."""
         with self._lock:
             now = self._clock() - self._begun if self._ended is None else self._ended
             for cell in tuple(self._open):
@@ -102,7 +104,7 @@ class Stopwatch:
 
 
 def _on_cores(steps: Iterable[Bar]) -> Iterable[Bar]:
-    """Put each step on the first core that is free, so that there are as many as were kept busy."""
+    """Assign each step to the first free core. This gives the number of busy cores."""
     ends: list[float] = []
     for step in sorted(steps, key=lambda bar: (bar.start, bar.end)):
         core = next((number for number, free in enumerate(ends) if free <= step.start), len(ends))
@@ -111,7 +113,10 @@ def _on_cores(steps: Iterable[Bar]) -> Iterable[Bar]:
 
 
 def rows(bars: Iterable[Bar], seconds: float) -> dict[str, list[Bar]]:
-    """Return row → those of its bars that are wide enough to be seen in a run of so many seconds."""
+    """Return the visible bars of each row.
+
+    :param seconds: the wall time of the run; very short bars are omitted.
+    """
     found: dict[str, list[Bar]] = {}
     for bar in bars:
         row = found.setdefault(bar.row, [])

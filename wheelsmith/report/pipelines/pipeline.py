@@ -1,4 +1,4 @@
-"""What a pipeline does, whichever CI system runs it."""
+"""Options of a pipeline that are independent of the CI system."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from wheelsmith.base.redact import has_credentials, redact
 from wheelsmith.index.entries.state import index_address
 from wheelsmith.index.storage.location import parse_address
 
-# What may stand in a command between double quotes, in YAML, where a colon and a space begin a value, and in a shell.
+# Text that is safe between double quotes in a shell command in YAML. A colon and a space would begin a YAML value.
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_.,/@+=~<>\[\] -]|:(?! ))+")
-# What a shell leaves alone between single quotes, with nothing that a CI system puts words in the place of.
+# Text that is safe between single quotes in a shell, without characters that CI systems replace.
 _COMMAND = re.compile(r"""[A-Za-z0-9_.,:;/@+=~<>\[\](){}"&|*?!%^# -]+""")
 _CHANNEL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~%+-]+)*/?")
@@ -21,9 +21,9 @@ _RUNNER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _SHARDS, _PYTHON = re.compile(r"auto|[1-9]\d{0,2}", re.ASCII), re.compile(r"3\.\d{1,2}", re.ASCII)
 DEFAULT_REQUIRED = "not-failed"
-WRITTEN = "# Written by: wheelsmith ci "  # how each begins
-_REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*@\s*(?=\S*:)")  # before an address, for pip
-# What each storage reads, as its own tools do.
+WRITTEN = "# Written by: wheelsmith ci "  # the first line of each file
+_REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*@\s*(?=\S*:)")  # NAME @ before an address
+# Storage → the environment variables that it reads; the storage's own tools use the same names.
 _SECRETS = {
     "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"),
     "gs": ("GOOGLE_SERVICE_ACCOUNT_KEY",),
@@ -31,30 +31,30 @@ _SECRETS = {
     "hf": ("HF_TOKEN",),
 }
 _BUCKETS = {"s3", "gs", "az"}
-# What pip installs beside wheelsmith, where it is needed.
+# Requirements that pip installs with wheelsmith, if needed.
 _FOR_BUCKETS, _FOR_SIGNING = " 'obstore>=0.11'", " 'securesystemslib>=1.6' 'cryptography>=44'"
 _FOR_KEYLESS = f" 'sigstore>=4.5' 'pypi-attestations>=0.0.30'{_FOR_SIGNING}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """What its owner decides.
+    """The options of a pipeline.
 
     :param matrix: the path of the matrix in the repository.
-    :param shards: ``auto``, or a number of jobs.
-    :param wheelsmith: what pip is told to install.
-    :param python: the Python that runs it.
-    :param publish: where to; None keeps the wheels as the pipeline's artifact.
-    :param channel: of that index, which is published to; None publishes to the index itself.
-    :param url: where the index is served.
-    :param project: what its wheels are of.
-    :param test: a command line that tests a wheel which is installed; None tests nothing.
-    :param test_on: where that runs, each in a job of its own; empty takes one of the runners that jobs have anyway.
-    :param promote: the channel that a version goes to of which no test failed.
-    :param require: what its tests must have come to.
-    :param locked: refuse what is not as wheelsmith.lock has it.
-    :param sign: by the secret WHEELSMITH_KEY.
-    :param keyless: sign by the token of the job.
+    :param shards: ``auto``, or the number of build jobs.
+    :param wheelsmith: the requirement of wheelsmith that pip installs.
+    :param python: the Python version that runs wheelsmith.
+    :param publish: the index to publish to; None keeps the wheels as the pipeline's artifact.
+    :param channel: the channel of the index to publish to; None publishes to the index itself.
+    :param url: the address at which the index is served.
+    :param project: the name of the project.
+    :param test: a command line that tests an installed wheel; None runs no test.
+    :param test_on: the runners of the tests, each with a job; empty uses the runner of the other jobs.
+    :param promote: the channel to which a tested version is promoted.
+    :param require: the outcome of tests that promotion requires.
+    :param locked: fail if anything differs from wheelsmith.lock.
+    :param sign: sign with the key in the secret WHEELSMITH_KEY.
+    :param keyless: sign with the token of the job.
     """
 
     matrix: str = "matrix.yaml"
@@ -74,9 +74,9 @@ class Pipeline:
     keyless: bool = False
 
     def check(self) -> None:
-        """Refuse words that could say something else where they come to stand.
+        """Check that the options are consistent, and that each value is safe in a pipeline file.
 
-        :raises SettingError: with the word.
+        :raises SettingError: an option is unsafe, or contradicts another.
         """
         for name, shape in _SHAPES.items():
             given = getattr(self, name)
@@ -89,7 +89,7 @@ class Pipeline:
         self._check_together()
 
     def _check_addresses(self) -> None:
-        """Refuse addresses with a password, and such that other machines do not reach."""
+        """Reject addresses that contain a password, and indexes that other machines cannot reach."""
         for name in ("publish", "url", "wheelsmith"):
             address = _REQUIREMENT.sub("", getattr(self, name) or "")
             if has_credentials(address):
@@ -105,7 +105,7 @@ class Pipeline:
             parse_address(self.publish)
 
     def _check_together(self) -> None:
-        """Refuse options of which one says nothing without another."""
+        """Reject options that contradict one another or that lack another option."""
         if self.sign and self.keyless:
             raise SettingError("wheels are signed by a key or without one", remedy="choose: --sign or --keyless")
         for name, others in (_NEEDS | ({"url": ("publish",)} if self.keyless else {})).items():
@@ -124,7 +124,7 @@ class Pipeline:
             raise SettingError("the test is empty", remedy="--test 'python -m pytest tests'")
 
     def command(self, system: str) -> str:
-        """Return the command that writes this pipeline."""
+        """Return the command that generates this pipeline."""
         words, flags = ["wheelsmith", "ci", system], []
         for field in fields(self):
             option, value = f"--{field.name.replace('_', '-')}", getattr(self, field.name)
@@ -138,37 +138,37 @@ class Pipeline:
 
     @property
     def runners(self) -> tuple[tuple[int, str | None], ...]:
-        """Return the number of each job that tests, and where it runs; None for where all others do."""
+        """Return the number and runner of each test job. None means the runner of the other jobs."""
         return tuple(enumerate(self.test_on or (None,), 1))
 
     @property
     def signs(self) -> bool:
-        """Say whether wheels are signed, by a key or without one."""
+        """True if wheels are signed, with or without a key."""
         return self.sign or self.keyless
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the variables that publishing reads, as the storage's own tools do."""
+        """Return the names of the environment variables that publishing needs."""
         return _SECRETS.get(self._scheme, ())
 
     @property
     def bucket_extras(self) -> str:
-        """Return what pip installs beside wheelsmith to reach a bucket."""
+        """Return the further requirements for access to a bucket."""
         return _FOR_BUCKETS if self._scheme in _BUCKETS else ""
 
     @property
     def extras(self) -> str:
-        """Return what pip installs beside wheelsmith to sign and publish."""
+        """Return the further requirements for signing and publishing."""
         return self.bucket_extras + _FOR_SIGNING * self.sign + _FOR_KEYLESS * self.keyless
 
     @property
     def tested(self) -> str:
-        """Return the address of the channel that is published to and tested."""
+        """Return the storage address of the tested channel."""
         return f"{(self.publish or '').rstrip('/')}/{self.channel}"
 
     @property
     def served(self) -> str:
-        """Return where that channel is served."""
+        """Return the address at which the tested channel is served."""
         return f"{(self.url or '').rstrip('/')}/{self.channel}"
 
     @property
@@ -176,7 +176,7 @@ class Pipeline:
         return (self.publish or "").partition("://")[0]
 
 
-# What each option that may be given is: the rest are flags.
+# Option with a value → its pattern. The other options are flags.
 _SHAPES = {
     "matrix": _PLAIN,
     "wheelsmith": _PLAIN,
@@ -203,9 +203,9 @@ _NEEDS = {
 
 
 def _check_served(url: str) -> None:
-    """Refuse an address that ``publish --address`` would, after all was signed and stands in a public log.
+    """Check an address as ``publish --address`` does, which runs only after the wheels are signed in a public log.
 
-    :raises SettingError: it is none of an index.
+    :raises SettingError: the address cannot be that of an index.
     """
     try:
         index_address(url)

@@ -1,4 +1,4 @@
-"""The pipeline as GitHub Actions, GitLab and Buildkite read it: a template for each."""
+"""Pipelines for GitHub Actions, GitLab and Buildkite."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from wheelsmith.base.templates import text_environment
 from wheelsmith.plan.shards import Shard
 from wheelsmith.report.pipelines.pipeline import Pipeline
 
-_MOST_OF_GITLAB = 200  # jobs that GitLab allows ``parallel``
-_RELEASE_QUEUE = "release"  # of Buildkite's steps that publish and promote
+_MOST_OF_GITLAB = 200  # GitLab's limit for ``parallel``
+_RELEASE_QUEUE = "release"  # Buildkite queue of the steps that publish and promote
 
 
 def github_workflow(pipeline: Pipeline) -> str:
-    """Return the text of a workflow for GitHub Actions; each action is pinned to the commit of its version.
+    """Return a workflow for GitHub Actions. Each action is pinned to a commit.
 
-    :raises SettingError: a word cannot stand in it.
+    :raises SettingError: an option is invalid.
     """
     known = read_facts(__package__, "actions.json")["actions"]
     actions = {name: f"{each['uses']}@{each['commit']} # {each['version']}" for name, each in known.items()}
@@ -25,12 +25,12 @@ def github_workflow(pipeline: Pipeline) -> str:
 
 
 def gitlab_pipeline(pipeline: Pipeline) -> str:
-    """Return the text of a pipeline for GitLab.
+    """Return a pipeline for GitLab.
 
-    The number of jobs stands in it. GitLab can learn one from a job only where that job writes the pipeline, with the
-    release in it: then what signs would be what a job wrote, and not what stands in the repository.
+    It has a fixed number of jobs. With a variable number, a job would have to generate the rest of the pipeline,
+    including the release. The release would then run generated code instead of code from the repository.
 
-    :raises SettingError: a word cannot stand in it, or the number of jobs is left open.
+    :raises SettingError: an option is invalid, or the number of jobs is ``auto`` or too large.
     """
     text = _render("gitlab", pipeline)
     if pipeline.shards == "auto":
@@ -46,9 +46,9 @@ def gitlab_pipeline(pipeline: Pipeline) -> str:
 
 
 def buildkite_pipeline(pipeline: Pipeline) -> str:
-    """Return the text of a pipeline for Buildkite; its first step asks ``buildkite_shards`` for those that build.
+    """Return a pipeline for Buildkite. Its first step adds the build steps from ``buildkite_shards``.
 
-    :raises SettingError: a word cannot stand in it, or what a kernel brings would run where it can sign or publish.
+    :raises SettingError: an option is invalid, or a kernel's code would run on an agent that can sign or publish.
     """
     if pipeline.keyless:
         raise SettingError(
@@ -60,7 +60,7 @@ def buildkite_pipeline(pipeline: Pipeline) -> str:
             f"agents of the queue {_RELEASE_QUEUE} have the secrets, and a test runs what a kernel brings",
             remedy="name a queue whose agents have none: --test-on QUEUE",
         )
-    # What the steps of shards say is the same, whatever is signed and published.
+    # The build steps do not depend on the options for signing and publishing.
     building = Pipeline(
         matrix=pipeline.matrix, locked=pipeline.locked, wheelsmith=pipeline.wheelsmith, python=pipeline.python
     )
@@ -70,9 +70,9 @@ def buildkite_pipeline(pipeline: Pipeline) -> str:
 
 
 def buildkite_shards(pipeline: Pipeline, shards: Sequence[Shard]) -> str:
-    """Return the steps of the shards that have anything to build, as ``buildkite-agent pipeline upload`` takes them.
+    """Return the build steps of the shards for ``buildkite-agent pipeline upload``.
 
-    :raises SettingError: a word cannot stand in it.
+    :raises SettingError: an option is invalid.
     """
     return _render("buildkite-shards", pipeline, shards=shards)
 
