@@ -1,6 +1,6 @@
-"""A matrix as a grid for people: what became of every cell, in words, signs and links.
+"""A grid that shows the status of every cell of a matrix, with text, signs and links.
 
-A page of an index and the report of a run show the same thing, so this knows neither: ``_grid.html`` renders it.
+Index pages and the reports of runs both use it. The template ``_grid.html`` renders it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wheelsmith.platforms import compute_name, compute_order
 
 
 class GridStatus(StrEnum):
-    """How a cell stands; the sign tells without colour which of them a person should look at."""
+    """Status of a cell in a grid."""
 
     BUILT = "built"
     CACHED = "cached"
@@ -33,17 +33,17 @@ class GridStatus(StrEnum):
 
     @property
     def sign(self) -> str:
-        """Return one character."""
+        """Return a character that identifies the status without colour."""
         return _SIGNS[self]
 
     @property
     def ordinary(self) -> bool:
-        """Say whether it is as people expect: there is a wheel, whoever made it and when."""
+        """Return True if the cell has a current wheel: built now, cached or shared."""
         return self in {GridStatus.BUILT, GridStatus.CACHED, GridStatus.FOLDED}
 
     @property
     def meaning(self) -> str:
-        """Return what the legend says."""
+        """Return the text for the legend."""
         return _MEANINGS[self]
 
 
@@ -63,12 +63,12 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridCell:
-    """One cell.
+    """One cell of a grid.
 
-    :param detail: a few words more: the size of its wheel, or whose wheel it shares.
-    :param yank: the version that nobody should choose here any more, and why.
-    :param link: where the page says the rest.
-    :param target: the query that a picker on the page answers, e.g. ``torch=2.11&compute=cu130&arch=x86_64``.
+    :param detail: a few words: the size of the wheel, or the cell with which it is shared.
+    :param link: address of the details on the page.
+    :param target: query for the page's picker, e.g. ``torch=2.11&compute=cu130&arch=x86_64``.
+    :param yank: the yanked version and the reason; None if no newer wheel was yanked.
     """
 
     status: GridStatus
@@ -80,7 +80,10 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridRow:
-    """A release, or a release and a Python; None where the matrix has no such cell."""
+    """One release, or one release and Python.
+
+    :param cells: one cell per column; None if the matrix has no such cell.
+    """
 
     heading: str
     cells: tuple[GridCell | None, ...]
@@ -88,7 +91,11 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The cells of one CPU architecture."""
+    """The grid of one CPU architecture.
+
+    :param caption: the architecture.
+    :param columns: names of the compute platforms.
+    """
 
     caption: str
     columns: tuple[str, ...]
@@ -96,18 +103,18 @@ class Grid:
 
 
 def grids(cells: Mapping[Cell, GridCell]) -> tuple[Grid, ...]:
-    """Lay out cells: a grid for each CPU architecture, a column for each compute platform."""
+    """Arrange cells in one grid per CPU architecture, with one column per compute platform."""
     return tuple(_grid(arch, cells) for arch in sorted({cell.arch for cell in cells}, reverse=True))
 
 
 def used_statuses(shown: Iterable[Grid]) -> tuple[GridStatus, ...]:
-    """Return what a legend must explain; of those with one sign the first."""
+    """Return the statuses for the legend. ``BUILT`` represents all ordinary statuses, which have the same sign."""
     used = {GridStatus.BUILT if cell.status.ordinary else cell.status for cell in _cells(shown)}
     return tuple(status for status in GridStatus if status in used)
 
 
 def yanks(shown: Iterable[Grid]) -> dict[str, tuple[str, ...]]:
-    """Return the reasons for which cells go without a newer wheel, each with its versions."""
+    """Return the reasons of yanked wheels, each with the yanked versions."""
     found: dict[str, dict[str, None]] = {}
     for version, reason in dict.fromkeys(cell.yank for cell in _cells(shown) if cell.yank):
         found.setdefault(reason, {})[version] = None
@@ -115,19 +122,20 @@ def yanks(shown: Iterable[Grid]) -> dict[str, tuple[str, ...]]:
 
 
 def catalogue_cells(catalogue: Catalogue) -> dict[Cell, GridCell]:
-    """Say how every cell of a project's newest version stands.
+    """Return the grid cell for every cell of a project.
 
-    A wheel is linked as ``#wheel-`` and its place in the catalogue, a cell without one as ``#cell-`` and its id.
+    A wheel is linked as ``#wheel-`` plus its position in the catalogue, a cell without a wheel as ``#cell-`` plus its
+    id.
     """
     standing = [wheel for wheel in catalogue.wheels if wheel.yanked is None]
     newest = max((wheel.public for wheel in standing or catalogue.wheels), default=None)
     found: dict[Cell, GridCell] = {}
     shown: dict[Cell, IndexEntry] = {}
-    # The newest come first; what is not yanked goes before what is.
+    # Wheels are sorted newest first. Yanked ones go to the end.
     for place, wheel in sorted(enumerate(catalogue.wheels), key=lambda pair: pair[1].yanked is not None):
         for cell in wheel.cells:
             known = found.get(cell)
-            # As the picker does, an older wheel that torch has a build for goes before a newer one without.
+            # Like the picker, prefer an older wheel with a suitable torch build to a newer wheel without one.
             better = known and known.status is GridStatus.UNPAIRED and wheel.yanked is None and _is_paired(cell, wheel)
             if known is None or better:
                 older = newest is not None and wheel.public < newest
@@ -179,7 +187,7 @@ def _served(cell: Cell, wheel: IndexEntry, place: int, *, older: bool) -> GridCe
 
 
 def _is_paired(cell: Cell, wheel: IndexEntry) -> bool:
-    """Say whether one of torch's own builds goes with a wheel."""
+    """Return True if a torch build suits the wheel."""
     target = Target(
         framework=cell.framework,
         release=cell.release,
@@ -196,7 +204,7 @@ def _unserved(answer: CellWithoutWheel) -> GridCell:
 
 
 def _difference(cell: Cell, made_for: str, served: Iterable[Cell]) -> str:
-    """Say by what the cell differs that the wheel was made for."""
+    """Return the differences of the cell for which the wheel was built."""
     other = next((other for other in served if other.id == made_for), None)
     if other is None:
         return made_for
@@ -213,6 +221,6 @@ def _difference(cell: Cell, made_for: str, served: Iterable[Cell]) -> str:
 
 
 def target_query(cell: Cell | Target) -> str:
-    """Return what a page's picker is asked for a cell."""
+    """Return the query for the page's picker that selects a cell."""
     python = f"&python={cell.python}" if cell.python else ""
     return f"{cell.framework}={cell.release}&compute={cell.compute}&arch={cell.arch}{python}"

@@ -1,4 +1,4 @@
-"""The pages that people see: one for each project, and one for the whole index. No clock is read."""
+"""Render the pages for people: one for each project, and one for the index. No clock is read."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _SHOWN_WITHOUT_SCRIPT = (Installer.PIP, Installer.UV)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One combination in the tables that need no script, with the Pythons that share its commands.
+    """One combination in the tables that work without scripts.
 
-    :param commands: by the installer's label and what torch is.
+    :param pythons: the Python versions with the same commands.
+    :param commands: pairs of a label (installer and state of torch) and a command.
     """
 
     target: Target
@@ -42,7 +43,7 @@ class Row:
 
 
 def human_pages(state: ProjectState) -> dict[str, bytes]:
-    """Return what people and choosing programs read of a project: key → bytes. One that is kept back has no page."""
+    """Return the page for people and the catalogue of a project: key → bytes. Unadvertised projects have none."""
     catalogue = catalogue_of(state)
     if not catalogue.unserved and not any(entry.roots for entry in state.entries):
         return {}
@@ -51,7 +52,7 @@ def human_pages(state: ProjectState) -> dict[str, bytes]:
 
 
 def human_root(listing: Mapping[str, Listing]) -> dict[str, bytes]:
-    """Return the page for the whole index: key → bytes."""
+    """Return the start page of the index: key → bytes."""
     shown = {name: item for name, item in sorted(listing.items()) if item.roots}
     computes = {name: _computes(item) for name, item in shown.items()}
     page = environment().get_template("index.html")
@@ -61,9 +62,9 @@ def human_root(listing: Mapping[str, Listing]) -> dict[str, bytes]:
 
 
 def assets(*scripts: str) -> dict[str, Any]:
-    """Return the style and the scripts of a page, and the policy that lets a browser run nothing else.
+    """Return the style sheet and the scripts of a page, and a content security policy that allows only these.
 
-    They stand in the page itself: it is whole wherever it is copied, and no half of it can be missing or old.
+    They are embedded in the page, so a copied page is complete and its parts always match.
     """
     style, *texts = (_asset(name) for name in ("page.css", "theme.js", *scripts))
     allowed = [f"style-src {_digest(style)}", f"script-src {' '.join(map(_digest, texts))}"]
@@ -73,7 +74,7 @@ def assets(*scripts: str) -> dict[str, Any]:
 
 @cache
 def environment() -> Environment:
-    """Return the templates. ``_grid.html`` holds the macro ``matrix``, for reports too."""
+    """Return the template environment. ``_grid.html`` contains the macro ``matrix``, which reports use, too."""
     from wheelsmith.base.templates import template_environment
 
     made = template_environment("wheelsmith.index.site")
@@ -108,7 +109,7 @@ def _project(catalogue: Catalogue) -> bytes:
 
 
 def _rows(picker: Picker) -> tuple[Row, ...]:
-    """Return the combinations that have a wheel, those that differ in nothing but the Python together."""
+    """Return a row for each combination with a wheel. Combinations that differ only in Python share a row."""
     served = [
         (target, answer)
         for target, answer in zip(picker.targets, picker.answers, strict=True)
@@ -137,13 +138,13 @@ def _commands(choice: Choice, target: Target) -> tuple[tuple[str, str], ...]:
 
 
 def _quoted(word: str) -> str:
-    """Quote a word; in double quotes where the shell must find the variable in it."""
+    """Quote a word for a shell. A word with the variable for the address gets double quotes."""
     rest = word.replace(BASE, "", 1)
     return f'"{word}"' if rest != word and not set(rest) & set('"$`\\') else shlex.quote(word)
 
 
 def _current(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | None:
-    """Return the newest version that has a wheel in good standing, or the newest."""
+    """Return the newest version with a wheel that is not yanked, or the newest version if all are yanked."""
     standing = (
         version
         for version in versions
@@ -153,7 +154,7 @@ def _current(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | None:
 
 
 def _excluded(catalogue: Catalogue) -> tuple[tuple[CellWithoutWheel, ...], ...]:
-    """Return the cells that are left out, those together that differ in the machine alone."""
+    """Return the excluded cells in groups of equal release, compute platform and reason."""
 
     def place(item: CellWithoutWheel) -> tuple[object, ...]:
         return numbers(item.cell.release), compute_order(item.cell.compute), item.reason
@@ -167,7 +168,7 @@ def _computes(item: Listing) -> list[str]:
 
 
 def _compute_names(computes: Sequence[str]) -> str:
-    """Return ``CPU, CUDA 12.8, 13.0``."""
+    """Return the names as one text, e.g. ``CPU, CUDA 12.8, 13.0``."""
     names = [compute_name(compute) for compute in computes]
     cudas = [name.removeprefix("CUDA ") for name in names if name.startswith("CUDA ")]
     others = [name for name in names if not name.startswith("CUDA ")]

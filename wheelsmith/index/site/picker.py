@@ -1,4 +1,4 @@
-"""Every answer that the page's picker can give, worked out beforehand: its script looks up and decides nothing."""
+"""Compute all answers of a page's picker in advance, so that its script only looks them up."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from wheelsmith.index.site.grid import target_query
 from wheelsmith.model import TORCH, Cell
 from wheelsmith.platforms import compute_name, compute_order
 
-# What a page opens with, where it has a wheel: neither the newest nor the oldest.
+# The initial selection of a page, if it has a wheel: common values, neither the newest nor the oldest.
 USUAL = {"arch": "x86_64", "python": "3.12"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picker:
-    """Answers to every combination, for a template to show and a script to look up.
+    """The answers for all combinations, for the page's template and script.
 
-    :param targets: every combination, the last axis running fastest.
-    :param answers: what each of them gets.
-    :param first: the place of the one that the page opens with.
+    :param targets: all combinations. The last axis varies fastest.
+    :param answers: the answer for each target.
+    :param first: position of the initial target.
     """
 
     axes: Axes
@@ -37,7 +37,7 @@ class Picker:
 
 
 def picker_of(chooser: Chooser) -> Picker | None:
-    """Answer every combination; None where the index knows of none."""
+    """Return the answers for all combinations, or None if the catalogue has no combination."""
     axes = chooser.axes
     if not axes.releases or not axes.computes or not axes.archs:
         return None
@@ -50,7 +50,7 @@ def picker_of(chooser: Chooser) -> Picker | None:
 
 
 def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
-    """Return what the script needs, each different answer once."""
+    """Return the data for the script. Each distinct answer occurs once."""
     places = {wheel.filename: place for place, wheel in enumerate(catalogue.wheels)}
     place = {target: number for number, target in enumerate(picker.targets)}
     wheels: dict[str, int] = {}
@@ -85,7 +85,7 @@ def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
 
 
 def _first(targets: Sequence[Target], answers: Sequence[Choice | Refusal]) -> int:
-    """Open with the newest torch and CUDA that have a wheel, on what most people have."""
+    """Return the position of the initial target: the newest torch and CUDA with a wheel, on the usual machine."""
     served = [number for number, answer in enumerate(answers) if isinstance(answer, Choice)]
 
     def usual(number: int) -> tuple[int, int]:
@@ -95,7 +95,7 @@ def _first(targets: Sequence[Target], answers: Sequence[Choice | Refusal]) -> in
 
 
 def _wheel(choice: Choice, target: Target) -> dict[str, Any]:
-    """Return what is the same of a wheel for every combination that it serves."""
+    """Return the data of a wheel that is the same for all combinations that it serves."""
     wheel = choice.wheel
     filled = slots_of(choice, target, Presence.PRESENT)
     return {
@@ -106,7 +106,7 @@ def _wheel(choice: Choice, target: Target) -> dict[str, Any]:
 
 
 def _same(answer: Choice | Refusal, target: Target) -> object:
-    """Return what two combinations have in common that get the same answer."""
+    """Return a key that is equal for combinations with the same answer."""
     if isinstance(answer, Refusal):
         return answer
     return answer.wheel.filename, answer.root, answer.notes, target.release, target.compute
@@ -133,7 +133,7 @@ def _refusal(refusal: Refusal, place: Mapping[Target, int]) -> dict[str, Any]:
 
 
 def _templates(framework: str) -> dict[str, Any]:
-    """Return every template by installer, by whether the framework is there, and whether the wheel asks for more."""
+    """Return the templates by installer, state of the framework, and presence of other requirements."""
     return {
         installer: {
             presence: [
@@ -146,21 +146,21 @@ def _templates(framework: str) -> dict[str, Any]:
     }
 
 
-# A page does not know where it will be served. Its script does; without one, people set a variable.
+# A page does not know its own address. Its script inserts the address; without scripts, users set this variable.
 BASE = "$INDEX/"
 _EVERY, _UNKNOWN = "CPU and every CUDA", "Compute platform not named"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A wheel as its page shows it.
+    """A wheel on a page.
 
-    :param place: its number in the catalogue.
-    :param title: what it is for within its group: ``torch 2.11``.
-    :param needs: what METADATA asks for, in words.
-    :param machine: the architectures, and the Python where it is for one.
-    :param pin: the command that names it alone.
-    :param target: what the picker is asked that answers with it; None where it answers with others.
+    :param place: position in the catalogue.
+    :param title: releases of the framework, e.g. ``torch 2.11``.
+    :param needs: the requirements in METADATA, as text.
+    :param machine: the architectures, and the Python version if the wheel is for one.
+    :param pin: a command that installs exactly this wheel.
+    :param target: a query for which the picker chooses the wheel; None if it never does.
     """
 
     wheel: IndexEntry
@@ -174,7 +174,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelGroup:
-    """The wheels of one compute platform, the newest torch first."""
+    """The wheels of one compute platform, newest torch first."""
 
     heading: str
     wheels: tuple[Shown, ...]
@@ -182,26 +182,26 @@ class WheelGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionOfWheels:
-    """The wheels of one public version; the newest compute platform comes first."""
+    """The wheels of one public version, newest compute platform first."""
 
     public: str
     groups: tuple[WheelGroup, ...]
 
     @property
     def count(self) -> int:
-        """Return how many wheels it has."""
+        """Return the number of wheels."""
         return sum(len(group.wheels) for group in self.groups)
 
     @property
     def published(self) -> str:
-        """Return the day on which the last of them came: ``2026-11-21``."""
+        """Return the day of the latest upload, e.g. ``2026-11-21``."""
         return max(shown.wheel.upload_time for group in self.groups for shown in group.wheels)[:10]
 
 
 def versions_of(chooser: Chooser, picker: Picker | None) -> tuple[VersionOfWheels, ...]:
-    """Return the wheels of each version, the newest first.
+    """Return the wheels of each version, newest first.
 
-    :param picker: which of them it answers with decides which are linked to it.
+    :param picker: wheels that it chooses get a link to it.
     """
     chosen = _chosen(picker) if picker else {}
     shown = [_shown(chooser, place, wheel, chosen) for place, wheel in enumerate(chooser.catalogue.wheels)]
@@ -216,7 +216,7 @@ def _groups(wheels: Iterable[Shown]) -> tuple[WheelGroup, ...]:
 
 
 def _chosen(picker: Picker) -> dict[str, str]:
-    """Return for each wheel that the picker answers with what it is asked then: by preference what it was made for."""
+    """Return a query for each wheel that the picker chooses, preferably for the cell that the wheel was built for."""
     found: dict[str, Target] = {}
     for target, answer in zip(picker.targets, picker.answers, strict=True):
         if isinstance(answer, Choice):
@@ -228,7 +228,7 @@ def _chosen(picker: Picker) -> dict[str, str]:
 
 
 def _query(target: Target, wheel: IndexEntry) -> str:
-    """Ask for no other Python than is chosen where the wheel takes the usual one, and so most others."""
+    """Return the query for a target. It keeps the selected Python if the wheel accepts most Pythons."""
     usual = target.python == USUAL["python"] and not any(cell.python for cell in wheel.cells)
     query = target_query(target)
     return query.rpartition("&python=")[0] if usual else query
@@ -250,7 +250,7 @@ def _order(wheel: IndexEntry) -> tuple[object, ...]:
 
 
 def _compute(wheel: IndexEntry) -> str | None:
-    """Return the compute platform that a wheel is made for; empty where it is made for all, None where nobody knows."""
+    """Return the compute platform that a wheel was built for; empty for all platforms, None if unknown."""
     if not wheel.cells:
         return None
     made_for = wheel.provenance.cell if wheel.provenance else None
@@ -275,7 +275,7 @@ def _shown(chooser: Chooser, place: int, wheel: IndexEntry, chosen: Mapping[str,
         needs=_needs(wheel, framework),
         title=f"{framework} {span(releases)}" if releases else "torch not named",
         machine=_machine(wheel.cells),
-        # In the root that has them all; torch stays as it is, because that root has none.
+        # Use the root with all wheels. It has no torch, so an installed torch stays.
         pin=f'pip install {requirement} --index-url "{BASE}{EVERYTHING}/"',
         target=chosen.get(wheel.filename),
     )
@@ -294,9 +294,9 @@ def _machine(cells: Iterable[Cell]) -> str:
 
 
 def span(names: Sequence[str]) -> str:
-    """Return releases in short: ``2.9``, ``2.9, 2.11``, or ``2.9 – 2.11`` where none between is missing.
+    """Return a short text for releases: ``2.9``, ``2.9, 2.11``, or ``2.9 – 2.11`` if no release between is missing.
 
-    :param names: ascending.
+    :param names: the releases in ascending order.
     """  # noqa: RUF002  # a range
     runs: list[list[str]] = []
     for name in names:
