@@ -1,1 +1,1 @@
-"""From build.toml to the exact compile and link commands of one cell."""
+"""Turn build.toml into the exact compile and link commands of one cell."""

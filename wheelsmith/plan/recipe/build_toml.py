@@ -1,6 +1,6 @@
-"""Read build.toml, editions 3, 4 and 5; every key is honoured or refused at its place.
+"""Read build.toml, editions 3, 4 and 5. Unknown keys and invalid values are errors with their place.
 
-The rules are kernel-builder's own: huggingface/kernels, kernels-data/src/config.
+The rules are those of kernel-builder: huggingface/kernels, kernels-data/src/config.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _UPDATE = "update the file with: kernel-builder update-build"
 
 
 def parse_build_toml(text: str, *, file: str = "build.toml") -> KernelSpec:
-    """Read a kernel's description.
+    """Parse a kernel's build.toml.
 
-    :raises MatrixMistakesError: everything that is wrong with it.
-    :raises BuildTomlError: it is not TOML, or of an edition that is not built.
+    :raises MatrixMistakesError: all mistakes in the file.
+    :raises BuildTomlError: it is not TOML, or its edition is not supported.
     """
     data = load_toml(text, file, BuildTomlError)
     mistakes: list[BuildTomlError] = []
@@ -75,7 +75,7 @@ def _kernel(root: TableReader) -> KernelSpec:
         repo_id=_hub(general),
     )
     general.done()
-    if edition > 3:  # noqa: PLR2004  # edition 3 left both open
+    if edition > 3:  # noqa: PLR2004  # both are optional in edition 3
         for key in ("version", "license"):
             if key not in general:
                 general.complain(f"{key} is missing in [general]")
@@ -83,7 +83,7 @@ def _kernel(root: TableReader) -> KernelSpec:
 
 
 def _edition(root: TableReader, general: TableReader) -> int:
-    """Return the edition, found as kernel-builder finds it: only the fifth is written in the file."""
+    """Return the edition by kernel-builder's rule: the file contains it only from edition 5 on."""
     edition = general.whole("edition")
     if edition is not None:
         if edition != _NEWEST_EDITION:
@@ -104,7 +104,7 @@ def _edition(root: TableReader, general: TableReader) -> int:
 def _backend_tables(
     general: TableReader, python: dict[str, tuple[str, ...]], kernels: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str | None, str | None]]:
-    """Read ``[general.<backend>]``; those of backends that are not built are read and left alone."""
+    """Read ``[general.<backend>]``. Tables of backends that wheelsmith does not build are read and ignored."""
     bounds: dict[str, tuple[str | None, str | None]] = {}
     for backend in ("cuda", "xpu", "neuron", "tpu"):
         table = general.table(backend)
@@ -133,7 +133,7 @@ def _kernel_depends(table: TableReader) -> tuple[str, ...]:
 
 
 def _hub(general: TableReader) -> str | None:
-    """Read where the kernel is published; of the wheel, only the description names it."""
+    """Return the Hub repo of the kernel. Only the wheel's description uses it."""
     hub = general.table("hub")
     if hub is None:
         return None
@@ -144,7 +144,7 @@ def _hub(general: TableReader) -> str | None:
 
 
 def _framework(root: TableReader, general: TableReader, edition: int) -> tuple[str, Binding | None, tuple[str, ...]]:
-    """Return what calls the kernel, its binding, and which further files of its package are shipped."""
+    """Return the framework, the binding, and the file types that are shipped with the Python package."""
     found = {name: table for name in (*frameworks(), _NOARCH) if (table := root.table(name))}
     if len(found) > 1:
         root.complain(f"give one framework: {' or '.join(f'[{name}]' for name in found)}", list(found)[-1])
@@ -160,7 +160,7 @@ def _framework(root: TableReader, general: TableReader, edition: int) -> tuple[s
 
 def _noarch(table: TableReader) -> tuple[str, ...]:
     pyext = table.texts("pyext")
-    # These two keys have no dashes: kernel-builder's own oversight, kept for its files.
+    # kernel-builder spells these two keys with underscores.
     for key in ("cuda_capabilities", "rocm_archs"):
         table.texts(key)
     table.done()
@@ -239,7 +239,7 @@ def _section(name: str, table: TableReader) -> Section | None:
 
 
 def _device_keys(backend: str, table: TableReader) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
-    """Read what a section says to its platform's compiler: flags, capabilities, the oldest toolkit."""
+    """Read a section's keys for the platform's compiler: flags, capabilities and the oldest toolkit."""
     platform = platforms().get(backend)
     if platform is None:
         return (), (), None

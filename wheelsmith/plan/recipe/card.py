@@ -1,4 +1,4 @@
-"""The card of a kernel: upstream's CARD.md is a Jinja template, which ``kernel-builder fill-card`` fills in."""
+"""Render a kernel's CARD.md, a Jinja template that ``kernel-builder fill-card`` fills in."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LONGEST = 200_000  # characters of a card, which becomes the wheel's descriptio
 
 
 def render_card(template: str, spec: KernelSpec, paths: Collection[str], read: Callable[[str], bytes]) -> str | None:
-    """Return the card with upstream's names filled in; None if the template fails or gives too much.
+    """Return the rendered card; None if the template fails or the result is too long.
 
     :param paths: every file of the kernel.
-    :param read: returns the content of one of them.
+    :param read: returns the content of a file.
     """
     request = {"template": template, "names": _names(spec, paths, read)}
     try:
@@ -32,7 +32,7 @@ def render_card(template: str, spec: KernelSpec, paths: Collection[str], read: C
 
 
 def render(request: dict[str, Any]) -> dict[str, Any]:
-    """Fill in a template: an operation of the worker."""
+    """Render a template. This function runs in the worker."""
     from jinja2.sandbox import SandboxedEnvironment
 
     jinja = SandboxedEnvironment(
@@ -45,11 +45,11 @@ def render(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names(spec: KernelSpec, paths: Collection[str], read: Callable[[str], bytes]) -> dict[str, Any]:
-    """Return what upstream's cards name: kernel-builder/src/card.rs."""
+    """Return the variables of upstream's templates, as in kernel-builder/src/card.rs."""
     package = spec.root
 
     def tree(*candidates: str) -> list[ast.stmt]:
-        """Return the top of the first file that is there; nothing here is worth an error."""
+        """Return the statements of the first file that exists; empty if it cannot be parsed."""
         try:
             parsed = next((parse_code(read(path)) for path in candidates if path in paths), None)
         except SourceError:

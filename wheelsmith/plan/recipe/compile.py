@@ -1,6 +1,6 @@
-"""The compile and link commands, as kernel-builder's CMake files would give them.
+"""The compile and link commands, equivalent to those of kernel-builder's CMake files.
 
-Paths are those inside the sandbox, fixed, so that what compilers embed of them never differs.
+All paths are fixed paths inside the sandbox, because compilers embed them in their output.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from wheelsmith.platforms import CPU, DeviceCompile, Platform, platforms
 
 _HOST_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
 HEADER_SUFFIXES = {".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc"}
-# Where headers of our own are written, under the kernel's source.
+# Folder below the kernel's source for generated headers.
 OWN_HEADERS = "wheelsmith-headers"
 _STUBS = "build/stubs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileTarget:
-    """What all sources of one extension have in common.
+    """The settings that all sources of an extension share.
 
-    :param framework: what calls the extension.
-    :param cxx: the C++ compiler to call.
-    :param cxx_std: the C++ standard's year, e.g. 17.
-    :param platform: whose toolkit it is compiled with; None is a CPU build.
-    :param toolkit: as ``major.minor``.
-    :param home: where the toolkit lies inside the sandbox.
+    :param framework: the framework that loads the extension.
+    :param cxx: the C++ compiler.
+    :param cxx_std: the C++ standard, e.g. 17.
+    :param platform: the platform of the toolkit; None for a CPU build.
+    :param toolkit: the toolkit's ``major.minor``.
+    :param home: the toolkit's folder in the sandbox.
     :param stable_abi: the torch release of the stable ABI to target, or None.
     :param cxx11_abi: False compiles for a framework that was built without the C++11 ABI.
-    :param light_headers: True lets torch/all.h be our own short one.
-    :param libraries: names of libraries of headers that every source sees.
-    :param python: CPython's headers are among them.
+    :param light_headers: replace torch/all.h by a shorter header.
+    :param libraries: names of header libraries that every source can include.
+    :param python: ``libraries`` contains CPython's headers.
     """
 
     framework: Framework
@@ -53,31 +53,31 @@ class CompileTarget:
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """Return the macros that kernel sources rely on."""
+        """The macros that kernel sources expect, as compiler arguments."""
         abi = ("-D_GLIBCXX_USE_CXX11_ABI=0",) if self.cxx11_abi is False else ()
         return (*self.framework.defines(self.namespace, self.backend, self.stable_abi), *abi)
 
     @property
     def backend(self) -> str:
-        """Return kernel-builder's name for the compute platform."""
+        """kernel-builder's name of the compute platform."""
         return self.platform.name if self.platform else CPU
 
     @property
     def includes(self) -> tuple[str, ...]:
-        """Return the header folders that every source sees."""
+        """The compiler arguments for the header folders of every source."""
         own = ["-isystem", f"{sandbox_paths.SOURCE}/{OWN_HEADERS}"] if self.light_headers or self.python else []
         found = ["-I", f"{sandbox_paths.SOURCE}/csrc", *own]
         for folder in self.framework.include:
             found += ["-isystem", f"{self.framework.place}/{folder}"]
         for library in self.libraries:
             found += ["-isystem", f"{sandbox_paths.LIBRARIES}/{library}/include"]
-        # nvcc finds its own headers; sources for the host compiler need to be told.
+        # nvcc finds its own headers, but g++ needs their folder.
         return (*found, *(("-isystem", f"{self.home}/include") if self.platform else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceGroup:
-    """Sources that share their flags: the binding, or one kernel section."""
+    """Sources with the same flags: the binding, or a kernel section."""
 
     src: tuple[str, ...]
     include: tuple[str, ...] = ()
@@ -87,10 +87,10 @@ class SourceGroup:
 
 
 def compile_steps(groups: tuple[SourceGroup, ...], target: CompileTarget) -> Iterator[Step]:
-    """Yield one step for each source that is compiled; headers are none.
+    """Yield a step for each source to compile; headers have none.
 
-    A source that several sections name is compiled once, with the flags and capabilities of all of them: that is
-    what CMake's source properties come to.
+    A source in several sections is compiled once, with the flags and capabilities of all of them. CMake's source
+    properties have the same effect.
     """
     for source in dict.fromkeys(path for group in groups for path in group.src):
         group = _merged(source, tuple(group for group in groups if source in group.src))
@@ -113,13 +113,13 @@ def _merged(source: str, groups: tuple[SourceGroup, ...]) -> SourceGroup:
 
 
 def is_known_source(path: str) -> bool:
-    """Say whether a file in ``src`` is one that can be compiled or included."""
+    """Return True if a file in ``src`` can be compiled or included."""
     suffix = PurePosixPath(path).suffix
     return suffix in _HOST_SUFFIXES | HEADER_SUFFIXES or _compiles(suffix) is not None
 
 
 def is_device_source(path: str) -> bool:
-    """Say whether a file is compiled for GPUs."""
+    """Return True if a file is compiled for GPUs."""
     return _compiles(PurePosixPath(path).suffix) is not None
 
 
@@ -128,10 +128,10 @@ def _compiles(suffix: str) -> Platform | None:
 
 
 def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
-    """Return the steps that make empty libraries with the names of the framework's own.
+    """Return the steps that build empty libraries with the names of the framework's.
 
-    The extension must name them, because Python loads them privately; linking against stand-ins saves fetching
-    500 MB of torch. That they really export what is used is what the wheel's check proves.
+    Python loads the framework's libraries privately, so the extension must link them by name. Linking the stubs avoids
+    a download of 500 MB of torch. The wheel check verifies that the real libraries export the symbols that are used.
     """
     return tuple(
         Step(
@@ -148,7 +148,7 @@ def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
 
 
 def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, target: CompileTarget) -> Step:
-    """Return the step that makes the extension module."""
+    """Return the step that links the extension module."""
     libraries = ["-Wl,--no-as-needed", *stubs]
     if target.platform and target.toolkit:
         brought = target.framework.brings_cuda

@@ -1,7 +1,7 @@
-"""A call of a compiler as a project's own build system makes it, and the compile step that it is.
+"""Parse compiler calls of a project's own build system, and turn each into a compile step.
 
-What such a call may say that no step of a kernel does: where its dependencies are listed, how many threads nvcc may
-take, options in other spellings. What is not understood here is for the compiler itself.
+Such calls have options that steps of kernels never have: files that list dependencies, nvcc's threads, other spellings.
+The real compiler runs calls that this module does not understand.
 https://gcc.gnu.org/onlinedocs/gcc/Preprocessor-Options.html
 https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#nvcc-command-options
 """
@@ -21,7 +21,7 @@ from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, check_split
 NVCC = "nvcc"
 _HOST = ("gcc", "g++")
 _C, _CXX, _DEVICE = {".c"}, {".cc", ".cpp", ".cxx", ".c++", ".C", ".cp"}, {".cu"}
-# Of the option → what it is called here; its value is a word of its own, or follows "=".
+# Option → its canonical spelling. The value is the next argument, or follows "=".
 _DEPENDENCIES = {
     "-MF": "-MF",
     "--dependency-output": "-MF",
@@ -36,15 +36,15 @@ _LISTS = {
     "--generate-nonsystem-dependencies-with-compile": "-MMD",
 }
 _THREADS = re.compile(r"(--threads|-t)=?\d*")
-# For what the compiler must see the source itself, or makes other things of it than an object. What it says of comments
-# and of how a source is laid out, a text has lost: no compilation may end by it.
+# Options for which the compiler needs the original source, or with which it writes more than an object. Preprocessed
+# text has no comments and another layout, so false warnings are possible, and -Werror would make them fatal.
 _ITS_OWN = re.compile(
     r"(^|[,=])(-f(help|version|target-help|syntax-only|callgraph-info|stack-usage|opt-info|sanitize|self-test|debug-cpp"
     r"|diagnostics-(format|add|set)|deps-|condition-coverage|path-coverage|wpa|ltrans|pch-)|-Werror(=misleading-indentation)?$|-xc$)"
 )
 _NAME = re.compile(r"[^A-Za-z0-9_.+-]")
 _LONGEST_NAME = 80
-# Whose value is another word, and may begin with anything.
+# Options with the value as the next argument, which may begin with any character.
 _WITH_VALUE = ("-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-D", "-U", "-gencode", "-x")
 _OF_NVCC_WITH_VALUE = ("-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "--diag_suppress")
 _SPELLINGS = {"--define-macro": "-D", "--include-path": "-I"}
@@ -52,11 +52,11 @@ _SPELLINGS = {"--define-macro": "-D", "--include-path": "-I"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilerCall:
-    """One call that compiles one source.
+    """A call that compiles one source.
 
-    :param step: what makes the same object, in names that do not depend on where it is built.
-    :param output: where the object is wanted, as the call says it.
-    :param listing: options with which the preprocessor lists what the source depends on; empty where nobody asked.
+    :param step: a step that produces the same object, with names that do not depend on the build folder.
+    :param output: the path of the object, as in the call.
+    :param listing: the preprocessor's options for listing dependencies; empty if the call has none.
     """
 
     step: Step
@@ -65,17 +65,18 @@ class CompilerCall:
 
     @property
     def source(self) -> str:
-        """Return the source file, as the call says it."""
+        """The source file, as in the call."""
         return self.step.argv[-3]
 
 
 def compiler_call(program: str, words: tuple[str, ...], *, nvcc: str | None) -> CompilerCall:
-    """Return what a call compiles.
+    """Parse a compiler call.
 
     :param program: ``gcc``, ``g++`` or ``nvcc``.
-    :param words: what follows it.
-    :param nvcc: where nvcc lies inside the sandbox; None where there is none.
-    :raises NotSplittableError: it does something else, or something that is not known to depend on text alone.
+    :param words: the arguments.
+    :param nvcc: the path of nvcc in the sandbox, or None.
+    :raises NotSplittableError: it does not compile one source, or has options that may read more than the preprocessed
+        text.
     """
     if program not in (*_HOST, *((NVCC,) if nvcc else ())):
         raise NotSplittableError(program)
@@ -92,9 +93,9 @@ def compiler_call(program: str, words: tuple[str, ...], *, nvcc: str | None) -> 
 
 
 def located(phases: tuple[Phase, ...], source: str, place: str) -> tuple[Phase, ...]:
-    """Return phases as nvcc makes them where the source is: by its place it names what is local to it.
+    """Return the phases with the source's real path, from which nvcc derives the names of file-local symbols.
 
-    :param place: where the source lies, all links followed.
+    :param place: the path of the source, with links resolved.
     """
     named = ("--orig_src_path_name", source)
     found = []
@@ -136,7 +137,7 @@ def _is_text(word: str) -> bool:
 
 
 def _plain_name(source: str) -> str:
-    """Return a name of which paths can be made, and which is the source's alone wherever it lies."""
+    """Return a file name with safe characters, which depends only on the source's name."""
     name = PurePosixPath(source).name
     plain = _NAME.sub("_", name)[-_LONGEST_NAME:]
     return plain if plain == name else f"{canonical_digest(name)[:12]}-{plain}"
@@ -144,7 +145,7 @@ def _plain_name(source: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Words:
-    """What a compiler is told, sorted."""
+    """The arguments of a compiler, sorted by their meaning."""
 
     is_nvcc: bool
     options: list[str] = field(default_factory=list)
@@ -156,7 +157,7 @@ class _Words:
     _listed: list[str] = field(default_factory=list)
 
     def take(self, words: Iterator[str]) -> None:
-        """Read all of them."""
+        """Read all arguments."""
         for given in words:
             if self._take_of_files(given, words) or (self.is_nvcc and self._take_of_nvcc(given, words)):
                 continue
@@ -169,7 +170,7 @@ class _Words:
                 self.sources.append(given)
 
     def _take_of_files(self, word: str, words: Iterator[str]) -> bool:
-        """Take what is made, and where what it depends on is listed."""
+        """Read an option for the output or for listing dependencies."""
         name, equals, joined = word.partition("=") if word.startswith("--") else (word, "", "")
         if word in {"-c", "--compile"}:
             self.compiles = True
@@ -186,11 +187,11 @@ class _Words:
         return True
 
     def _take_of_nvcc(self, word: str, words: Iterator[str]) -> bool:
-        """Take what is meant for the host compiler, or says which that is, and what changes no byte."""
+        """Read an option of nvcc for the host compiler, or one that does not affect the output."""
         name, equals, joined = word.partition("=")
         if name in {"-ccbin", "--compiler-bindir"}:
             self.host = joined if equals else _next(words, word)
-            if self.host not in _HOST:  # another one, or another program of that name in some folder
+            if self.host not in _HOST:  # another compiler, or a path
                 raise NotSplittableError(word)
         elif name in {"-Xcompiler", "--compiler-options"}:
             self.options += ("-Xcompiler", _unquoted(joined if equals else _next(words, word)))
@@ -202,13 +203,19 @@ class _Words:
         return True
 
     def only(self, found: list[str], what: str) -> str:
-        """Return the one that there is."""
+        """Return the only item.
+
+        :raises NotSplittableError: there is none or more than one.
+        """
         if len(found) != 1:
             raise NotSplittableError(f"{len(found)} {what}")
         return found[0]
 
     def listing(self) -> tuple[str, ...]:
-        """Return the preprocessor's options, with what it cannot know by itself when it makes no object."""
+        """Return the preprocessor's options for listing dependencies, with explicit file and target names.
+
+        Without an object as its output, the preprocessor cannot derive these names itself.
+        """
         if not self._lists:
             return ()
         output = self.only(self.outputs, "outputs")
@@ -218,7 +225,7 @@ class _Words:
 
 
 def _unquoted(value: str) -> str:
-    """Return what a shell makes of a value, which nvcc pastes into its commands: torch's cpp_extension quotes it."""
+    """Remove a shell's quotes. torch's cpp_extension adds them because nvcc runs its commands in a shell."""
     quoted = len(value) > 1 and value[0] == value[-1] in "'\""
     return value[1:-1] if quoted else value
 

@@ -1,9 +1,11 @@
-"""The phases that a compile step is made of, each a command whose result depends on nothing but its inputs' bytes.
+"""Split a compile step into phases: commands whose result depends only on the bytes of their inputs.
 
-g++ is two: preprocess, compile. nvcc is what its ``--dryrun`` prints: for the host a preprocessing and cudafe++; for
-every capability a preprocessing, cicc and ptxas; then fatbinary, and g++ for what cudafe++ made. What a phase reads is
-made by earlier ones, so its result can be found by their hashes: a capability added to a list costs its own phases and
-the last two. https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#the-cuda-compilation-trajectory
+g++ has two phases: preprocess and compile. nvcc has those that ``--dryrun`` prints: preprocess and cudafe++ for the
+host; preprocess, cicc and ptxas for each capability; then fatbinary, and g++ for the output of cudafe++.
+
+A phase reads files of earlier phases, so the hashes of these files identify its result. A new capability therefore
+costs only its own phases and the last two.
+https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#the-cuda-compilation-trajectory
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from wheelsmith.model import Step, StepKind
 
 
 class PhaseKind(StrEnum):
-    """What a phase does, for progress and for what it is expected to cost."""
+    """The program of a phase, for progress and cost estimates."""
 
     PREPROCESS = "preprocess"
     CUDAFE = "cudafe++"
@@ -33,10 +35,10 @@ class PhaseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase(Record):
-    """One command of a compile step; paths are inside the sandbox, or relative to its work folder.
+    """A command of a compile step. Paths are absolute in the sandbox or relative to its work folder.
 
-    :param target: the capability that it makes code for, as nvcc names it: ``90a``; empty for the host's.
-    :param reads: file that it sees → file that an earlier phase made.
+    :param target: the capability that it compiles for, in nvcc's form: ``90a``; empty for the host.
+    :param reads: file that it reads → file that an earlier phase wrote.
     :param writes: files that later phases read, or the object.
     """
 
@@ -48,15 +50,15 @@ class Phase(Record):
 
     @property
     def name(self) -> str:
-        """Return the phase as people name it: ``cicc 90a``."""
+        """The display name: ``cicc 90a``."""
         return f"{self.kind} {self.target}".strip()
 
 
-class NotSplittableError(Exception):  # it never leaves wheelsmith: the step is run whole instead
-    """The step does something that is not known to depend on its declared inputs alone."""
+class NotSplittableError(Exception):  # internal; callers run the step as one command instead
+    """The step may depend on more than its declared inputs."""
 
 
-# Options that neither run a program nor read a file of the kernel's choosing. Everything else makes a step whole.
+# Options that neither run a program nor read a file that the kernel chooses. Steps with other options are not split.
 _TAME = re.compile(
     r"-O[0-3sg]?|-Ofast|-[DU][A-Za-z_]\w*(=.*)?|-I.+|-isystem|--?std=[a-z0-9+]+|-w|-pthread|-g[0-2]?|-pipe|-pedantic|-ansi"
     r"|-f(file|debug|macro|profile)-prefix-map=[^,]*|-Wp,-[DU][A-Za-z_]\w*(=\w*)?"
@@ -69,11 +71,11 @@ _TAME = re.compile(
     r"|--generate-code=arch=compute_\w+,code=(\w+|\[\w+(,\w+)*\])|--?forward-unknown-to-host-compiler"
     r"|(-t|--?threads)=\d+|--?allow-unsupported-compiler|--?extended-lambda|--?compress-mode=\w+|--?static-global-template-stub=\w+"
 )
-# Of whole calls alone: phases are run as cores are free.
+# These options only affect unsplit steps. wheelsmith runs phases in parallel itself.
 _THREADS = ("-t", "-threads", "--threads")
-# Options whose value is a word of its own. g++ puts a file's words in the place of @file before it looks at any option.
+# Options with the value as the next argument. It must not begin with @, because g++ replaces @file by the file's text.
 _FOLDER, _MACRO = re.compile(r"[^@-].*"), re.compile(r"[A-Za-z_]\w*(=.*)?")
-# What only preprocessing reads: a header, too, that comes before the source.
+# Options for preprocessing only.
 _READ_BEFORE = ("-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros")
 _TAME_VALUE = {
     **dict.fromkeys(_READ_BEFORE, _FOLDER),
@@ -87,17 +89,17 @@ _TAME_VALUE = {
     **dict.fromkeys(_THREADS, re.compile(r"\d+")),
     "-gencode": re.compile(r"arch=compute_\w+,code=\w+"),
 }
-# -march=native, also with more behind a comma or a plus; and a file of options, which may hold it.
+# -march=native, also followed by a comma or plus, or a file of options, which may contain it.
 _OF_MACHINE = re.compile(r".*=native(?![\w.-]).*|@.+|(--options-file|-optf)(=.*)?|.*,@.*", re.DOTALL)
-# Options for g++ among nvcc's; nvcc takes them apart at commas.
+# nvcc's options that pass arguments to g++, separated by commas.
 _FOR_HOST, _FOR_HOST_WITH_VALUE = "--compiler-options=", "-Xcompiler"
 _OF_HOST = re.compile(r"-([fmOWwDU]|pthread)")
 
 
 def check_splittable(step: Step) -> None:
-    """Refuse a step with options that could run a program or read what is not preprocessed.
+    """Reject a step with options that could run a program or read files that are not preprocessed.
 
-    :raises NotSplittableError: with the option.
+    :raises NotSplittableError: the message is the option.
     """
     # nvcc -ccbin g++ … -c source -o output
     words = iter(step.argv[3 if step.kind is StepKind.NVCC else 1 : -4])
@@ -115,12 +117,12 @@ def check_splittable(step: Step) -> None:
 
 
 def depends_on_machine(step: Step) -> bool:
-    """Say whether a step may ask for code for the very machine that it is run on, which no hash of inputs tells."""
+    """Return True if a step may compile for the machine that it runs on, which no hash of its inputs contains."""
     return any(_OF_MACHINE.fullmatch(word) for word in step.argv)
 
 
 def whole(step: Step) -> tuple[Phase, ...]:
-    """Return a step as one phase."""
+    """Return a step as a single phase."""
     return (Phase(kind=PhaseKind.WHOLE, target="", argv=step.argv, reads={}, writes=(step.output,)),)
 
 
@@ -158,7 +160,7 @@ def _without_preprocessor(argv: tuple[str, ...]) -> Iterator[str]:
 
 
 def dry_run(step: Step) -> tuple[str, ...]:
-    """Return the command that prints an nvcc step's phases, one after another."""
+    """Return the command that prints the phases of an nvcc step, in sequence."""
     return (step.argv[0], "--dryrun", *_in_one_thread(step.argv[1:]))
 
 
@@ -172,10 +174,10 @@ def _in_one_thread(argv: tuple[str, ...]) -> Iterator[str]:
 
 
 def device_phases(step: Step, printed: str) -> tuple[Phase, ...]:
-    """Return the phases that nvcc printed.
+    """Parse the phases that nvcc printed.
 
-    :param printed: what the command of ``dry_run`` wrote.
-    :raises NotSplittableError: there is something in it that this module does not know.
+    :param printed: the output of the command of ``dry_run``.
+    :raises NotSplittableError: the output contains something unknown.
     """
     if step.kind is not StepKind.NVCC:
         raise NotSplittableError(step.kind)
@@ -189,7 +191,7 @@ def device_phases(step: Step, printed: str) -> tuple[Phase, ...]:
 
 
 class _DryRun:
-    """Reads a dry run line by line, giving files names that do not depend on which capabilities stand beside."""
+    """Parses a dry run line by line. It renames files so that names do not depend on the other capabilities."""
 
     def __init__(self, step: Step) -> None:
         self._output = step.output
@@ -200,7 +202,7 @@ class _DryRun:
         self._found: list[Phase] = []
 
     def read(self, line: str) -> None:
-        """Take one line."""
+        """Parse one line."""
         if not line.startswith("#$ "):
             raise NotSplittableError(line)
         text = line[3:].strip()
@@ -219,7 +221,11 @@ class _DryRun:
             raise NotSplittableError(text)
 
     def phases(self) -> tuple[Phase, ...]:
-        """Return them all, when the last one makes the object and nothing is read that nobody makes."""
+        """Return all phases.
+
+        :raises NotSplittableError: a phase reads a file that no phase writes, or the last one does not write the
+            object.
+        """
         made: set[str] = set()
         for phase in self._found:
             if not made.issuperset(phase.reads.values()):
@@ -235,7 +241,7 @@ class _DryRun:
         if feature is None:
             self._add(PhaseKind.PREPROCESS, "", argv, {old: ".cpp4.ii"}, ())
             return
-        # Only the file's name tells sm_90 from sm_90a, and with one capability not even that.
+        # Only the file name distinguishes sm_90 from sm_90a. With a single capability, the macros do.
         match = re.fullmatch(r".*\.compute_(\w+)\.cpp1\.ii", old)
         target = match[1] if match else feature.removeprefix("-D__CUDA_ARCH__=").removesuffix("0") + _suffix(argv)
         self._add(PhaseKind.PREPROCESS, target, argv, {old: f".compute_{target}.cpp1.ii"}, ())
@@ -246,21 +252,21 @@ class _DryRun:
             _value(argv, "--gen_c_file_name"): ".cudafe1.cpp",
             _value(argv, "--module_id_file_name"): ".module_id",
         }
-        # It does not write this file, only names it in an #include; cicc writes it.
+        # cudafe++ only includes this file. cicc writes it.
         argv[argv.index("--stub_file_name") + 1] = f"{PurePosixPath(self._output).name}.cudafe1.stub.c"
         self._add(PhaseKind.CUDAFE, "", argv, writes, (_only(argv, ".cpp4.ii"),))
 
     def _cicc(self, argv: list[str]) -> None:
         argv[0] = f"{self._home}/nvvm/bin/cicc"
         target = _value(argv, "-arch").removeprefix("compute_")
-        # By-products that nothing reads get names of this capability too.
+        # Rename unused by-products too.
         for option, suffix in (("--gen_c_file_name", "c"), ("--gen_device_file_name", "gpu")):
             self._rename(_value(argv, option), f".compute_{target}.cudafe1.{suffix}")
         stub = f".compute_{target}.cudafe1.stub.c"
         writes = {_value(argv, "-o"): f".compute_{target}.ptx", _value(argv, "--stub_file_name"): stub}
         reads = (_only(argv, ".cpp1.ii"), _value(argv, "--module_id_file_name"))
         self._add(PhaseKind.CICC, target, argv, writes, reads)
-        # The next capability's is called the same where there is but one name for all; the last one is compiled.
+        # nvcc may use one stub name for all capabilities. g++ compiles the last one.
         self._stub = self._output + stub
 
     def _ptxas(self, argv: list[str]) -> None:
@@ -281,7 +287,7 @@ class _DryRun:
         if len(reads) != 1 or "-c" not in argv:
             raise NotSplittableError("g++ is called in a way that is not known")
         self._add(PhaseKind.HOST, "", argv, {_value(argv, "-o"): ""}, (reads[0],))
-        # What cudafe++ wrote includes these two.
+        # The output of cudafe++ includes these two files.
         included = {f"{self._output}.cudafe1.stub.c": self._stub}
         included[f"{self._output}.fatbin.c"] = f"{self._output}.fatbin.c"
         last = self._found[-1]
@@ -290,7 +296,7 @@ class _DryRun:
     def _add(
         self, kind: PhaseKind, target: str, argv: list[str], writes: dict[str, str], reads: tuple[str, ...]
     ) -> None:
-        if not re.fullmatch(r"\w*", target):  # it becomes part of names
+        if not re.fullmatch(r"\w*", target):  # it becomes part of file names
             raise NotSplittableError(f"a capability is called {target}")
         for old, suffix in writes.items():
             self._rename(old, suffix)
@@ -312,7 +318,7 @@ class _DryRun:
     def _renamed(self, word: str) -> str:
         if word in self._names:
             return self._names[word]
-        # A name may have such a sign in it.
+        # The file name itself may contain "=".
         named = max((name for name in self._names if word.endswith(f"={name}")), key=len, default=None)
         return f"{word.removesuffix(named)}{self._names[named]}" if named else word
 
@@ -338,5 +344,5 @@ def _suffix(argv: list[str]) -> str:
 
 
 def needs_source(phase: Phase) -> bool:
-    """Say whether a phase reads the kernel's source and torch's headers."""
+    """Return True if a phase reads the kernel's source and torch's headers."""
     return phase.kind in {PhaseKind.PREPROCESS, PhaseKind.WHOLE}

@@ -1,4 +1,4 @@
-"""What a project with a build system of its own says of itself before anything of it is run."""
+"""Read a project's name, version and requirements from its files, without running any of its code."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from wheelsmith.plan.recipe.toml_reader import load_toml
 PROJECT_FILES = ("pyproject.toml", "setup.py")
 _PKG_INFO = "PKG-INFO"
 _SETUP: dict[str, Callable[[bytes], SetupMetadata]] = {"setup.cfg": read_setup_cfg, "setup.py": read_setup_py}
-# Characters: what parses them takes ever longer for the next one, and the name and the version come first.
+# Characters. The parser's time grows faster than the length; name and version are at the beginning.
 _LONGEST_HEADERS = 1 << 14
-# Characters of a requirement: no number in it has more digits than Python reads.
+# Characters of a requirement. A longer one could contain a number with more digits than Python converts.
 _LONGEST = 1000
-_LONGEST_NAME = 100  # as in matrix.yaml: files are called after it
-# They ask git for the version, of which a build has nothing, unless SETUPTOOLS_SCM_PRETEND_VERSION says it.
+_LONGEST_NAME = 100  # as in matrix.yaml, because it becomes part of file names
+# Packages that read the version from git tags. A build has no git history, so SETUPTOOLS_SCM_PRETEND_VERSION is needed.
 _ASK_GIT = {"setuptools-scm", "hatch-vcs", "flit-scm"}
-# What PEP 518 has builders take where a project names nothing.
+# Default of PEP 518 for projects without build requirements.
 _DEFAULT_REQUIRES = ("setuptools>=40.8", "wheel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSpec(Record):
-    """A project's own words, as far as they stand in pyproject.toml; what setup.py decides is not known yet.
+    """A project's static metadata. Values that setup.py computes are missing.
 
-    :param requires: what its build system needs, torch left out: which torch is the cell's to say.
-    :param torch: what it and its build system ask of torch's version, such as ``>=2.12.1``.
+    :param requires: the requirements of its build system without torch, which depends on the cell.
+    :param torch: the version specifier for torch of the project and its build system, e.g. ``>=2.12.1``.
     """
 
     name: str | None
@@ -48,16 +48,16 @@ class ProjectSpec(Record):
 
     @property
     def asks_git(self) -> str | None:
-        """Return the requirement that takes the version from git's tags, if there is one."""
+        """The build requirement that takes the version from git's tags, or None."""
         return next((name for name in map(_name_of, self.requires) if name in _ASK_GIT), None)
 
 
 def read_project(paths: Collection[str], read: Callable[[str], bytes]) -> ProjectSpec:
-    """Return what a project's own files say, the first that says something: what is true of pip is true here.
+    """Read a project's static metadata. The first file with a value takes precedence, as for pip.
 
-    :param paths: of its files.
+    :param paths: the project's files.
     :param read: path → content.
-    :raises SourceError: a file is not as it should be.
+    :raises SourceError: a file is invalid.
     """
     try:
         spec = parse_project(read("pyproject.toml").decode() if "pyproject.toml" in paths else None)
@@ -72,9 +72,9 @@ def read_project(paths: Collection[str], read: Callable[[str], bytes]) -> Projec
 
 
 def parse_project(text: str | None) -> ProjectSpec:
-    """Read a pyproject.toml, or take what holds without one.
+    """Parse a pyproject.toml, or return the defaults without one.
 
-    :raises SourceError: it is no TOML, or names what must not be fetched.
+    :raises SourceError: it is invalid TOML, or requires a package by URL.
     """
     if text is None:
         return ProjectSpec(name=None, version=None, requires=_DEFAULT_REQUIRES)
@@ -89,11 +89,11 @@ def parse_project(text: str | None) -> ProjectSpec:
 
 
 def with_pkg_info(spec: ProjectSpec, text: str) -> ProjectSpec:
-    """Return a project with what its sdist's PKG-INFO says beside pyproject.toml: name, version, and which torch.
+    """Return the project with the name, version and torch requirement of an sdist's PKG-INFO added.
 
-    A local part is left out: which one a wheel gets, its cell says.
+    A local version is removed, because the cell determines the wheel's.
 
-    :raises SourceError: what stands there is no name or no version.
+    :raises SourceError: the name or version is invalid.
     """
     from packaging.metadata import parse_email
 
@@ -106,9 +106,9 @@ def with_pkg_info(spec: ProjectSpec, text: str) -> ProjectSpec:
 
 
 def with_setup_metadata(spec: ProjectSpec, words: SetupMetadata) -> ProjectSpec:
-    """Return a project with what setup.py or setup.cfg says in plain words: name, version, needs, and which torch.
+    """Return the project with the literal metadata of setup.py or setup.cfg added.
 
-    What cannot be read there is left for the build to say.
+    Invalid values are ignored here, because the build checks them.
     """
     needs = _dependencies(words.setup_requires)
     named = spec
@@ -120,7 +120,7 @@ def with_setup_metadata(spec: ProjectSpec, words: SetupMetadata) -> ProjectSpec:
 
 
 def _named(spec: ProjectSpec, table: dict[str, Any], file: str) -> ProjectSpec:
-    """Return a project with the name and version of a table, where it has none."""
+    """Return the project with a missing name or version taken from a table."""
     version = _version(table, file) if spec.version is None else None
     return replace(
         spec,
@@ -134,14 +134,14 @@ def _without_torch(needs: Iterable[Requirement]) -> tuple[str, ...]:
 
 
 def _with_torch(spec: ProjectSpec, needs: Iterable[Requirement]) -> ProjectSpec:
-    """Return a project that asks of torch's version what these do, too."""
+    """Return the project with the torch requirements among these added."""
     asked = [need.specifier for need in needs if canonicalize_name(need.name) == TORCH and not need.marker]
     clauses = {str(clause) for specifier in (SpecifierSet(spec.torch), *asked) for clause in specifier}
     return replace(spec, torch=",".join(sorted(clauses)))
 
 
 def _dependencies(listed: object) -> list[Requirement]:
-    """Return what is required at run time, as far as it can be read; the built wheel says it once more."""
+    """Return the valid requirements among these. The check of the built wheel finds the invalid ones."""
     found = []
     for item in listed if isinstance(listed, list | tuple) else ():
         try:
@@ -188,7 +188,7 @@ def _requirement(item: object) -> Requirement:
     except InvalidRequirement:
         raise SourceError(f"{item!r:.100} is not a requirement", where=Place(file="pyproject.toml")) from None
     if need.url:
-        # Whoever writes the project would choose what this machine fetches, and from where.
+        # The project could make this machine download any file.
         raise SourceError(
             f"build-system.requires names an address, {need.name} @ …", where=Place(file="pyproject.toml"),
             remedy="require a released version instead",
@@ -201,9 +201,9 @@ def _name_of(requirement: str) -> str:
 
 
 def _parse(item: object) -> Requirement:
-    """Read a requirement.
+    """Parse a requirement.
 
-    :raises InvalidRequirement: it is none, or more than anybody writes.
+    :raises InvalidRequirement: it is malformed or too long.
     """
     text = str(item)
     if len(text) > _LONGEST:

@@ -1,4 +1,4 @@
-"""Known projects: which a kernel may depend on, and what the builds of some need that their metadata does not say."""
+"""Facts about known projects: kernel dependencies, and build settings that a project's metadata lacks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from wheelsmith.base.json_dataclass import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectHint(Record):
-    """What matrix.yaml says for one project.
+    """Settings in matrix.yaml that a known project needs.
 
-    :param env: variables, with placeholders.
-    :param backends: what it can be built for: ``cpu``, ``cuda``.
-    :param why: the variables; where there are none, the backends.
-    :param before_build: what makes it obey the matrix in something else, or compile at all.
-    :param needs_before_build: without it there is no wheel.
+    :param env: environment variables, with placeholders.
+    :param backends: the backends that it supports: ``cpu``, ``cuda``.
+    :param why: the reason for the variables, or for the backends if there are no variables.
+    :param before_build: a command that fixes the source, so that it compiles or follows the matrix's settings.
+    :param needs_before_build: the build fails without the command.
     """
 
     name: str
@@ -36,9 +36,9 @@ class ProjectHint(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency(Record):
-    """A name that build.toml's ``python-depends`` may use, and what the wheel then requires.
+    """A name in build.toml's ``python-depends``, with the wheel's requirement.
 
-    :param backend: None if it holds for every backend.
+    :param backend: None for every backend.
     """
 
     name: str
@@ -50,17 +50,17 @@ class Dependency(Record):
 
 @cache
 def dependencies() -> tuple[Dependency, ...]:
-    """Return the names that build.toml's ``python-depends`` may use."""
+    """Return the allowed names of build.toml's ``python-depends``."""
     return tuple(Dependency.from_json(item) for item in read_facts(__package__, "dependencies.json")["dependencies"])
 
 
 @cache
 def project_hints() -> dict[str, ProjectHint]:
-    """Return them by their normalized names."""
+    """Return the hints by normalized project name."""
     found = (ProjectHint.from_json(item) for item in read_facts(__package__, "project_hints.json")["projects"])
     return {canonicalize_name(project.name): project for project in found}
 
 
 def hint_for(name: str | None) -> ProjectHint | None:
-    """Return what is known of a project; None of most."""
+    """Return the hint for a project, or None."""
     return project_hints().get(canonicalize_name(name)) if name else None

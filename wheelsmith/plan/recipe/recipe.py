@@ -1,4 +1,4 @@
-"""One kernel's recipe for one cell, and what it takes from the kernel's files."""
+"""The recipe of a kernel for one cell: steps, generated files, contents and metadata of the wheel."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def add_op_namespace_prefix(op_name: str) -> str:
     return f"{{_NAMESPACE}}::{{op_name}}"
 '''
 
-# What kernels use of torch/all.h: tensors, factories, operators, TORCH_CHECK and TORCH_LIBRARY. The rest of it (nn,
-# optim, data, serialize, jit) is more than half of what compilers spend their time on.
+# The part of torch/all.h that kernels use: tensors, factories, operators, TORCH_CHECK and TORCH_LIBRARY. The rest (nn,
+# optim, data, serialize, jit) takes more than half of the compile time.
 LIGHT_ALL = """\
 #pragma once
 
@@ -73,9 +73,8 @@ LIGHT_ALL = """\
 #include <torch/version.h>
 """
 
-# What configure would write of a machine, as far as the stable ABI asks for it. The sizes are those of the machine that
-# is compiled for. Macros of CPython's read its structures without naming a symbol, so that no check of the binary could
-# tell who uses what another Python has otherwise.
+# The values of configure that the stable ABI needs; sizes are those of the target machine. The #error is needed because
+# CPython's macros access structures without symbols, so the wheel check cannot detect them in the binary.
 PYCONFIG = """\
 #pragma once
 
@@ -99,7 +98,7 @@ PYCONFIG = """\
 
 _LICENCE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)([.-][A-Za-z0-9.-]+)?")
 _UNIQUE = 10  # hex digits of a digest in the operators' namespace
-# Documentation, wherever it lies, and folders beside the code at the top.
+# Documentation in any folder, and top-level folders without code.
 _DOCUMENT = re.compile(r"(README|CHANGELOG|CHANGES|HISTORY|NEWS|AUTHORS|CONTRIBUTING|CITATION)([.-].*)?", re.IGNORECASE)
 _DOCUMENT_SUFFIXES = frozenset({".lock", ".md", ".nix", ".rst", ".txt"})
 _NOT_CODE = frozenset({"benchmark", "benchmarks", "doc", "docs", "example", "examples", "media", "test", "tests"})
@@ -108,12 +107,12 @@ _PYTHON_H = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]Python\.h[>\"]", re.MU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSource(Record):
-    """What planning needs to know of a kernel's files.
+    """The facts about a kernel's files that planning needs.
 
     :param paths: every file, relative to the kernel's folder, sorted.
     :param readme: the text that becomes the wheel's description.
-    :param includes_python: True if a file that may be compiled includes CPython's headers.
-    :param code: sha256 of what may be compiled or imported; empty where nothing is compiled.
+    :param includes_python: a file that may be compiled includes CPython's headers.
+    :param code: sha256 of the files that may be compiled or imported; empty if nothing is compiled.
     """
 
     id: SourceId
@@ -124,19 +123,19 @@ class KernelSource(Record):
 
     @property
     def licences(self) -> tuple[str, ...]:
-        """Return the files that hold licence texts: those at the top that are named like one."""
+        """The licence files: files at the top that have the name of one."""
         return tuple(path for path in self.paths if is_licence(path))
 
 
 def is_licence(path: str) -> bool:
-    """Return True for the name of a file with a licence's text."""
+    """Return True if a file name is that of a licence."""
     return _LICENCE.fullmatch(path) is not None
 
 
 def code_digest(spec: KernelSpec, files: Mapping[str, str]) -> str:
-    """Return the sha256 of all that may be compiled, included or shipped.
+    """Return the sha256 of all files that may be compiled, included or shipped.
 
-    Elsewhere documentation, licences, tests and hidden files are left out.
+    Source files and the Python package always count. Other documentation, licences, tests and hidden files are ignored.
 
     :param files: every file of the kernel, path → sha256.
     """
@@ -163,7 +162,7 @@ def includes_python(spec: KernelSpec, paths: Iterable[str], read: Callable[[str]
     calls = framework(spec.framework)
     if spec.binding is None or calls.limited_api is None:
         return False
-    # The build writes its own files over these.
+    # The build overwrites these files.
     generated = {f"{calls.packages}/{path}" for path in calls.files(spec.package, "")}
     sources = (path for path in paths if is_known_source(path) and path not in generated)
     return any(_PYTHON_H.search(read(path)) for path in sources)
@@ -182,7 +181,7 @@ def compiled_recipe(
 ) -> Recipe:
     """Return the steps, generated files and contents of a wheel with a compiled extension.
 
-    :raises BuildTomlError: a source that build.toml names is not there or of a kind that is not compiled.
+    :raises BuildTomlError: a source in build.toml does not exist or has an unknown type.
     """
     _check_sources(groups, source)
     compiled = tuple(compile_steps(groups, target))
@@ -209,9 +208,9 @@ def compiled_recipe(
 
 
 def noarch_recipe(spec: KernelSpec, source: KernelSource) -> Recipe:
-    """Return the recipe of a kernel with nothing compiled: its Python package, with every file in it.
+    """Return the recipe of a kernel without compiled code: its complete Python package.
 
-    Such kernels hold data and headers that they read or compile at run time; kernel-builder ships them all.
+    Such kernels contain data and headers that they read or compile at run time. kernel-builder ships every file too.
     """
     unique = source.id.tree[:_UNIQUE]
     ops = NOARCH_OPS.format(module=spec.module, unique=unique)
@@ -225,14 +224,14 @@ def noarch_recipe(spec: KernelSpec, source: KernelSource) -> Recipe:
 
 
 def is_bytecode(path: str) -> bool:
-    """Return True for what Python compiles by itself."""
+    """Return True for Python bytecode."""
     return path.endswith(".pyc") or "__pycache__" in PurePosixPath(path).parts
 
 
 def _python_files(spec: KernelSpec, source: KernelSource, suffixes: set[str] | None) -> dict[str, str]:
     """Return the files of the kernel's Python package: path in the wheel → path in the work folder.
 
-    :param suffixes: those that are shipped; None ships every file but bytecode.
+    :param suffixes: file suffixes that are shipped; None for every file except bytecode.
     """
     root = f"{spec.root}/"
     found = {
@@ -273,9 +272,9 @@ def render_metadata(
     requirements: tuple[str, ...],
     extras: Mapping[str, tuple[str, ...]] | None = None,
 ) -> str:
-    """Return the whole METADATA, of version 2.4 (core metadata specification).
+    """Return the content of METADATA, version 2.4 (core metadata specification).
 
-    :param extras: an extra's name → what it requires besides.
+    :param extras: extra → its additional requirements.
     """
     fields = [("Metadata-Version", "2.4"), ("Name", distribution), ("Version", version)]
     fields += [("Summary", f"The {spec.name} kernel for {spec.framework}"), *_licence(spec.license)]
@@ -301,12 +300,12 @@ def _licence(licence: str | None) -> list[tuple[str, str]]:
     try:
         return [("License-Expression", canonicalize_license_expression(licence))]
     except InvalidLicenseExpression:
-        # Old build.toml files name licences in their own words; those have a field of their own.
+        # Old build.toml files contain free text, for which METADATA has another field.
         return [("License", " ".join(licence.split()))]
 
 
 def _description(spec: KernelSpec, readme: str | None) -> str:
-    """Return the readme without the YAML block that the Hub puts before it."""
+    """Return the readme without the YAML block that the Hub adds at the top."""
     text = (readme or f"# {spec.name}\n").replace("\r\n", "\n")
     if text.startswith("---\n") and "\n---\n" in text:
         text = text.split("\n---\n", 1)[1]

@@ -1,4 +1,4 @@
-"""What a kernel's build.toml says, once it has been read; every edition ends here."""
+"""The content of a kernel's build.toml, independent of its edition."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BUILT_BACKENDS = (CPU, *platforms())
 class Binding(Record):
     """The sources that register a kernel's operators with its framework: ``[torch]``, ``[tvm-ffi]``.
 
-    :param stable_abi: backend → the torch release from which on its binary works.
-    :param pyext: extensions of further files of the Python package.
+    :param stable_abi: backend → the oldest torch release that the binary supports.
+    :param pyext: suffixes of further files in the Python package.
     """
 
     src: tuple[str, ...] = ()
@@ -31,11 +31,11 @@ class Binding(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section(Record):
-    """One ``[kernel.<name>]``: sources that share their flags.
+    """A section ``[kernel.<name>]``: sources that share their flags.
 
-    :param capabilities: compute capabilities that the sources are written for; None takes those of the build.
-    :param device_flags: for its platform's own compiler.
-    :param toolkit_minver: the section is left out by an older toolkit.
+    :param capabilities: compute capabilities that the sources support; None for those of the build.
+    :param device_flags: flags for the platform's own compiler.
+    :param toolkit_minver: the oldest toolkit that compiles the section; it is skipped for older ones.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Section(Record):
 class KernelSpec(Record):
     """A kernel in kernel-builder layout.
 
-    :param import_name: what the package is called in the wheel; None keeps its own name.
-    :param framework: what calls it.
-    :param binding: None for a kernel with nothing compiled.
-    :param sections: those of the backends cpu and cuda; other backends' variants are other people's.
-    :param toolkit_bounds: platform → its oldest and its newest toolkit that the kernel is for.
+    :param import_name: the package's name in the wheel; None for its own name.
+    :param framework: the framework that calls it.
+    :param binding: None for a kernel without compiled code.
+    :param sections: the sections of the backends that wheelsmith builds.
+    :param toolkit_bounds: platform → the oldest and the newest toolkit that the kernel supports.
     :param repo_id: the Hub repo that it is published as.
     :param python_depends: backend, or ``""`` for all → names from build.toml's allow-list.
     :param kernel_depends: backend, or ``""`` for all → Hub repos that the kernel needs at run time.
@@ -82,21 +82,21 @@ class KernelSpec(Record):
 
     @property
     def only_backend(self) -> str | None:
-        """Return the backend that every wheel of it is for; None where there are several to choose from."""
+        """The backend of all its wheels; None if there is more than one."""
         built = [backend for backend in self.backends if backend in BUILT_BACKENDS]
         return built[0] if len(built) == 1 else None
 
     @property
     def package(self) -> str:
-        """Return what the Python package is called in the source: the name with underscores."""
+        """The name of the Python package in the source: the kernel's name with underscores."""
         return self.name.replace("-", "_")
 
     @property
     def root(self) -> str:
-        """Return the folder of the Python package in the source."""
+        """The folder of the Python package in the source."""
         return f"{framework(self.framework).packages}/{self.package}"
 
     @property
     def module(self) -> str:
-        """Return what the Python package is called in the wheel."""
+        """The name of the Python package in the wheel."""
         return self.import_name or self.package

@@ -1,7 +1,7 @@
-"""Read what setup.py, setup.cfg and other Python files say literally, without running them.
+"""Read literal metadata from setup.py, setup.cfg and other Python files, without running them.
 
-A literal, or a name that is assigned one literal, is taken; what is computed stays unknown. The build asks the project
-itself before it compiles, and compares.
+Only literals, and names that are assigned one literal, are known. Before it compiles, the build gets the metadata from
+the project's build system and compares them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dataclasses import dataclass
 
 from wheelsmith.base.json_dataclass import Record
 
-_LONGEST_CODE = 1 << 18  # bytes of a file that is parsed: each may become a kilobyte of syntax tree
-# Within a line: the parser of such files tries each of them as the last one before a = that is not there.
+_LONGEST_CODE = 1 << 18  # bytes of a parsed file; each may become a kilobyte of syntax tree
+# Repeated spaces within a line. configparser's regular expression backtracks over each if the line has no "=".
 _SPACES = re.compile(r"(?<=\S)[^\S\n]{2,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupMetadata(Record):
-    """Metadata of a project; None and empty where it is not literal.
+    """Literal metadata of a project. Other values are None or empty.
 
-    :param setup_requires: what must be installed before it runs.
-    :param install_requires: what its wheel will require.
+    :param setup_requires: requirements of setup.py.
+    :param install_requires: requirements of the wheel.
     """
 
     name: str | None = None
@@ -37,7 +37,7 @@ class SetupMetadata(Record):
 
 
 def parse_code(source: bytes) -> ast.Module | None:
-    """Return the syntax tree of a Python file; None if it is not Python, or longer than a person writes."""
+    """Return the syntax tree of a Python file; None if it is not Python or too long."""
     if len(source) > _LONGEST_CODE:
         return None
     try:
@@ -48,14 +48,14 @@ def parse_code(source: bytes) -> ast.Module | None:
 
 
 def may_import(source: bytes, module: str) -> bool:
-    """Return True if code imports a module by its absolute name, or is too long to tell."""
+    """Return True if code imports a module by its absolute name, or is too long to parse."""
     if module.encode() not in source:
         return False
     return len(source) > _LONGEST_CODE or module in _imported(parse_code(source))
 
 
 def _imported(tree: ast.Module | None) -> Iterator[str]:
-    """Yield the top of every absolute import: ``a`` of ``import a.b`` and ``from a import c``."""
+    """Yield the top-level name of every absolute import: ``a`` for ``import a.b`` and ``from a import c``."""
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
@@ -64,7 +64,7 @@ def _imported(tree: ast.Module | None) -> Iterator[str]:
 
 
 def read_setup_py(code: bytes) -> SetupMetadata:
-    """Return the literal arguments of the one call of ``setup``."""
+    """Return the literal arguments of the call of ``setup``, if there is exactly one."""
     tree = parse_code(code)
     if tree is None:
         return SetupMetadata()
@@ -76,13 +76,13 @@ def read_setup_py(code: bytes) -> SetupMetadata:
 
 
 def read_setup_cfg(text: bytes) -> SetupMetadata:
-    """Return what the sections ``metadata`` and ``options`` say."""
+    """Return the literal values in the sections ``metadata`` and ``options``."""
     parser = RawConfigParser(strict=False)
     try:
         parser.read_string(_SPACES.sub(" ", text.decode(errors="replace")))
     except (ConfigError, ValueError):
         return SetupMetadata()
-    # A value may say where it is to be found: ``attr: package.__version__``.
+    # A value may be a reference: ``attr: package.__version__``.
     values = {key: parser.get("metadata", key, fallback="") for key in ("name", "version")}
     plain = {key: text for key, text in values.items() if text and not text.startswith(("attr:", "file:"))}
     lists = {key: parser.get("options", key, fallback="") for key in ("setup_requires", "install_requires")}
@@ -100,7 +100,7 @@ def _metadata(found: dict[str, object]) -> SetupMetadata:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):  # setuptools reads a list, an item a line
+    if isinstance(value, str):  # setuptools splits it into lines
         return tuple(line.strip() for line in value.splitlines() if line.strip())
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
@@ -110,7 +110,7 @@ def _name(called: ast.expr) -> str | None:
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, object]]:
-    """Yield the names that are assigned once in the whole file, at its top, with their values."""
+    """Yield the names that are assigned only once in the file, at its top level, with their values."""
     times = Counter(
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     )
@@ -121,7 +121,7 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, object]]:
 
 
 def _value(node: ast.expr, named: dict[str, object]) -> object:
-    """Return a text, or a list of what is known; None for all else."""
+    """Return the value of a string or of a list, with None for unknown items; None for other expressions."""
     match node:
         case ast.Constant(value=str(text)):
             return text

@@ -1,4 +1,4 @@
-"""Read TOML files of others, and typed values out of their tables, keeping every mistake with its place."""
+"""Read untrusted TOML files, and typed values from their tables. All mistakes are collected with their places."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from wheelsmith.base.errors import BuildTomlError, Place, WheelsmithError
 
 LONGEST = 1 << 20  # characters; the longest of kernels-community, aiter-flash-attn-ck, has half of it
 # tomllib copies a dotted key, with its header, once for each of its names.
-_MOST_COPIES = 20_000_000  # names that are copied, if each dot stands in a key
+_MOST_COPIES = 20_000_000  # copied names, assuming that every dot is part of a key
 _POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 _HEADER = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s][^\]]*+)\]")
-# A release's numbers, which are compared as numbers.
+# A release that consists of numbers only.
 _RELEASE = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}", re.ASCII)
-_LARGEST = 2**63 - 1  # what TOML promises of whole numbers
+_LARGEST = 2**63 - 1  # TOML's limit of whole numbers
 _SHOWN = 100  # characters of a value
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 
 
 def load_toml(text: str, file: str, mistake: type[WheelsmithError]) -> dict[str, Any]:
-    """Return the content of a file.
+    """Return the content of a TOML file.
 
-    :param mistake: raised if it is not TOML, or longer than any that a person writes.
+    :param mistake: the error to raise if it is invalid or too long.
     """
     if len(text) > LONGEST:
         raise mistake(f"longer than {LONGEST >> 10} KiB", where=Place(file=file))
@@ -37,7 +37,7 @@ def load_toml(text: str, file: str, mistake: type[WheelsmithError]) -> dict[str,
         return tomllib.loads(text)
     except RecursionError:
         raise mistake("nested too deeply", where=Place(file=file)) from None
-    except ValueError as error:  # also numbers of more digits than Python reads
+    except ValueError as error:  # also for numbers with more digits than Python converts
         at = _POSITION.fullmatch(str(error))
         where = Place(file=file, line=int(at[2]), column=int(at[3])) if at else Place(file=file)
         raise mistake(f"not TOML: {at[1] if at else error}", where=where) from None
@@ -45,7 +45,7 @@ def load_toml(text: str, file: str, mistake: type[WheelsmithError]) -> dict[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TomlPlaces:
-    """The places of tables and keys, which the standard library's parser does not give."""
+    """The places of tables and keys, which tomllib does not provide."""
 
     file: str
     lines: dict[tuple[str, ...], tuple[int, int]]
@@ -76,7 +76,7 @@ def _split(dotted: str) -> tuple[str, ...]:
 
 
 class TableReader:
-    """One table: asks for each key once, and says at the end which keys nobody asked for."""
+    """Reads typed values from a TOML table and collects mistakes, unknown keys included."""
 
     def __init__(self, table: Any, path: tuple[str, ...], places: TomlPlaces, mistakes: list[BuildTomlError]) -> None:
         self._path = path
@@ -88,11 +88,11 @@ class TableReader:
             self.complain(f"{'.'.join(path)} must be a table")
 
     def __contains__(self, key: str) -> bool:
-        """Say whether the table has the key."""
+        """Return True if the table has the key."""
         return key in self._table
 
     def complain(self, message: str, key: str | None = None, remedy: str | None = None) -> None:
-        """Keep a mistake with its place."""
+        """Record a mistake with its place."""
         path = (*self._path, key) if key else self._path
         self._mistakes.append(BuildTomlError(message, where=self._places.of(path), remedy=remedy))
 
@@ -110,7 +110,7 @@ class TableReader:
         return None
 
     def required(self, key: str) -> str:
-        """Return a string that must be there."""
+        """Return a required string."""
         if key not in self._table:
             self._asked.append(key)
             self.complain(f"{key} is missing in [{'.'.join(self._path)}]")
@@ -126,7 +126,7 @@ class TableReader:
         return None
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of strings; empty when the key is absent."""
+        """Return a list of strings; empty if the key is missing."""
         value = self.raw(key)
         if value is None:
             return ()
@@ -144,21 +144,21 @@ class TableReader:
         return value
 
     def table(self, key: str) -> TableReader | None:
-        """Return a table inside this one, or None."""
+        """Return a nested table, or None."""
         value = self.raw(key)
         if value is None:
             return None
         return TableReader(value, (*self._path, key), self._places, self._mistakes)
 
     def tables(self) -> tuple[tuple[str, TableReader], ...]:
-        """Return every table inside this one, by name."""
+        """Return every nested table, by name."""
         return tuple(
             (name, TableReader(value, (*self._path, name), self._places, self._mistakes))
             for name, value in self._table.items()
         )
 
     def done(self) -> None:
-        """Complain of every key that nobody asked for."""
+        """Record a mistake for every key that was not read."""
         for key in self._table:
             if key not in self._asked:
                 close = difflib.get_close_matches(key, self._asked, n=1)
