@@ -49,7 +49,7 @@ def plan_by_oldest_minor(
     plan: Callable[[Cell], BuildPlan | Excluded],
     wish: Callable[[Cell], BuildPlan | Excluded],
 ) -> tuple[BuildPlan | Excluded, str | None]:
-    """Plan a cell with the oldest minor version whose wheel is complete for it, else with its own.
+    """Plan a cell with the oldest minor version that suffices for it, or with its own.
 
     The result depends only on the matrix, not on the selected cells. Pipelines that build each cell in a separate job
     get the same wheels.

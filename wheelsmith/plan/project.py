@@ -189,7 +189,7 @@ def _rather(cell: Cell, wanted: str) -> tuple[str, ...]:
 
     By default pip installs the one that sorts last.
 
-    For the CPU it is the CPU build. For CUDA it is the build for the cell's CUDA, else the one without a local version.
+    For the CPU it is the CPU build. For CUDA it is the build for the cell's CUDA, or the one without a local version.
     """
     version = wanted.removeprefix("==")
     if "," in version:

@@ -1,1 +1,1 @@
-"""From the build folders of a Hub repo to the plans of wheels that hold what was built there."""
+"""Plan wheels from the build folders of a Hub repo, without compiling anything."""

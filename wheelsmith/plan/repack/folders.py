@@ -1,4 +1,4 @@
-"""What a build folder holds and says of itself: its Python package and its metadata.json."""
+"""Read a build folder of a Hub repo: its Python package and its metadata.json."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from wheelsmith.plan.recipe.recipe import KernelSource, is_bytecode
 from wheelsmith.plan.repack.variants import HubVariant
 
 METADATA = "metadata.json"
-# The loader's own rule is narrower; older kernels have underscores.
+# The Hub loader's rule is stricter, but older kernels have underscores.
 _NAME = re.compile(r"[A-Za-z][-_A-Za-z0-9]{0,99}")
 _HEX = re.compile(r"[0-9a-f]{64}")
 _SHA256 = 32  # bytes
 _NO_LICENCE = "unknown"  # written if there is no licence
 _LONGEST = 500  # characters of a text
 _INIT = "__init__.py"
-# Beside the package: what the Hub's loader reads, and a signature of it.
+# Files next to the package: metadata for the Hub's loader, and its signature.
 _BESIDE = {METADATA, f"{METADATA}.sigstore"}
-# As kernel-builder calls an extension; older ones leave out the backend.
+# kernel-builder's file names of extensions. Older names have no backend.
 _EXTENSION = re.compile(r"_(?P<name>[a-z]\w*?)(?:_(?:cpu|cuda))?_[0-9a-z]+(?:_dirty)?(?:\.abi3)?\.so")
 _MODULE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
-# In the module of the kernel's name that newer folders have, which imports the package above it.
+# Newer folders have a module with the kernel's name that imports the package above it. It contains this text.
 _LEADS_BACK = b".parent.parent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFacts(Record):
-    """The content of a build folder's metadata.json; all None or empty if there is none.
+    """The content of a build folder's metadata.json. All fields are None or empty if there is none.
 
-    :param backend: kernel-builder's name for the compute platform.
+    :param backend: kernel-builder's name of the compute platform.
     :param digests: path in the folder → sha256 in hex.
     """
 
@@ -67,9 +67,9 @@ class BuiltPackage(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFolder(Record):
-    """A build folder that was read.
+    """A parsed build folder.
 
-    :param source: its files as they lie in the repo, and the repo's licences.
+    :param source: its files with their paths in the repo, and the repo's licences.
     :param hashes: path in the folder → sha256 in hex.
     """
 
@@ -81,14 +81,14 @@ class BuildFolder(Record):
 
     @property
     def content(self) -> dict[str, str]:
-        """Return the files of its package: path in the package → sha256 in hex."""
+        """The files of its package: path in the package → sha256 in hex."""
         return {path: self.hashes[inside] for path, inside in self.package.files.items()}
 
 
 def read_build_facts(data: bytes) -> BuildFacts:
-    """Read a metadata.json.
+    """Parse a metadata.json.
 
-    :raises SourceError: it is not JSON, or a value has another type.
+    :raises SourceError: it is not JSON, or a value has the wrong type.
     """
     try:
         plain = _table(read_json(data), "it")
@@ -151,7 +151,7 @@ def _digests(table: dict[str, Any]) -> dict[str, str]:
 
 
 def _digest(value: Any) -> str:
-    """Return a digest in hex, given in hex or base64."""
+    """Return a digest in hex from hex or base64."""
     if isinstance(value, str) and _HEX.fullmatch(value):
         return value
     try:
@@ -164,11 +164,11 @@ def _digest(value: Any) -> str:
 
 
 def check_digests(facts: BuildFacts, hashes: Mapping[str, str], wanted: Iterable[str]) -> None:
-    """Compare the files of a folder with the digests in its metadata.json, if there are any.
+    """Verify the files of a folder with the digests in its metadata.json, if there are any.
 
     :param hashes: path in the folder → sha256 in hex.
-    :param wanted: paths that a wheel would hold.
-    :raises SourceError: a file is another one, is missing, or has no digest.
+    :param wanted: paths of the wheel's files.
+    :raises SourceError: a file has another digest, is missing, or has no digest.
     """
     if facts.digests is None:
         return
@@ -184,13 +184,13 @@ def check_digests(facts: BuildFacts, hashes: Mapping[str, str], wanted: Iterable
 def built_package(
     paths: Iterable[str], *, name: str | None, fallback: str, read: Callable[[str], bytes]
 ) -> BuiltPackage:
-    """Return the package of a build folder: the folder itself, or in older ones the one folder within.
+    """Return the package of a build folder: the folder itself, or in older ones the only folder within.
 
     :param paths: every file, relative to the folder.
     :param name: the kernel's name in metadata.json.
-    :param fallback: the name if nothing in the folder gives it.
+    :param fallback: the name if no file in the folder contains it.
     :param read: returns the content of a small file.
-    :raises SourceError: there is none, or something beside it.
+    :raises SourceError: there is no package, or there are files next to it.
     """
     shipped = [path for path in paths if path not in _BESIDE and not is_bytecode(path)]
     if _INIT in shipped:

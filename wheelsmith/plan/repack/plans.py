@@ -1,4 +1,4 @@
-"""Plan the wheels of build folders: which folder serves which cell, and what each wheel says. Nothing is compiled."""
+"""Plan the wheels of build folders: assign folders to cells and define the content of each wheel."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.plan.repack.folders import BuildFolder
 from wheelsmith.plan.repack.variants import cells_of
 
-_EDITION = 5  # of build.toml: those folders are as this one's builder makes them
+_EDITION = 5  # the edition of build.toml with this layout of build folders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantAnswer(Record):
-    """What becomes of a build folder.
+    """The result of planning a build folder.
 
-    :param reason: why it has no wheel; None if it has one.
-    :param refused: it was asked for, and cannot be taken as it is.
-    :param cell: one that its wheel serves.
+    :param reason: the reason why it has no wheel, or None.
+    :param refused: the folder was requested but cannot be repacked.
+    :param cell: the first cell that its wheel serves.
     """
 
     variant: str
@@ -37,16 +37,16 @@ class VariantAnswer(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderPlans:
-    """A plan for each cell that a build folder serves, and what becomes of each folder."""
+    """A plan for each cell that build folders serve, and a result for each folder."""
 
     plans: tuple[BuildPlan, ...] = ()
     answers: tuple[VariantAnswer, ...] = ()
 
 
 def plan_folders(folders: Iterable[BuildFolder], names: WheelNames, image: ImageId | None) -> FolderPlans:
-    """Plan a wheel of each build folder that serves a cell which none before it does, and answer for all of them.
+    """Plan one wheel for each build folder that serves a cell without a wheel, and return a result for every folder.
 
-    :param image: in which wheels are laid out, for engines with images.
+    :param image: the image that packs the wheels, for engines with images.
     """
     taken: dict[str, str] = {}
     plans: list[BuildPlan] = []
@@ -62,9 +62,9 @@ def plan_folders(folders: Iterable[BuildFolder], names: WheelNames, image: Image
 def _planned(
     group: Sequence[BuildFolder], taken: Mapping[str, str], names: WheelNames, image: ImageId | None
 ) -> tuple[tuple[BuildPlan, ...], VariantAnswer]:
-    """Plan the one wheel of some folders.
+    """Plan the single wheel of a group of folders.
 
-    :param taken: cell id → the variant that serves it already.
+    :param taken: cell ID → the variant that already serves it.
     """
     name = group[0].variant.name
     cells = {cell.id: cell for folder in group for cell in cells_of(folder.variant)}
@@ -80,7 +80,7 @@ def _planned(
 
 
 def _groups(folders: Iterable[BuildFolder]) -> Iterator[tuple[BuildFolder, ...]]:
-    """Yield the folders that are one wheel together, those to prefer first."""
+    """Yield groups of folders that form one wheel, preferred groups first."""
     ordered = sorted(folders, key=_rank)
     yield from ((folder,) for folder in ordered if folder.variant.release is not None)
     if pure := tuple(folder for folder in ordered if folder.variant.release is None):
@@ -88,7 +88,10 @@ def _groups(folders: Iterable[BuildFolder]) -> Iterator[tuple[BuildFolder, ...]]
 
 
 def _rank(folder: BuildFolder) -> tuple[bool, bool, tuple[int, ...], str]:
-    """Order as installers do: the stable ABI's sort above one torch's; the oldest floor of them serves the most."""
+    """Return a sort key by installers' preference.
+
+    Stable-ABI builds come first. Among them the one with the oldest release is first, because it serves the most cells.
+    """
     variant = folder.variant
     return not variant.stable_abi, variant.framework != TORCH, numbers(variant.release or "0"), variant.name
 
@@ -98,9 +101,9 @@ def _plan_wheel(
 ) -> tuple[BuildPlan, ...]:
     """Return the plan of one wheel, once for each cell that it serves.
 
-    :param folders: one; where nothing is compiled all that have the same package, of which the wheel is made.
-    :param image: in which it is laid out, for engines with images.
-    :raises SourceError: it needs what a wheel cannot require.
+    :param folders: a single folder, or all folders without compiled code, which must have the same package.
+    :param image: the image that packs the wheel, for engines with images.
+    :raises SourceError: it has dependencies that a wheel cannot require.
     """
     first = folders[0]
     for folder in folders:
@@ -133,7 +136,7 @@ def _plan_wheel(
 
 
 def _spec(folders: Sequence[BuildFolder], names: WheelNames) -> KernelSpec:
-    """Return the kernel as its build.toml may have had it, as far as its builds say."""
+    """Return the kernel's description as far as its build folders contain it."""
     facts, variant = folders[0].facts, folders[0].variant
     return KernelSpec(
         name=facts.name or str(names.module).replace("_", "-"),
@@ -151,7 +154,7 @@ def _spec(folders: Sequence[BuildFolder], names: WheelNames) -> KernelSpec:
 
 
 def _depends(folders: Sequence[BuildFolder]) -> dict[str, tuple[str, ...]]:
-    """Return what is needed beside the framework: ``""`` wherever the wheel is, ``cuda`` what CUDA needs more."""
+    """Return the requirements without the framework: ``""`` for every backend, ``cuda`` for further ones of CUDA."""
     by_backend = {backend: folder.facts.python_depends for folder in folders for backend in folder.variant.backends}
     others = [names for backend, names in by_backend.items() if backend != CUDA]
     everywhere = tuple(dict.fromkeys(name for names in others for name in names))
@@ -174,7 +177,7 @@ def _wheel(spec: KernelSpec, folder: BuildFolder, cell: Cell, names: WheelNames)
 
 
 def _recipe(folder: BuildFolder, wheel: WheelSpec) -> Recipe:
-    """Return where the content of the wheel comes from; its licences are the repo's."""
+    """Return the wheel's content: the folder's package and the repo's licences."""
     root = f"src/build/{folder.variant.name}"
     package = {f"{wheel.module}/{path}": f"{root}/{inside}" for path, inside in folder.package.files.items()}
     return Recipe(

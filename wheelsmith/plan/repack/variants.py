@@ -1,4 +1,4 @@
-"""The names of a Hub repo's build folders: what each was built for, and which cells that serves.
+"""Parse the names of a Hub repo's build folders, and find the cells that each serves.
 
 The grammar is the Hub loader's: kernels/src/kernels/variants.py in huggingface/kernels.
 """
@@ -22,23 +22,23 @@ _COMPILED = re.compile(
     r"-(?P<compute>[a-z]+\d*)-(?P<arch>[a-z0-9_]+)-(?P<os>[a-z]+)"
 )
 _NOARCH = re.compile(r"torch-(?P<backend>[a-z]+)")
-_UNIVERSAL = "universal"  # older: one folder for every backend
+_UNIVERSAL = "universal"  # in older repos: one folder for every backend
 _BACKENDS = (CPU, CUDA)
 _ARCHS = ("x86_64", "aarch64")
 
 
-class NoWheelError(Exception):  # it becomes the reason of a VariantAnswer
-    """No wheel is made of a build folder."""
+class NoWheelError(Exception):  # the reason of a VariantAnswer
+    """A build folder cannot become a wheel. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubVariant(Record):
-    """What a build folder is for, by its name.
+    """The parsed name of a build folder.
 
-    :param release: of the framework; the oldest one for a stable-ABI build; None if nothing is compiled.
-    :param backends: kernel-builder's names for the compute platforms: several only if nothing is compiled.
-    :param toolkit: that its GPU code was made with; None for the CPU, and if nothing is compiled.
-    :param cxx11_abi: None if the name does not give the C++ ABI.
+    :param release: the framework's release; the oldest one for a stable-ABI build; None if nothing is compiled.
+    :param backends: kernel-builder's names of the compute platforms; several only if nothing is compiled.
+    :param toolkit: the toolkit of its GPU code; None for the CPU, and if nothing is compiled.
+    :param cxx11_abi: None if the name does not contain the C++ ABI.
     """
 
     name: str
@@ -52,9 +52,9 @@ class HubVariant(Record):
 
 
 def read_variant_name(name: str) -> HubVariant:
-    """Return what a build folder is for.
+    """Parse the name of a build folder.
 
-    :raises NoWheelError: it is no name of a variant, or one for another platform.
+    :raises NoWheelError: it is not the name of a variant, or it is for an unsupported platform.
     """
     if noarch := _NOARCH.fullmatch(name):
         return _noarch(name, noarch["backend"])
@@ -101,14 +101,14 @@ def _foreign(compute: str) -> NoWheelError:
 def cells_of(variant: HubVariant) -> tuple[Cell, ...]:
     """Return every cell that a variant serves.
 
-    A stable-ABI build serves every torch from its release on; what is not compiled serves all.
+    A stable-ABI build serves every torch from its release on. A folder without compiled code serves every cell.
 
-    :raises NoWheelError: it serves none that is known.
+    :raises NoWheelError: it serves no known cell.
     """
     if variant.release is None:
         everything = (
             _cell(variant.framework, release, toolkit, arch)
-            for release, known in reversed(torch_releases().items())  # wheels name the first as what they are made for
+            for release, known in reversed(torch_releases().items())  # the plan names the first one
             for backend in variant.backends
             for toolkit in ((None,) if backend == CPU else known.cuda)
             for arch in _ARCHS
