@@ -1,13 +1,14 @@
-"""Add a CUDA toolkit to what wheelsmith knows, or put a newer patch of it in the place of the one before.
+"""Add a CUDA toolkit to wheelsmith's facts, or replace one with a newer patch release.
 
     python scripts/add_cuda.py 13.5
 
-NVIDIA's package cuda-toolkit names the packages of each release; what they hold is asked of the compilers themselves:
-the capabilities and the PTX version of ptxas, and, by compiling torch's headers, the C++ standard that nvcc takes them
-in. Writes platforms/cuda.json and, for the first toolkit of a major, drivers.json. Fetches about 150 MB, needs g++.
+NVIDIA's package cuda-toolkit lists the packages of each release. The script runs their compilers to find the facts:
+ptxas reports its capabilities and PTX version, and nvcc compiles torch's headers to find the oldest usable C++
+standard. It writes platforms/cuda.json and, for the first toolkit of a major, drivers.json. It fetches about 150 MB and
+needs g++.
 
-The headers of cuBLAS and the like, and what is built when nobody says, are those of the toolkit before. Of a new major
-no program knows what is built then, nor the oldest driver: they are options.
+The headers of libraries such as cuBLAS and the default capabilities come from the previous toolkit of the same major.
+The first toolkit of a major has no predecessor: its default capabilities and oldest driver are options.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ from wheelsmith.toolchain import Toolchains
 PLATFORMS = Path(__file__).parent.parent / "wheelsmith" / "platforms"
 TARGET = PLATFORMS / "cuda.json"
 DRIVERS = PLATFORMS / "drivers.json"
-# What a toolkit is assembled from, in this order; whose headers torch's own include; and whose headers projects do, of
-# what no torch brings.
+# Packages of a toolkit, in this order; packages with headers that torch's headers include; and packages with headers
+# that projects include although no torch requires them.
 RUNTIME = "nvidia-cuda-runtime"
 PACKAGES = ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt", "nvidia-cuda-cccl", RUNTIME)
 HEADERS = ("nvidia-cublas", "nvidia-cusparse", "nvidia-cusolver", "nvidia-curand", "nvidia-cufft", "nvidia-nvtx")
@@ -55,7 +56,7 @@ _PTX = re.compile(r"current version is '([\d.]+)'")
 
 
 def main() -> None:
-    """Write the toolkit that the command line names."""
+    """Add the toolkit that the command line names."""
     options = _options()
     data = json.loads(TARGET.read_text())
     before = before_it(options.version, data["toolkits"])
@@ -93,7 +94,7 @@ def _options() -> argparse.Namespace:
 
 
 def described(options: argparse.Namespace, before: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what is known of a toolkit, with the oldest C++ standard where none was named."""
+    """Return the facts about a toolkit. Without ``--cxx-std``, they contain the oldest standard of ``STANDARDS``."""
     named = of_release(options.version)
     packages = {project: wheels_of(project, named) for project in PACKAGES}
     capabilities, ptx = ask_ptxas(packages[PACKAGES[0]][platform.machine()])
@@ -118,7 +119,10 @@ def described(options: argparse.Namespace, before: dict[str, Any] | None) -> dic
 
 
 def before_it(version: str, toolkits: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the newest known toolkit that is assembled, of the same major and not newer; None for a new major."""
+    """Return the newest toolkit of the same major that is not newer, or else the newest of that major.
+
+    Only toolkits that are assembled from packages count. Return None for a new major.
+    """
     of_major = [
         item for item in toolkits if item["packages"] and Version(item["version"]).major == Version(version).major
     ]
@@ -127,7 +131,7 @@ def before_it(version: str, toolkits: Iterable[dict[str, Any]]) -> dict[str, Any
 
 
 def of_release(version: str) -> dict[str, SpecifierSet]:
-    """Return which versions of NVIDIA's packages are of the newest patch of a CUDA release: project → versions."""
+    """Return the specifiers of NVIDIA's packages in the newest patch of a CUDA release, by project."""
     releases = published("cuda-toolkit")
     patches = [release for release in releases if f"{release.major}.{release.minor}" == version]
     if not patches:
@@ -137,12 +141,15 @@ def of_release(version: str) -> dict[str, SpecifierSet]:
 
 
 def named_by(requirements: Iterable[Requirement]) -> dict[str, SpecifierSet]:
-    """Return the packages that belong to the toolkit itself: those of which one version is named."""
+    """Return the specifiers of the toolkit's own packages, which are the exactly pinned requirements."""
     return {need.name: need.specifier for need in requirements if all(each.operator == "==" for each in need.specifier)}
 
 
 def wheels_of(project: str, named: dict[str, SpecifierSet]) -> dict[str, PinnedFile]:
-    """Return CPU architecture → the newest wheel of a package that belongs to a release."""
+    """Return the newest wheel of a package in a release, by CPU architecture.
+
+    :param named: the specifiers of the release, by project.
+    """
     if project not in named:
         raise SystemExit(f"cuda-toolkit does not name {project}")
     wheels = published(project)
@@ -153,7 +160,7 @@ def wheels_of(project: str, named: dict[str, SpecifierSet]) -> dict[str, PinnedF
 
 
 def ask_ptxas(pin: PinnedFile) -> tuple[list[str], str]:
-    """Return the capabilities that a toolkit makes code for, and the newest PTX that it reads, which nvcc writes."""
+    """Run ptxas and return the capabilities that it supports, and its newest PTX version, which nvcc writes."""
     with tempfile.TemporaryDirectory() as scratch:
         ptxas, source = Path(scratch) / "ptxas", Path(scratch) / "new.ptx"
         ptxas.write_bytes(read_member(pin, "*/bin/ptxas"))
@@ -173,7 +180,7 @@ def capabilities_of(text: str) -> list[str]:
 
 
 def ptx_of(text: str) -> str:
-    """Return the version that ptxas names when it refuses a newer one."""
+    """Return the PTX version in the error message of ptxas for a newer version."""
     found = _PTX.search(text)
     if found is None:
         raise SystemExit(f"ptxas does not say which PTX it reads: {text[:200]!r}")
@@ -181,7 +188,7 @@ def ptx_of(text: str) -> str:
 
 
 def write(entry: dict[str, Any], data: dict[str, Any]) -> None:
-    """Write the toolkits with this one in its place."""
+    """Write the toolkits with this one added or replaced."""
     others = [item for item in data["toolkits"] if item["version"] != entry["version"]]
     data["toolkits"] = sorted([*others, entry], key=lambda item: Version(item["version"]))
     TARGET.write_text(json.dumps(data, indent=1) + "\n")
@@ -189,7 +196,10 @@ def write(entry: dict[str, Any], data: dict[str, Any]) -> None:
 
 
 def standard_of(version: str) -> int:
-    """Return the oldest C++ standard in which the toolkit takes the headers of a torch that needs no newer one."""
+    """Return the oldest C++ standard with which the toolkit compiles the headers of torch.
+
+    The torch release is the newest that itself needs no newer standard than the oldest of ``STANDARDS``.
+    """
     machine = platform.machine()
     toolchains = Toolchains(default_cache(), ignore)
     home = toolchains.prepare(cuda_prefix(cuda_toolkits()[version], machine, machine))
@@ -213,7 +223,7 @@ def standard_of(version: str) -> int:
 
 
 def add_driver(options: argparse.Namespace) -> None:
-    """Write the oldest driver of a new major."""
+    """Add the oldest driver of a new major to ``drivers.json``."""
     data = json.loads(DRIVERS.read_text())
     data["floors"].append(
         {

@@ -1,12 +1,13 @@
-"""Add a torch release to what wheelsmith knows, or put a patch release in the place of the one before.
+"""Add a torch release to wheelsmith's facts, or replace one with a newer patch release.
 
     python scripts/add_torch.py 2.15.0 --matrix RELEASE.md
-    python scripts/add_torch.py 2.15.0 --cuda 13.0 --cuda 13.2 --cuda-source "who says so"
+    python scripts/add_torch.py 2.15.0 --cuda 13.0 --cuda 13.2 --cuda-source "release notes"
 
-Finds its wheels on the package index, reads the C++11 ABI and whether it is for CUDA at all from their libraries, and
-writes frameworks/torch.json, the tables of what the libraries export, and the pages of the reference. Fetches about
-1 GB. RELEASE.md is pytorch/pytorch's: its matrix names the CUDA releases of each torch. No program knows what was
-published beyond it, nor the C++ standard that kernel-builder takes: those are options.
+The script finds the wheels on the package index, and reads the C++11 ABI and CUDA support from their libraries. It
+writes frameworks/torch.json, the tables of exported symbols, and the pages of the reference. It fetches about 1 GB.
+
+RELEASE.md is a file of pytorch/pytorch; its matrix lists the CUDA releases of each torch. Further CUDA releases and the
+C++ standard of kernel-builder are options.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from wheelsmith.wheel.symbols import fingerprint
 
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "frameworks" / "torch.json"
 MATRIX = "release compatibility matrix in RELEASE.md of pytorch/pytorch"
-# c10::Error's constructor with the std::string of the C++11 ABI.
+# The constructor of c10::Error that takes a std::string of the C++11 ABI.
 CXX11_ABI = "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 CUDA_LIBRARY = "libtorch_cuda.so"
 SOURCE = "the torch wheels on PyPI (C++11 ABI and CUDA from their libraries); C++ standard of the release before"
@@ -40,14 +41,14 @@ _BUILT_FOR = re.compile(r"^cuda\b.*= *'([\d.]+)'", re.MULTILINE)
 
 
 def main() -> None:
-    """Write the release that the command line names."""
+    """Add the release that the command line names."""
     options = _options()
     version = Version(options.version)
     wheels = published("torch")
     if version not in wheels:
         raise SystemExit(f"the package index has no wheels of torch {version}; the newest: {list(wheels)[-1]}")
     data = json.loads(TARGET.read_text())
-    # What a program does not know comes first: the rest takes minutes.
+    # Check the options first, since the rest takes minutes.
     cuda, cuda_source = cuda_of(_minor(version), data["releases"], options)
     cxx_std = options.cxx_std or standard_of(version, data["releases"])
     pins = both("torch", wheels[version], "cp311")
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 def write(entry: dict[str, Any], data: dict[str, Any], read: dict[str, TorchWheel]) -> None:
-    """Write the release, what its libraries export, and the pages that say which releases are known."""
+    """Write the release, the symbols that its libraries export, and the pages of the reference."""
     data["releases"] = put(entry, data["releases"])
     TARGET.write_text(json.dumps(data, indent=1) + "\n")
     torch_releases.cache_clear()
@@ -95,7 +96,10 @@ def _options() -> argparse.Namespace:
 
 
 def cuda_of(minor: str, releases: list[dict[str, Any]], options: argparse.Namespace) -> tuple[list[str], str]:
-    """Return the CUDA releases of a torch, and who names them: the matrix, the command line, or what was known."""
+    """Return the CUDA releases of a torch release and their source.
+
+    They come from the matrix in RELEASE.md and the options, or else from the existing facts.
+    """
     if options.cuda and not options.cuda_source:
         raise SystemExit("--cuda needs --cuda-source: who says so")
     named = rows(options.matrix.read_text()).get(minor, ()) if options.matrix else ()
@@ -112,7 +116,7 @@ def cuda_of(minor: str, releases: list[dict[str, Any]], options: argparse.Namesp
 
 
 def rows(text: str) -> dict[str, tuple[str, ...]]:
-    """Return the CUDA releases, stable and experimental, that the matrix of RELEASE.md names: torch → CUDA."""
+    """Return the stable and experimental CUDA releases in the matrix of RELEASE.md, by torch release."""
     found = {}
     for line in text.splitlines():
         if (row := _ROW.match(line)) and (named := _CUDA.findall(row["cells"])):
@@ -121,7 +125,7 @@ def rows(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def standard_of(version: Version, releases: Iterable[dict[str, Any]]) -> int:
-    """Return the C++ standard of the newest known release that is not newer."""
+    """Return the C++ standard of the newest release that is not newer than a version."""
     older = [item for item in releases if Version(item["minor"]) <= version]
     if not older:
         raise SystemExit(f"no release before {version} is known: give --cxx-std")
@@ -129,18 +133,18 @@ def standard_of(version: Version, releases: Iterable[dict[str, Any]]) -> int:
 
 
 def built_for(pin: PinnedFile) -> str | None:
-    """Return the CUDA of a wheel as torch.version.cuda says it; None of a build for the CPU alone."""
+    """Return the ``torch.version.cuda`` of a wheel, or None for a CPU build."""
     found = _BUILT_FOR.search(read_member(pin, "torch/version.py").decode())
     return found[1] if found else None
 
 
 def abi_of(read: dict[str, TorchWheel]) -> dict[str, Any]:
-    """Return on which architectures libc10 has the strings of the C++11 ABI."""
+    """Return the architectures for which libc10 uses the C++11 ABI."""
     return {"cxx11_abi": {arch: fingerprint(CXX11_ABI) in wheel.exports["libc10.so"] for arch, wheel in read.items()}}
 
 
 def without_cuda(read: dict[str, TorchWheel]) -> dict[str, Any]:
-    """Return the architectures whose wheel is for the CPU alone, if there are any."""
+    """Return the architectures with a wheel for the CPU only, if there are any."""
     found = [arch for arch, wheel in read.items() if CUDA_LIBRARY not in wheel.libraries]
     return {"without_cuda": found} if found else {}
 
@@ -150,7 +154,7 @@ def _minor(version: Version) -> str:
 
 
 def put(entry: dict[str, Any], releases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the releases with this one in its place."""
+    """Return the releases with this one added or replaced, in order."""
     others = [item for item in releases if item["minor"] != entry["minor"]]
     return sorted([*others, entry], key=lambda item: Version(item["minor"]))
 

@@ -1,6 +1,8 @@
-"""Write the generated pages of docs/reference: the command line, the schema of matrix.yaml, the rules of a check.
+"""Generate pages of docs/reference: commands, matrix.yaml and its JSON Schema, the rules of a check, the Python API.
 
-python scripts/generate_reference.py          a test says when it is needed
+    python scripts/generate_reference.py
+
+A unit test fails if the pages are out of date.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ def main() -> int:
 
 
 def pages() -> dict[str, str]:
-    """Return every generated page: file name → text."""
+    """Return the text of every generated page, by file name."""
     return {
         "matrix.schema.json": json.dumps(json_schema(), indent=2) + "\n",
         "matrix-yaml.md": matrix_page(json_schema()),
@@ -94,7 +96,7 @@ def pages() -> dict[str, str]:
 
 
 def python_page() -> str:
-    """Return the page of every public name, as its signature and docstring say it."""
+    """Return the page of public names, with signatures and docstrings."""
     parts = [NOTE, PYTHON]
     for name in (name for name in wheelsmith.__all__ if not name.startswith("_")):
         value = getattr(wheelsmith, name)
@@ -116,7 +118,7 @@ def described(value: object) -> str:
 
 
 def signature_of(name: str, value: type | Callable[..., object]) -> str:
-    """Return a function's signature, or the fields of a class, one a line."""
+    """Return the signature of a function or the fields of a class, each parameter on a line."""
     signature = inspect.signature(value)
     lines = []
     for parameter in signature.parameters.values():
@@ -130,7 +132,7 @@ def signature_of(name: str, value: type | Callable[..., object]) -> str:
 
 
 def command_page() -> str:
-    """Return the page of every command, as --help shows it."""
+    """Return the page of commands, with the output of ``--help``."""
     context = click.Context(cli, info_name="wheelsmith", terminal_width=100)
     parts = [NOTE, "# The command line", _block(cli.get_help(context))]
     for name in cli.list_commands(context):
@@ -146,7 +148,7 @@ def command_page() -> str:
 
 
 def checks_page(rules: Sequence[Rule]) -> str:
-    """Return the page of every rule of a check."""
+    """Return the page of the check and its rules."""
     first, *_, last = torch_releases()
     parts = [NOTE, CHECKS.format(first=first, last=last, threats=threat_model())]
     for rule in rules:
@@ -157,7 +159,7 @@ def checks_page(rules: Sequence[Rule]) -> str:
 
 
 def threat_model() -> str:
-    """Return the table of SECURITY.md."""
+    """Return the table of the threat model in SECURITY.md."""
     text = (REFERENCE.parent.parent / "SECURITY.md").read_text(encoding="utf-8")
     table = re.search(r"^\| source of the risk .*?(?=\n\n)", text, re.DOTALL | re.MULTILINE)
     if table is None:
@@ -175,7 +177,7 @@ def _sections(command: click.Command, parent: click.Context, name: str, heading:
 
 
 def matrix_page(schema: dict[str, Any]) -> str:
-    """Return the page of every key of matrix.yaml."""
+    """Return the page of the keys of matrix.yaml."""
     parts = [NOTE, "# matrix.yaml", "Every key. `wheelsmith schema` prints the same as JSON Schema, for editors."]
     parts.append(_table(schema, schema))
     for name, definition in sorted(schema["$defs"].items()):

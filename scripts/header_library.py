@@ -1,8 +1,8 @@
-"""Pin a library of headers by what a tag of its git repository holds, in wheelsmith/platforms/header_libraries.json.
+"""Pin a header library from a tag of its git repository in wheelsmith/platforms/header_libraries.json.
 
     header_library.py cutlass_4_0 v4.0.0 --repository FOLDER --url https://…/NVIDIA/cutlass
 
-FOLDER is a clone that has the tag. Where a wheel of just this version is on an index, name it there by hand instead.
+FOLDER is a clone that has the tag. If an index has a wheel of exactly this version, pin the wheel by hand instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SOURCE = "include/ of the tag, commit {}; the versions are those of kernel-build
 
 
 def main() -> None:
-    """Write a library's row, in the order of versions."""
+    """Add or replace the entry of a library."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("name")
     parser.add_argument("tag")
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def row(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what is written of a library."""
+    """Return the entry of a library."""
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch)
         packed = git(options.repository, "archive", options.tag, "include")
@@ -65,7 +65,7 @@ def row(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def git(repository: Path, *argv: str) -> bytes:
-    """Return what git prints."""
+    """Run git and return its output."""
     return subprocess.run(["git", "-C", str(repository), *argv], check=True, capture_output=True).stdout
 
 

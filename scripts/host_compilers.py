@@ -2,7 +2,7 @@
 
     host_compilers.py SUITE/ARCH=PACKAGES...
 
-PACKAGES is the suite's list of packages for an architecture of Debian's, such as bookworm/amd64=Packages, unpacked.
+PACKAGES is the unpacked package list of a Debian suite and architecture, for example: bookworm/amd64=Packages
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "platforms" / "host_compilers.json"
 ARCHIVE = "https://deb.debian.org/debian"
-SNAPSHOT = "https://snapshot.debian.org/archive/debian"  # the archive as it was on any day
+SNAPSHOT = "https://snapshot.debian.org/archive/debian"  # historical states of the archive
 SUITE, MAJOR = "bookworm", "12"
 TITLE = "g++ {version} of Debian 12"
-# What compilers are made of, wherever they make code for.
+# Packages of every compiler, independent of its target.
 COMMON = ("libbinutils", "libctf0", "libctf-nobfd0", "libjansson4")
 COMMON += ("libgmp10", "libisl23", "libmpc3", "libmpfr6", "libzstd1", "zlib1g")
 LIBRARIES = ("libgcc-12-dev", "libgcc-s1", "libstdc++-12-dev", "libstdc++-12-pic", "libstdc++6")
@@ -26,13 +26,13 @@ LIBRARIES += ("libatomic1", "libgomp1")
 NATIVE = ("gcc-12", "g++-12", "cpp-12", "binutils", "binutils-{name}", *LIBRARIES)
 CROSS = ("gcc-12-{name}", "g++-12-{name}", "cpp-12-{name}", "binutils-{name}")
 CROSS += tuple(f"{name}-{{debian}}-cross" for name in LIBRARIES)
-RUNTIME = "libc6"  # that they run with
+RUNTIME = "libc6"  # the C library that the compilers run with
 C_LIBRARY = ("libc6", "libc6-dev", "libcrypt1", "libcrypt-dev", "linux-libc-dev")
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
-# The machine that they run on, and what they make code for.
+# Pairs of the machine that runs the compiler and the target.
 TARGETS = [("x86_64", "x86_64"), ("x86_64", "aarch64")]
-# A manylinux policy → the newest versions of symbols that it allows (auditwheel's manylinux-policy.json), and a release
-# of Debian whose C library's headers need no newer ones.
+# manylinux policy → the newest symbol versions that it allows (auditwheel's manylinux-policy.json), and a Debian
+# release with C library headers that need no newer ones.
 POLICIES = {
     "2_28": ({"GLIBC": "2.28", "GLIBCXX": "3.4.24", "CXXABI": "1.3.11", "GCC": "7.0.0"}, "bullseye"),
     "2_34": ({"GLIBC": "2.34", "GLIBCXX": "3.4.29", "CXXABI": "1.3.13", "GCC": "7.0.0"}, "bookworm"),
@@ -40,7 +40,7 @@ POLICIES = {
 
 
 def main() -> None:
-    """Write the file anew."""
+    """Write the file."""
     lists = {name: packages(Path(path)) for name, _, path in (word.partition("=") for word in sys.argv[1:])}
     today = datetime.now(UTC)
     policies = [
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def row(lists: dict[str, dict[str, dict[str, str]]], machine: str, arch: str, day: datetime) -> dict[str, Any]:
-    """Return what is written of one compiler."""
+    """Return the entry of a compiler."""
     known, triplet = lists[f"{SUITE}/{DEBIAN[machine]}"], f"{arch}-linux-gnu"
     wanted = NATIVE if machine == arch else CROSS
     names = [name.format(name=triplet.replace("_", "-"), debian=DEBIAN[arch]) for name in wanted]
@@ -83,7 +83,7 @@ def row(lists: dict[str, dict[str, dict[str, str]]], machine: str, arch: str, da
 
 
 def packages(path: Path) -> dict[str, dict[str, str]]:
-    """Return the fields of every package by its name; the last of a name is the newest."""
+    """Return the fields of every package by name. The last entry of a name is the newest."""
     found = {}
     for paragraph in path.read_text(encoding="utf-8").split("\n\n"):
         fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if ": " in line and line[0] != " ")
@@ -93,7 +93,7 @@ def packages(path: Path) -> dict[str, dict[str, str]]:
 
 
 def pin(fields: dict[str, str], day: datetime) -> dict[str, Any]:
-    """Return what is written of one package."""
+    """Return the entry of a package."""
     path = fields["Filename"]
     return {
         "filename": path.rpartition("/")[2],

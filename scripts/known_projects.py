@@ -1,10 +1,10 @@
-"""Write base/projects.json: which import names and programs belong to well-known projects.
+"""Write base/projects.json, the import names and programs of well-known projects.
 
-python scripts/known_projects.py DATE SITE_PACKAGES_OR_WHEEL…
+    python scripts/known_projects.py DATE SITE_PACKAGES_OR_WHEEL…
 
-The names are read from the RECORD and entry points of installed distributions and of wheels. Programs of the operating
-system are those of Debian's essential packages; names of the standard library are those of every Python that is run as
-``--python EXECUTABLE``.
+The script reads the names from the RECORD and entry points of installed distributions and of wheels. It takes the
+programs of the operating system from Debian's essential packages, and standard library names from each ``--python
+EXECUTABLE``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "base" / "projects.json"
-# What many environments have, as far as wheels of it are given.
+# Projects that many environments contain. Only those among the given wheels and distributions are written.
 # fmt: off
 WELL_KNOWN = frozenset({
     "accelerate", "anyio", "apache-tvm-ffi", "attrs", "auditwheel", "bitsandbytes", "boto3", "botocore", "build",
@@ -37,7 +37,7 @@ WELL_KNOWN = frozenset({
     "twine", "typing-extensions", "urllib3", "uv", "virtualenv", "vllm", "werkzeug", "wheel", "xformers", "zipp",
 })
 # fmt: on
-# One project under several names, or several that are meant to take each other's place.
+# Several names of a project, or projects that replace one another.
 FAMILIES = (
     {"torch", "pytorch", "torch-nightly", "pytorch-nightly", "torch-cpu"},
     {"triton", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu", "triton-nightly", "triton-windows"},
@@ -46,11 +46,11 @@ FAMILIES = (
     {"pillow", "pillow-simd"},
     {"numpy", "intel-numpy"},
 )
-# Import names that several projects share, and what the names of those begin with: CUDA's libraries, its Python.
+# Import names that several projects share → prefixes of these projects (CUDA's libraries and its Python packages).
 NAMESPACES = {"cuda": ["cuda", "nvidia"], "nvidia": ["nvidia"]}
-# Of a virtual environment itself.
+# Programs of a virtual environment.
 ENVIRONMENT = ("python", "python3", "activate", "deactivate", "pydoc3", "idle3", "2to3")
-# What others run without thinking, beside the essential packages.
+# Common programs that are not in essential packages.
 MORE_PROGRAMS = ("git", "ssh", "curl", "wget", "gcc", "g++", "cc", "c++", "ld", "make", "nvcc", "sudo", "gpg", "docker")
 _SCRIPT = re.compile(r"(?:\.\./\.\./\.\./bin|bin|[^/]+\.data/scripts)/([^/]+)")
 NEVER = ("py", "tests", "test", "docs", "examples", "scripts", "tools", "src", "benchmarks", "LICENSE")
@@ -93,7 +93,7 @@ def _projects(place: Path) -> Iterator[tuple[str, set[str], set[str]]]:
             root = zipfile.Path(archive)
             for info in root.iterdir():
                 if info.name.endswith(".dist-info"):
-                    yield _project(PathDistribution(info))  # type: ignore[arg-type]  # it reads a zip path as well
+                    yield _project(PathDistribution(info))  # type: ignore[arg-type]  # it accepts a zip path too
         return
     for distribution in distributions(path=[str(place)]):
         yield _project(distribution)
@@ -103,7 +103,7 @@ def _project(distribution: Distribution) -> tuple[str, set[str], set[str]]:
     files = [str(file) for file in distribution.files or ()]
     packages = {file.split("/")[0] for file in files if file.count("/") == 1 and "/__init__." in file}
     modules = {file.split(".")[0] for file in files if "/" not in file and file.endswith((".py", ".so"))}
-    # Beside an environment's site-packages, in a folder of pip's --target, in a wheel.
+    # Scripts of an environment, of pip's --target, and of a wheel.
     scripts = {found[1] for file in files if (found := _SCRIPT.fullmatch(file))}
     scripts |= {entry.name for entry in distribution.entry_points if entry.group in {"console_scripts", "gui_scripts"}}
     tops = {name for name in packages | modules if name.isidentifier() and name not in NEVER}
@@ -121,7 +121,7 @@ def _standard(python: str) -> list[str]:
 
 
 def _essential() -> Iterator[str]:
-    """Yield the programs of Debian's essential packages, where this machine has dpkg."""
+    """Yield the programs of Debian's essential packages. This needs dpkg."""
     shown = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Essential} ${Package}\n"], capture_output=True, text=True, check=True
     )

@@ -1,12 +1,12 @@
-"""Make the tables of symbols beside wheelsmith/wheel/symbols/libraries.py again, from libraries that were unpacked.
+"""Regenerate the symbol tables in wheelsmith/wheel/symbols from unpacked libraries.
 
     library_symbols.py platform x86_64 "Debian forky: libc6 2.43-7, …" FOLDER …
     library_symbols.py cuda "the newest nvidia wheels of each" 12=FOLDER 13=FOLDER
     library_symbols.py python "Debian's libpython3.13 3.13.5 …" 3.13=FILE …
     library_symbols.py manylinux
 
-Needs ``nm`` and ``readelf``. Of the driver's libraries there is no copy to unpack: their functions are read from the
-headers (cuda.h, nvml.h) that lie among the CUDA libraries. The last one copies what auditwheel's policies say.
+Needs ``nm`` and ``readelf``. The driver's libraries are not in any package, so their functions come from the headers
+cuda.h and nvml.h in the CUDA folders. ``manylinux`` copies the policies of auditwheel.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ ARCHES = ("x86_64", "aarch64")
 
 
 def exports(library: Path) -> dict[str, list[str]]:
-    """Return version → symbols, ``""`` for those without one."""
+    """Return the exported symbols of a library by symbol version. Unversioned symbols have the version ``""``."""
     command = ["nm", "-D", "--defined-only", "--with-symbol-versions", "--format=just-symbols", str(library)]
     words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     found: dict[str, set[str]] = {}
     for word in words:
         name, _, which = word.partition("@")
-        if name != which.lstrip("@"):  # the name of a version is listed as a symbol as well
+        if name != which.lstrip("@"):  # nm lists the name of a version as a symbol too
             found.setdefault(which.lstrip("@"), set()).add(name)
     return {which: sorted(names) for which, names in sorted(found.items())}
 
 
 def soname(library: Path) -> str | None:
-    """Return DT_SONAME; None for what is no library."""
+    """Return DT_SONAME, or None for a file that is not a library."""
     answer = subprocess.run(["readelf", "-dW", str(library)], capture_output=True, text=True, check=False).stdout
     found = re.search(r"\(SONAME\).*\[(.*)\]", answer)
     return found[1] if found else None
 
 
 def libraries(folders: list[Path]) -> dict[str, dict[str, list[str]]]:
-    """Return soname → exports, of every library in these folders."""
+    """Return the exports of every library in the folders, by soname."""
     found = {}
     for folder in folders:
         for path in sorted(folder.rglob("*.so*")):
@@ -58,7 +58,7 @@ def libraries(folders: list[Path]) -> dict[str, dict[str, list[str]]]:
 
 
 def driver(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """Return soname → exports, of the driver's libraries, by their headers."""
+    """Return the exports of the driver's libraries, by soname. They come from headers."""
     found = {}
     for name, (header, pattern) in DRIVER_LIBRARIES.items():
         texts = [path.read_text(errors="replace") for path in folder.rglob(header)]
@@ -68,7 +68,7 @@ def driver(folder: Path) -> dict[str, dict[str, list[str]]]:
 
 
 def policies() -> dict[str, Any]:
-    """Return what auditwheel's policies allow, oldest first, for the architectures that we know."""
+    """Return auditwheel's policies for the supported architectures, oldest first."""
     result: dict[str, Any] = {"source": f"the policies of auditwheel {version('auditwheel')}", "date": today()}
     for family in ("manylinux", "musllinux"):
         rows = json.loads(files("auditwheel.policy").joinpath(f"{family}-policy.json").read_text())
@@ -86,19 +86,19 @@ def policies() -> dict[str, Any]:
 
 
 def today() -> str:
-    """Return the date."""
+    """Return the current date in UTC."""
     return datetime.now(UTC).date().isoformat()
 
 
 def write(name: str, content: dict[str, Any]) -> None:
-    """Write a table, compressed."""
+    """Write a compressed table."""
     data = lzma.compress(json.dumps(content, sort_keys=True).encode(), preset=9)
     (TARGET / name).write_bytes(data)
     print(name, len(data), "bytes")
 
 
 def main(words: list[str]) -> None:
-    """Make one table."""
+    """Write the table that the arguments name."""
     kind, *rest = words
     if kind == "manylinux":
         (TARGET / "manylinux.json").write_text(json.dumps(policies(), indent=1, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""What the package index has of a project: wheels to pin, and what is read of them."""
+"""Find and read wheels on the package index, in order to pin them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _settings() -> PipSettings:
 
 
 def published(project: str) -> dict[Version, tuple[PinnedFile, ...]]:
-    """Return the wheels of every release, oldest first: no pre-releases, and nothing that was withdrawn."""
+    """Return the wheels of every release, oldest first, without pre-releases and yanked files."""
     settings = _settings()
     with settings.client() as client:
         response = client.get(
@@ -55,7 +55,10 @@ def published(project: str) -> dict[Version, tuple[PinnedFile, ...]]:
 
 
 def by_arch(pins: Iterable[PinnedFile], abi: str | None = None) -> dict[str, PinnedFile]:
-    """Return CPU architecture → a wheel for Linux, with one ABI or with any."""
+    """Return a manylinux wheel by CPU architecture.
+
+    :param abi: the ABI tag of the wheels; None accepts any.
+    """
     found = {}
     for pin in pins:
         for tag in parse_wheel_filename(pin.filename)[3]:
@@ -66,7 +69,7 @@ def by_arch(pins: Iterable[PinnedFile], abi: str | None = None) -> dict[str, Pin
 
 
 def both(project: str, pins: Iterable[PinnedFile], abi: str | None = None) -> dict[str, PinnedFile]:
-    """Return a wheel for each CPU architecture, or end where one is not published."""
+    """Return a manylinux wheel for each CPU architecture, or exit if one is missing."""
     found = by_arch(pins, abi)
     if lacking := [arch for arch in ARCHES if arch not in found]:
         raise SystemExit(f"the package index has no wheel of this {project} for {' and '.join(lacking)}")
@@ -75,7 +78,10 @@ def both(project: str, pins: Iterable[PinnedFile], abi: str | None = None) -> di
 
 @contextmanager
 def opened(pin: PinnedFile, wanted: Callable[[str], bool]) -> Iterator[zipfile.ZipFile]:
-    """Yield a wheel of which only what is wanted was fetched."""
+    """Fetch parts of a wheel and yield the archive.
+
+    :param wanted: returns True for the paths to fetch.
+    """
     settings = _settings()
     with settings.client() as client, tempfile.TemporaryDirectory() as scratch:
         wheel = fetch_part(pin, locate(pin, settings), Path(scratch), wanted, client, ignore)
@@ -84,7 +90,10 @@ def opened(pin: PinnedFile, wanted: Callable[[str], bool]) -> Iterator[zipfile.Z
 
 
 def read_member(pin: PinnedFile, name: str) -> bytes:
-    """Return one file of a wheel, by its path, or by how it ends where the path begins with an asterisk."""
+    """Fetch and return a file of a wheel.
+
+    :param name: the path of the file, or ``*`` and the end of the path.
+    """
 
     def wanted(path: str) -> bool:
         return path.endswith(name[1:]) if name.startswith("*") else path == name
@@ -94,21 +103,21 @@ def read_member(pin: PinnedFile, name: str) -> bytes:
 
 
 def is_record(name: str) -> bool:
-    """Say whether a member of a wheel is its RECORD."""
+    """Return True if a path is that of the wheel's RECORD."""
     return name.endswith(".dist-info/RECORD") and name.count("/") == 1
 
 
 def record_sha256(pin: PinnedFile) -> str:
-    """Return the hash of a wheel's RECORD: that proves each file, and this proves it."""
+    """Return the sha256 of a wheel's RECORD. RECORD contains the hash of each other file."""
     with opened(pin, is_record) as archive:
         return hashlib.sha256(archive.read(next(filter(is_record, archive.namelist())))).hexdigest()
 
 
 def pinned(pin: PinnedFile) -> dict[str, object]:
-    """Return what a data file says of a wheel that is fetched whole."""
+    """Return the entry for a wheel that is downloaded completely."""
     return {key: value for key, value in pin.to_json().items() if value is not None}
 
 
 def pinned_in_part(pin: PinnedFile) -> dict[str, object]:
-    """Return what a data file says of a wheel of which only some files are fetched."""
+    """Return the entry for a wheel that is downloaded in part."""
     return {**pinned(pin), "record_sha256": record_sha256(pin)}

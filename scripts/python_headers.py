@@ -1,8 +1,8 @@
-"""Pin CPython's headers by what a release's archive holds, in wheelsmith/platforms/header_libraries.json.
+"""Pin CPython's headers from the archive of a release in wheelsmith/platforms/header_libraries.json.
 
     python_headers.py Python-3.13.5.tgz
 
-Another packing of the release will do, such as Debian's, once gzip has packed it.
+Another archive of the release, such as Debian's, works too if it is compressed with gzip.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOME = "https://www.python.org/ftp/python"
 
 
 def main() -> None:
-    """Write the release's row."""
+    """Write the entry of the release."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("archive", type=Path)
     known = json.loads(TARGET.read_text(encoding="utf-8"))
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def row(archive: Path) -> dict[str, Any]:
-    """Return what is written of a release."""
+    """Return the entry of a release."""
     release, _, version = archive.stem.partition("-")
     folder = f"{release}-{version}/Include/"
     content = sorted(headers(archive, folder))

@@ -1,7 +1,7 @@
-"""Make wheelsmith/wheel/symbols/torch-<arch>.bin again: what each library of every pinned torch release exports.
+"""Update wheelsmith/wheel/symbols/torch-<arch>.bin, the exported symbols of every pinned torch release.
 
-Fetches torch's libraries, and nothing else, out of the wheel of each release that the table lacks; delete the table to
-make all of it again, which is about 7 GB for x86_64.
+The script fetches only the libraries, and only of releases that the table lacks. To regenerate the table, delete it;
+this fetches about 7 GB for x86_64.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ TARGET = Path(__file__).parent.parent / "wheelsmith" / "wheel" / "symbols"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchWheel:
-    """What one wheel of torch has: file name → library, and → the fingerprints of what it exports."""
+    """The libraries of a torch wheel and the fingerprints of their exported symbols, both by file name."""
 
     libraries: dict[str, TorchLibrary]
     exports: dict[str, set[int]]
 
 
 def is_library(name: str) -> bool:
-    """Say whether a file of the wheel is a library that an extension may link with."""
+    """Return True if a file of the wheel is a library that an extension may link with."""
     folder, _, file = name.rpartition("/")
     return folder in {"torch/lib", "torch.libs"} and ".so" in file
 
 
 def read_wheel(pin: PinnedFile) -> TorchWheel:
-    """Fetch the libraries of one wheel and return what each says of itself."""
+    """Fetch and read the libraries of a wheel."""
     libraries: dict[str, TorchLibrary] = {}
     exports: dict[str, set[int]] = {}
     with opened(pin, is_library) as archive, tempfile.TemporaryDirectory() as scratch:
@@ -62,9 +62,10 @@ def write_table(
     source: str,
     date: str,
 ) -> bytes:
-    """Return the file for one architecture.
+    """Return the content of a table.
 
-    :param exports: release → library → fingerprints; the releases are in the order of their bits.
+    :param libraries: libraries by release and file name. The order of releases defines their bits.
+    :param exports: fingerprints by release and file name.
     """
     names = sorted({name for found in libraries.values() for name in found})
     masks: dict[tuple[int, int], int] = {}
@@ -82,7 +83,10 @@ def write_table(
 
 
 def write_symbols(arch: str, fresh: Mapping[str, TorchWheel], date: str) -> None:
-    """Write the table of an architecture: of wheels that were just read, of those in it, of those that it lacks."""
+    """Write the table of an architecture, and fetch the wheels that are neither in ``fresh`` nor in the table.
+
+    :param fresh: wheels that were just read, by release.
+    """
     known = symbol_table(arch)
     found: dict[str, TorchWheel] = {}
     for minor, release in torch_releases().items():

@@ -1,8 +1,8 @@
-"""Write what is known of tvm-ffi into frameworks/tvm_ffi.json: its newest wheel of each minor, and what all export.
+"""Write frameworks/tvm_ffi.json: the newest wheel of each tvm-ffi minor, and the exported symbols.
 
-python scripts/tvm_ffi.py DATE
+    python scripts/tvm_ffi.py DATE
 
-A symbol is listed with the first release from which on every later one of its minor exports it, on every architecture.
+Each symbol has the first release from which every release of the minor exports it on every architecture.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ TARGET = Path(__file__).parent.parent / "wheelsmith" / "frameworks" / "tvm_ffi.j
 
 
 def exports(pin: PinnedFile) -> frozenset[str]:
-    """Return what one wheel's library exports."""
+    """Return the exported symbols of a wheel's library."""
     return read_extension(LIBRARY, BytesIO(read_member(pin, LIBRARY))).exported
 
 
 def first_releases(known: dict[Version, frozenset[str]]) -> dict[str, str]:
-    """Return from which release on each symbol is in every one."""
+    """Return the first release from which all releases export a symbol, by symbol."""
     found: dict[str, str] = {}
     for symbol in sorted(frozenset[str]().union(*known.values())):
         lacking = [version for version in known if symbol not in known[version]]
@@ -43,7 +43,7 @@ def first_releases(known: dict[Version, frozenset[str]]) -> dict[str, str]:
 def main(date: str) -> None:
     """Write the file."""
     releases: list[dict[str, Any]] = []
-    # Which Python a wheel is for does not matter.
+    # The library is the same in the wheels for every Python.
     wheels = {version: by_arch(pins) for version, pins in published(PROJECT).items()}
     for minor in dict.fromkeys(f"{version.major}.{version.minor}" for version in wheels):
         own = {v: pins for v, pins in wheels.items() if f"{v.major}.{v.minor}" == minor}
