@@ -1,6 +1,6 @@
 """A multi-variant wheel factory for Hub kernels.
 
-What is named here is public; every other name may change with any version.
+The names in ``__all__`` are public. All other names may change with any version.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wheelsmith.wheel import CheckReport, Finding
     from wheelsmith.wheel.reader import check_wheel
 else:
-    # Found when they are asked for: the command line starts without most of them.
+    # Imported on first use, because the command line starts without most of them.
     _PUBLIC = {
         "BuildResult": "wheelsmith.model",
         "CheckReport": "wheelsmith.wheel",
@@ -33,7 +33,7 @@ else:
     }
 
     def __getattr__(name: str) -> object:
-        """Return a public name from where it is."""
+        """Import and return a public name."""
         from importlib import import_module
 
         if name not in _PUBLIC:

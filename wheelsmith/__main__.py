@@ -1,4 +1,4 @@
-"""``python -m wheelsmith``."""
+"""Entry point of ``python -m wheelsmith``."""
 
 from wheelsmith.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The types that everything is made of: plain, frozen, and readable as JSON in both directions."""
+"""Types that all packages share: plain frozen dataclasses with a JSON form."""
 
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.model.cell import CUDA, HOST, PINNED, TORCH, Cell, CellSettings, Excluded, ReleaseRecord

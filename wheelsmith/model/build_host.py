@@ -1,4 +1,4 @@
-"""What there is to build with, on this machine or in one image."""
+"""Compilers, Pythons and CUDA toolkits that an engine offers for builds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Toolset(Record):
     """The host compilers that an engine offers for one CPU architecture.
 
     :param cxx: the C++ compiler to call, e.g. ``g++`` or ``aarch64-linux-gnu-g++``.
-    :param version: what it says of itself, for people.
+    :param version: the compiler's own version text, for display.
     :param digest: sha256 over the programs and libraries that decide the bytes of an object file.
-    :param prefix: that they lie in; None where the machine or the image has them.
-    :param policy: the manylinux policy that what they make keeps to, as ``manylinux_2_28``; None where nobody knows.
+    :param prefix: the prefix that contains them; None for compilers of the machine or the image.
+    :param policy: the manylinux policy of their output, e.g. ``manylinux_2_28``; None if unknown.
     """
 
     arch: str
@@ -31,8 +31,8 @@ class Toolset(Record):
 class ImageId(Record):
     """A container image.
 
-    :param name: what was asked for: ``debian``, or a reference.
-    :param digest: the engine's own id of its content, ``sha256:…``.
+    :param name: the requested name: ``debian``, or an image reference.
+    :param digest: the engine's ID of the image content, ``sha256:…``.
     """
 
     name: str
@@ -41,12 +41,12 @@ class ImageId(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaHome(Record):
-    """A CUDA toolkit that was found where cells are built.
+    """A CUDA toolkit that is installed on the machine or in the image.
 
-    :param version: ``12.4``.
-    :param release: ``12.4.131``, as nvcc says it.
+    :param version: ``major.minor``, e.g. ``12.4``.
+    :param release: the full version from nvcc, e.g. ``12.4.131``.
     :param digest: sha256 over its programs and headers.
-    :param arch: that it makes wheels for; None where that is the machine's.
+    :param arch: the architecture that it builds wheels for; None for the machine's own.
     """
 
     home: str
@@ -58,15 +58,15 @@ class CudaHome(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildHost(Record):
-    """What an engine offers to build with, on this machine or in one image.
+    """Compilers, Pythons and the CUDA toolkit that an engine offers, on this machine or in one image.
 
-    :param image: None where the machine itself is what cells see.
+    :param image: the image that builds run in; None if they see the machine itself.
     :param machine: the CPU architecture that programs run on.
     :param python: the ``major.minor`` of its ``python3``.
     :param pythons: ``major.minor`` → the program's path.
-    :param hidden_pythons: ``major.minor`` → why the one that there is cannot be shown to a build.
-    :param python_digests: ``major.minor`` → sha256 over what of a Python decides an extension's bytes; only of those
-        that were asked for, and none of an image's, whose own digest counts them.
+    :param hidden_pythons: ``major.minor`` → the reason why builds cannot use this installed Python.
+    :param python_digests: ``major.minor`` → sha256 over the parts of a Python that decide an extension's bytes.
+        It contains requested Pythons only, and none of an image, because the image's digest covers them.
     """
 
     image: ImageId | None
@@ -79,16 +79,16 @@ class BuildHost(Record):
     hidden_pythons: dict[str, str] = field(default_factory=dict)
 
     def toolset(self, arch: str) -> Toolset | None:
-        """Return the compilers for ``arch``, or None when there are none."""
+        """Return the compilers for ``arch``, or None if there are none."""
         return next((toolset for toolset in self.toolsets if toolset.arch == arch), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEngine:
-    """Where an engine is made, so that who only names it imports nothing of it.
+    """The import location of an engine, so that code that only names engines imports none of them.
 
     :param place: its module and its class.
-    :param images: it runs builds in container images.
+    :param images: True if it runs builds in container images.
     """
 
     place: tuple[str, str]
@@ -96,7 +96,7 @@ class KnownEngine:
 
 
 AUTO = "auto"
-# Those to prefer first.
+# In order of preference.
 ENGINES = {
     "podman": KnownEngine(place=("wheelsmith.engine.podman", "Podman"), images=True),
     "docker": KnownEngine(place=("wheelsmith.engine.docker", "Docker"), images=True),

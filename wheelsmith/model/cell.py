@@ -1,4 +1,4 @@
-"""What is asked for: cells."""
+"""Cells: the combinations that wheels are built for."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ HOST, PINNED = "host", "pinned"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellSettings(Record):
-    """What rules may set for the cells they select: named as in matrix.yaml, with _ for -.
+    """Settings of a cell that rules can change. The fields have their names from matrix.yaml, with ``_`` for ``-``.
 
-    :param gpu_archs: compute capabilities such as ``8.0`` or ``9.0+PTX``; None takes the toolkit's default.
+    :param gpu_archs: GPU architectures such as ``8.0`` or ``9.0+PTX``; None for the toolkit's default.
     :param advertise: False builds the cell but leaves it out of the index.
-    :param image: the container image that the cell must be built in; None leaves it to the engine's default.
+    :param image: the container image that the cell must be built in; None for the engine's default.
     :param torch_headers: ``whole``, or ``light`` for a torch/all.h with tensors and operators only.
-    :param toolchain: the C++ compilers: a name of pinned ones, ``pinned`` for those that are taken first, or ``host``
-        for what the machine or the image has; None takes pinned ones where there are any for the machine.
-    :param manylinux: the policy that pinned compilers keep to, as ``2_28``.
+    :param toolchain: the C++ compilers: the name of pinned compilers, ``pinned`` for the first ones that match, or
+        ``host`` for those of the machine or the image. None uses pinned compilers if there are any for the machine.
+    :param manylinux: the manylinux policy of pinned compilers, e.g. ``2_28``.
     """
 
     gpu_archs: tuple[str, ...] | None = None
@@ -35,18 +35,19 @@ TORCH, CUDA = "torch", "cuda"
 
 
 class ReleaseRecord(Record):
-    """A record that is about one release of one framework, which is written under the framework's own name.
+    """A record about one release of one framework. The JSON form stores the release under the framework's name.
 
-    ``{"torch": "2.11"}``; of another framework than torch, ``{"framework": "tvm-ffi", "tvm-ffi": "0.1"}``.
+    ``{"torch": "2.11"}``, or for a framework other than torch ``{"framework": "tvm-ffi", "tvm-ffi": "0.1"}``.
 
-    :cvar by_name: fields that are written so: what it is of, its value, and the name that needs no saying.
+    :cvar by_name: the fields in this form: the field of the name, the field of the value, and the default name, which
+        is omitted.
     """
 
     __slots__ = ()
     by_name: ClassVar[tuple[tuple[str, str, str], ...]] = (("framework", "release", TORCH),)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the record as plain data."""
         data = super().to_json()
         for kind, value, usual in self.by_name:
             name = data.pop(kind)
@@ -55,7 +56,7 @@ class ReleaseRecord(Record):
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """Read what ``to_json`` wrote.
+        """Read the output of ``to_json``.
 
         :raises ValueError: a field is missing, unknown or of another type.
         """
@@ -72,16 +73,16 @@ class ReleaseRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell(ReleaseRecord):
-    """One combination that somebody's users run.
+    """One combination of framework, compute platform and CPU architecture that users run.
 
-    :param framework: whose operators it has, as ``torch`` or ``tvm-ffi``.
-    :param release: of the framework, as ``major.minor``.
-    :param platform: whose toolkit it is made with, as kernel-builder's backends are called.
-    :param toolkit: its release as ``major.minor``; None is a CPU build.
-    :param arch: the CPU architecture as ``uname -m`` gives it.
-    :param python: ``major.minor`` for a project whose wheels serve one Python each; None for a kernel.
-    :param cxx11_abi: False where that torch has the C++ ABI from before C++11, which its kernels must share; None where
-        nothing of the framework's C++ is shared.
+    :param framework: the framework that it provides operators for, ``torch`` or ``tvm-ffi``.
+    :param release: the framework's release as ``major.minor``.
+    :param platform: the GPU platform under kernel-builder's name for it, e.g. ``cuda``.
+    :param toolkit: the platform's toolkit release as ``major.minor``; None for a CPU build.
+    :param arch: the CPU architecture as ``uname -m`` prints it.
+    :param python: ``major.minor`` for a project, which needs one wheel for each Python; None for a kernel.
+    :param cxx11_abi: False if this torch uses the C++ ABI from before C++11, which its kernels must use too; None if
+        kernels share no C++ with the framework.
     """
 
     by_name: ClassVar = (*ReleaseRecord.by_name, ("platform", "toolkit", CUDA))
@@ -109,7 +110,7 @@ class Cell(ReleaseRecord):
 
     @property
     def id(self) -> str:
-        """Return the Hub's variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``; with a Python, it ends in it."""
+        """Return the Hub's variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``, and then its Python if any."""
         abi = () if self.cxx11_abi is None else ("cxx11" if self.cxx11_abi else "cxx98",)
         python = () if self.python is None else (f"cp{self.python.replace('.', '')}",)
         framework = f"{self.framework}{self.release.replace('.', '')}"
@@ -118,7 +119,7 @@ class Cell(ReleaseRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excluded(Record):
-    """A cell that is not built, and why."""
+    """A cell that is not built, and the reason."""
 
     cell: Cell
     reason: str

@@ -1,4 +1,4 @@
-"""What happens during a run, told as data. Only report/ and cli/ know that there is a terminal."""
+"""Events of a run as plain data. Only report/ and cli/ know that there is a terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from wheelsmith.model.result import BuildResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Record):
-    """The plans are made; nothing has run yet.
+    """The plans are ready. Nothing has run yet.
 
-    :param kernel: the kernel as people name it, e.g. ``kernels-community/activation @3f2c1ab``.
-    :param folded: cell id → whose wheel it shares; every other plan is a build of its own.
+    :param kernel: the kernel's display name, e.g. ``kernels-community/activation @3f2c1ab``.
+    :param folded: cell ID → the cell that it shares a wheel with; every other plan is a separate build.
     """
 
     kernel: str
@@ -43,7 +43,7 @@ class CellStage(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellProgress(Record):
-    """``done`` of ``total`` steps are finished; ``step`` names the newest."""
+    """``done`` of ``total`` steps are finished; ``step`` names the latest."""
 
     cell_id: str
     done: int
@@ -53,13 +53,14 @@ class CellProgress(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished(Record):
-    """A phase of compiling is done.
+    """A phase of compilation has finished.
 
-    :param step: the source and the phase: ``csrc/add.cu: cicc 90``.
-    :param kind: the compiler's part in it: ``cicc``.
-    :param seconds: of wall time; 0 when it was made before.
-    :param cpu: seconds of cores, where the engine can tell.
-    :param peak_memory: bytes, where the engine can tell.
+    :param step: the source file and the phase, e.g. ``csrc/add.cu: cicc 90``.
+    :param kind: the compiler program of the phase, e.g. ``cicc``.
+    :param seconds: wall time; 0 if the result was reused.
+    :param cpu: CPU seconds, if the engine can measure them.
+    :param peak_memory: bytes, if the engine can measure them.
+    :param reused: True if the result came from the cache.
     """
 
     cell_id: str
@@ -73,7 +74,7 @@ class StepFinished(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellLine(Record):
-    """One line that the build printed, made safe for a terminal."""
+    """One line of build output, made safe for a terminal."""
 
     cell_id: str
     line: str
@@ -81,14 +82,14 @@ class CellLine(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellFinished(Record):
-    """A cell has its answer."""
+    """A cell has its result."""
 
     result: BuildResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer(Record):
-    """A download moved on; sizes in bytes, ``total`` is 0 when unknown."""
+    """A download has made progress. Sizes are in bytes; ``total`` is 0 if unknown."""
 
     name: str
     done: int
@@ -97,10 +98,10 @@ class Transfer(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparing(Record):
-    """Something takes a while that builds will be made with.
+    """A slow preparation for builds has started or ended.
 
-    :param what: ``choosing wheels for Python 3.12: torch==2.13.0, setuptools``.
-    :param done: it has come to its end, well or not.
+    :param what: its description, e.g. ``choosing wheels for Python 3.12: torch==2.13.0, setuptools``.
+    :param done: True once it has succeeded or failed.
     """
 
     what: str
@@ -109,7 +110,7 @@ class Preparing(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load(Record):
-    """What running tasks hold of the machine: ``cores`` of ``all_cores``, and memory in bytes."""
+    """Resources that running tasks occupy: ``cores`` of ``all_cores``, and memory in bytes."""
 
     cores: int
     all_cores: int
@@ -119,9 +120,9 @@ class Load(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation(Record):
-    """What builds cost before.
+    """The expected cost of builds, from earlier runs.
 
-    :param seconds: cell id → seconds of one core; only builds of which something is known.
+    :param seconds: cell ID → seconds of one core; only builds with a known cost.
     """
 
     seconds: dict[str, float]
@@ -129,7 +130,7 @@ class Expectation(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice(Record):
-    """Something a person should know; ``level`` is ``info`` or ``warning``."""
+    """A message for the user; ``level`` is ``info`` or ``warning``."""
 
     level: str
     text: str
@@ -137,11 +138,11 @@ class Notice(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Record):
-    """Every cell has its answer, or the run was interrupted.
+    """Every cell has its result, or the run was interrupted.
 
-    :param seconds: of wall time.
-    :param compiled: phases of compiling that were run, without preprocessing.
-    :param reused: those that had been made before.
+    :param seconds: wall time.
+    :param compiled: number of compile phases that ran, without preprocessing.
+    :param reused: number of compile phases that were reused.
     """
 
     results: tuple[BuildResult, ...]
@@ -171,12 +172,12 @@ Listener = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """Listen to nothing."""
+    """Ignore the event."""
     del event
 
 
 def log_notices(event: Event) -> None:
-    """Pass on to ``logging``, as ``wheelsmith``, what somebody should know who listens to nothing else."""
+    """Log notices with the ``wheelsmith`` logger, for callers without a listener."""
     if isinstance(event, Notice):
         import logging
 

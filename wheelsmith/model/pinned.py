@@ -1,4 +1,4 @@
-"""Files that are fetched by their hash, and the prefixes that are made from them."""
+"""Files pinned by hash, and toolchain prefixes made from them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from wheelsmith.base.json_dataclass import Record, canonical_digest
 
-# Part of every prefix's name: raised when the way a prefix is laid out changes.
+# Part of every prefix's name. Increase it when the layout of prefixes changes.
 _LAYOUT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixId(Record):
-    """A toolchain prefix that can be made from pinned files, or that an image holds.
+    """A toolchain prefix that is made from pinned files, or that an image contains.
 
-    :param kind: a platform's name, a framework's, ``library``, ``cxx`` for compilers, or ``image-cuda`` for a toolkit
-        that lies in the image.
-    :param version: ``13.0`` for a toolkit, ``2.11.0`` for a torch.
-    :param digest: sha256 over the pins it is made from, known before anything is fetched.
+    :param kind: the name of a platform or a framework, ``library``, ``cxx`` for compilers, or ``image-cuda`` for a
+        toolkit in an image.
+    :param version: e.g. ``13.0`` for a toolkit, ``2.11.0`` for torch.
+    :param digest: sha256 over its pins, known before anything is fetched.
     """
 
     kind: str
@@ -28,21 +28,21 @@ class PrefixId(Record):
 
     @property
     def name(self) -> str:
-        """Return what its folder is called."""
+        """Return the name of its folder."""
         return f"{self.kind}-{self.version}-{self.arch}-{self.digest[:16]}"
 
     @property
     def in_image(self) -> bool:
-        """Say whether an image holds it, so that there is nothing to fetch or to mount."""
+        """Return True if an image contains it. Such a prefix is neither fetched nor mounted."""
         return self.kind.startswith("image-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedFile(Record):
-    """One wheel on a package index, pinned by hash; ``size`` in bytes.
+    """A wheel on a package index, pinned by hash; ``size`` in bytes.
 
-    :param record_sha256: the hash of the wheel's RECORD, for wheels of which only some files are fetched: RECORD
-        proves each file, and this proves RECORD.
+    :param record_sha256: the hash of the wheel's RECORD, for wheels that are fetched in part. It verifies RECORD, and
+        RECORD verifies each file.
     """
 
     project: str
@@ -55,14 +55,14 @@ class PinnedFile(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedTree(Record):
-    """A folder in an archive of source code, pinned by what it holds.
+    """A folder in a source archive, pinned by its content.
 
-    :param filename: of the archive, as mirrors have it.
-    :param url: where its project has it.
-    :param folder: in the archive, with ``/`` at its end.
-    :param sha256: of the sorted paths below it, each with the sha256 of its content, as canonical JSON.
-    :param files: how many there are.
-    :param size: of them all, in bytes.
+    :param filename: the archive's file name on mirrors.
+    :param url: the archive's address at its own project.
+    :param folder: path in the archive, with a trailing ``/``.
+    :param sha256: hash of the sorted paths below the folder, each with the sha256 of its content, as canonical JSON.
+    :param files: number of files.
+    :param size: total size in bytes.
     """
 
     filename: str
@@ -77,8 +77,8 @@ class PinnedTree(Record):
 class PinnedPackage(Record):
     """A Debian package, pinned by hash; ``size`` in bytes.
 
-    :param url: where its distribution has it.
-    :param mirrors: where else it is.
+    :param url: its address at the distribution.
+    :param mirrors: other addresses of the same file.
     """
 
     filename: str
@@ -91,9 +91,9 @@ class PinnedPackage(Record):
 def pinned_prefix(
     kind: str, version: str, arch: str, pins: Sequence[PinnedFile | PinnedTree | PinnedPackage], *, layout: int = 0
 ) -> PrefixId:
-    """Name a toolchain prefix by the files that it is made from.
+    """Return the ID of the toolchain prefix that is made from some pinned files.
 
-    :param layout: raised when the way in which prefixes of this kind are laid out changes.
+    :param layout: increased when the layout of prefixes of this kind changes.
     """
     made_from: dict[str, object] = {"layout": _LAYOUT, "pins": [[pin.filename, pin.sha256] for pin in pins]}
     if layout:

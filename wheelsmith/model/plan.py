@@ -1,4 +1,4 @@
-"""What a wheel is built from: plans."""
+"""Build plans: everything that a wheel is built from."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from wheelsmith.model.cell import TORCH, Cell
 from wheelsmith.model.pinned import PrefixId
 
 SCHEMA_VERSION = 1
-# In the .dist-info folder of every wheel that is built: what its plan's digest is of.
+# In the .dist-info folder of every built wheel: the data that the plan's digest covers.
 RECORDED_PLAN = "build-plan.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceId(Record):
-    """Which source a wheel is made from.
+    """The identity of a wheel's source.
 
     :param origin: ``hub:org/name``, ``git:https://host/org/name``, ``git:local``, ``sdist:name==version``,
-        ``archive:name.tar.gz`` or ``path``; never a path of this host, and no credentials. A folder in a git repository
-        follows as ``#subdirectory=…``.
-    :param revision: what was asked for: a branch, tag or commit; None where there is none.
-    :param commit: the commit that ``revision`` named, or an archive's sha256; None for a folder.
-    :param tree: sha256 over the sorted file names, their contents, and which of them are executable.
+        ``archive:name.tar.gz`` or ``path``. It contains no path of this machine and no credentials. A folder in a git
+        repository is appended as ``#subdirectory=…``.
+    :param revision: the requested branch, tag or commit; None if the source has none.
+    :param commit: the commit of ``revision``, or an archive's sha256; None for a folder.
+    :param tree: sha256 over the sorted file names, their contents and their executable bits.
     """
 
     origin: str
@@ -35,7 +35,7 @@ class SourceId(Record):
 
     @property
     def place(self) -> str | None:
-        """Return where others find it, as people write it; None for what lies on this machine."""
+        """Return the public address in short form; None for a source on this machine."""
         kind, _, address = self.origin.partition(":")
         where, _, folder = address.partition("#subdirectory=")
         if not address or where == "local" or kind == "archive":
@@ -45,12 +45,12 @@ class SourceId(Record):
 
     @property
     def commit_is(self) -> str:
-        """Return what people call ``commit``."""
+        """Return the display label of ``commit``."""
         return "SHA-256" if self.origin.startswith(("sdist:", "archive:")) else "commit"
 
 
 class StepKind(StrEnum):
-    """What a step does, for progress and for cost models."""
+    """The kind of a step, for progress and cost models."""
 
     CXX = "cxx"
     NVCC = "nvcc"
@@ -60,12 +60,12 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step(Record):
-    """One command of a build; all paths are those inside the sandbox or relative to the build folder.
+    """One command of a build. All paths are inside the sandbox or relative to the build folder.
 
-    :param output: the one file that the command makes.
-    :param inputs: files whose change makes it stale.
-    :param source: what it compiles, relative to the kernel's folder; None for a step that compiles nothing of it.
-    :param gpu_archs: capabilities that it makes code for, as ``9.0a+PTX``.
+    :param output: the one file that the command writes.
+    :param inputs: the files that the output depends on.
+    :param source: the file that it compiles, relative to the kernel's folder; None if it compiles none of those.
+    :param gpu_archs: GPU architectures that it generates code for, e.g. ``9.0a+PTX``.
     """
 
     kind: StepKind
@@ -78,14 +78,14 @@ class Step(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe(Record):
-    """How one kernel is compiled for one cell.
+    """The compile steps and wheel contents of one kernel for one cell.
 
-    :param steps: in an order in which they could run one by one; empty for a kernel with nothing compiled.
-    :param generated: file path under the source folder → its text.
-    :param contents: path inside the wheel → path under the source or the build folder it comes from, as
-        ``src/...`` or ``build/...``.
+    :param steps: in an order in which they can run one by one; empty for a kernel without compiled code.
+    :param generated: path under the source folder → text of a generated file.
+    :param contents: path inside the wheel → path of the file in the source or build folder, as ``src/...`` or
+        ``build/...``.
     :param namespace: the ``torch.ops`` namespace; also the stem of the extension module.
-    :param extension: path inside the wheel of the compiled module, or None.
+    :param extension: path of the compiled module inside the wheel, or None.
     """
 
     steps: tuple[Step, ...]
@@ -97,7 +97,7 @@ class Recipe(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedWheel(Record):
-    """One wheel of a build environment, as ``name==version --hash=sha256:…`` would have it."""
+    """One wheel of a build environment, equivalent to ``name==version --hash=sha256:…``."""
 
     name: str
     version: str
@@ -106,16 +106,17 @@ class LockedWheel(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project(Record):
-    """How a project with a build system of its own is built for one cell.
+    """The build inputs of a project with its own build system, for one cell.
 
     :param python: the Python that builds it, ``major.minor``.
-    :param python_digest: sha256 over its headers and what it compiles extensions with; None of an image's.
-    :param environment: everything that its build system sees, torch among it.
-    :param variables: what tells the build system about the cell.
-    :param without_cuda: that torch is a CUDA build, and the cell, for the CPU, sees nothing of CUDA in it.
-    :param test_requires: what a test of the wheel needs beside what the wheel requires.
-    :param config_settings: what its backend is told.
-    :param before_build: a shell command that comes first.
+    :param python_digest: sha256 over that Python's headers and its options for compiling extensions; None for a
+        Python in an image.
+    :param environment: all packages that the build system sees, including torch.
+    :param variables: environment variables of the build, which describe the cell.
+    :param without_cuda: True if torch is a CUDA build in a CPU cell; the build sees no CUDA in it.
+    :param test_requires: requirements of the wheel's test, in addition to the wheel's own.
+    :param config_settings: config settings of the build backend (PEP 517).
+    :param before_build: a shell command that runs before the build.
     """
 
     python: str
@@ -130,19 +131,19 @@ class Project(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelSpec(Record):
-    """What the wheel says of itself, decided before it is built.
+    """The name, version, tags and metadata of a wheel, decided before it is built.
 
     :param distribution: the project's name as written in METADATA.
-    :param version: with the local part, e.g. ``1+cu130.torch2.11``.
+    :param version: with the local version, e.g. ``1+cu130.torch2.11``.
     :param python_tag: ``cp39`` or ``py3``.
-    :param abi_tag: ``abi3``, ``none``, or ``cp312`` of a project, which may give ``abi3`` instead.
-    :param platform: ``any``, or ``linux_<arch>``, which repair replaces by what the symbols allow.
-    :param metadata: the whole METADATA file; None for a project, which writes its own.
-    :param gpu_archs: capabilities that must be found in the binary, e.g. ``8.0``, ``9.0a``, ``9.0+PTX``.
-    :param release: of the framework, whose exports must satisfy the binary's undefined symbols, e.g. ``2.11``;
-        None when nothing is compiled.
-    :param stable_abi: the torch release from which on the wheel works, when it uses torch's stable ABI.
-    :param declared: patterns of files that are meant, though they are outside of its import packages.
+    :param abi_tag: ``abi3``, ``none``, or for a project e.g. ``cp312``; a project may produce ``abi3`` instead.
+    :param platform: ``any``, or ``linux_<arch>``, which repair replaces by the tag that the symbols allow.
+    :param metadata: the complete METADATA file; None for a project, which writes its own.
+    :param gpu_archs: GPU architectures that the binary must contain, e.g. ``8.0``, ``9.0a``, ``9.0+PTX``.
+    :param release: the framework's release, e.g. ``2.11``. Its exports must satisfy the binary's undefined symbols.
+        None if nothing is compiled.
+    :param stable_abi: the oldest torch release that the wheel supports, if it uses torch's stable ABI.
+    :param declared: patterns of intended files outside of the import packages.
     """
 
     distribution: str
@@ -163,17 +164,18 @@ class WheelSpec(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildPlan(Record):
-    """Everything that decides the bytes of a wheel; whoever holds it and the source can make it.
+    """Everything that decides the bytes of a wheel. A plan and its source are enough to build the wheel.
 
-    Two cells whose plans have the same ``build_digest`` are one build: a stable-ABI kernel is compiled once
-    for every torch it serves.
+    Cells with the same ``build_digest`` share one build: a stable-ABI kernel is compiled once for all the torch
+    releases that it supports.
 
-    :param image: where it is built, or None on the machine itself.
-    :param libraries: of headers that a kernel depends on beside them, or that a project has beside its toolkit's.
-    :param headers: the framework's; None where nothing is compiled, and of a project.
-    :param recipe: empty for a project, which has its own way.
-    :param repacked: what the wheel holds was compiled elsewhere, and cannot be built again from this.
-    :param deflate: what packs it, by what that makes of a text; None of zlib's own.
+    :param image: the image that it is built in; None for the machine itself.
+    :param libraries: prefixes with more headers: a kernel's header dependencies, or the headers that an assembled
+        toolkit lacks for a project.
+    :param headers: the framework's headers; None for a project, and if nothing is compiled.
+    :param recipe: empty for a project, which has its own build system.
+    :param repacked: True if the content was compiled elsewhere, so that this plan cannot build it.
+    :param deflate: fingerprint of the compressor that packs the wheel; None for zlib itself.
     """
 
     cell: Cell
@@ -191,48 +193,48 @@ class BuildPlan(Record):
     repacked: bool = False
     deflate: str | None = None
     schema_version: int = SCHEMA_VERSION
-    # A run asks several times for the digest of each plan, and a plan never changes.
+    # A run reads each digest several times, and a plan never changes.
     _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def pinned_compilers(self) -> PrefixId | None:
-        """Return the prefix of pinned compilers; None where the machine or the image has them, or none are needed."""
+        """Return the prefix of pinned compilers; None if the machine or the image has them, or none are needed."""
         return self.toolset.prefix if self.toolset else None
 
     @property
     def prefixes(self) -> tuple[PrefixId, ...]:
-        """Return the prefixes that it is built with and that are made from pinned files."""
+        """Return the prefixes of the build that are made from pinned files."""
         prefixes = (self.pinned_compilers, self.headers, self.toolkit, *self.libraries)
         return tuple(prefix for prefix in prefixes if prefix and not prefix.in_image)
 
     @property
     def build_digest(self) -> str:
-        """Return the sha256 of all that decides the wheel's bytes, in hex: that of what its wheel records."""
+        """Return the sha256 (hex) of ``recorded()``, and so of everything that decides the wheel's bytes."""
         if not self._digest:
             self._digest.append(hashlib.sha256(self.recorded()).hexdigest())
         return self._digest[0]
 
     def recorded(self) -> bytes:
-        """Return all that decides the wheel's bytes as canonical JSON, which the wheel holds; METADATA as its sha256.
+        """Return everything that decides the wheel's bytes as canonical JSON, which the wheel contains.
 
-        Nothing of the cell is in it but what the wheel is made for: cells that share a wheel record the same. What a
-        matrix tells a project's build system, which others need not know, is in it as one sha256.
+        The cell is left out, so that cells that share a wheel have the same record. A sha256 stands for METADATA, and
+        another one for a matrix's settings of a project's build system, which may be private.
         """
         data = self.to_json()
         del data["cell"]
-        # Of an image only its compilers reach a kernel's wheel, and toolset names those by their bytes: another engine,
-        # or the same compilers without any image, make the same wheel. A project may use all that it finds.
+        # Only the compilers of an image affect a kernel's wheel, and toolset has their digest. The same compilers in
+        # another engine, or without an image, make the same wheel. A project may use everything in the image.
         if self.project is None:
             del data["image"]
         else:
-            # What a test needs changes no byte of what is tested.
+            # Test requirements do not affect the wheel.
             del data["project"]["test_requires"]
             told = {name: data["project"].pop(name) for name in ("variables", "config_settings", "before_build")}
             data["project"]["told"] = hashlib.sha256(canonical_json(told)).hexdigest()
             data["image"] = self.image and self.image.digest
         if self.deflate is None:
             del data["deflate"]
-        # A branch that moved without changing a file is no reason to build again.
+        # A branch that moved without changing a file needs no new build.
         data["source"] = {"tree": self.source.tree}
         if self.wheel.metadata is not None:
             data["wheel"]["metadata"] = hashlib.sha256(self.wheel.metadata.encode()).hexdigest()
@@ -241,9 +243,10 @@ class BuildPlan(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded(Record):
-    """Whose wheel a cell shares, and why that wheel serves it.
+    """The shared wheel that serves a cell.
 
-    :param cell: the id of the cell that the wheel is built for.
+    :param cell: the ID of the cell that the wheel is built for.
+    :param reason: why the wheel serves both cells.
     """
 
     cell: str

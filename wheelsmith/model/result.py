@@ -1,4 +1,4 @@
-"""What came of it: results."""
+"""Results of builds and rebuilds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wheelsmith.model.cell import Cell
 
 
 class Status(StrEnum):
-    """How a cell ended."""
+    """The outcome of a cell."""
 
     BUILT = "built"
     CACHED = "cached"
@@ -21,9 +21,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelRecord(Record):
-    """A finished wheel; ``sha256`` in hex, ``size`` in bytes. An index adds what it knows of it.
+    """A finished wheel; ``sha256`` in hex, ``size`` in bytes. An index entry adds more fields.
 
-    :param gpu_archs: capabilities that the check has read machine code for, as ``8.0`` or ``9.0+PTX``.
+    :param gpu_archs: GPU architectures that the check found code for, e.g. ``8.0`` or ``9.0+PTX``.
     """
 
     filename: str
@@ -36,7 +36,7 @@ class WheelRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing(Record):
-    """How long one stage of a cell took, in seconds of wall time."""
+    """The wall time of one stage of a cell, in seconds."""
 
     stage: str
     seconds: float
@@ -44,7 +44,7 @@ class Timing(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure(Record):
-    """Why a cell has no wheel.
+    """The reason why a cell has no wheel.
 
     :param stage: ``fetch``, ``compile``, ``build``, ``repair``, ``check``, ``test`` or ``store``.
     :param tail: the last lines of the log, made safe for a terminal.
@@ -58,11 +58,11 @@ class Failure(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildResult(Record):
-    """What came of one cell: a wheel or a failure, never both.
+    """The result of one cell: a wheel or a failure, never both.
 
-    :param built_in: how long each stage took when a cached wheel was built; empty where that was not kept.
-    :param log: the log's file name in the run's log folder, or None when nothing ran.
-    :param untested: why its test, though asked for, was not run: it would have said nothing.
+    :param built_in: the time of each stage when a cached wheel was built; empty if it was not recorded.
+    :param log: the log's file name in the run's log folder, or None if nothing ran.
+    :param untested: why a requested test was not run, for instance because this machine cannot run the wheel.
     """
 
     cell: Cell
@@ -77,7 +77,7 @@ class BuildResult(Record):
 
 
 class Verdict(StrEnum):
-    """How a wheel stands to the one that was built again."""
+    """The comparison of a wheel with its rebuild."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -86,11 +86,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildAnswer(Record):
-    """One wheel, and what came of it.
+    """The result of rebuilding one wheel.
 
-    :param sha256: of the wheel that was given.
-    :param plan: the digest of the plan that it records; None where it records none.
-    :param differences: members and places that differ, or why it was not built again.
+    :param sha256: hash of the given wheel.
+    :param plan: the digest of its recorded plan; None if it records none.
+    :param differences: members and positions that differ, or the reasons why it was not rebuilt.
     """
 
     wheel: str

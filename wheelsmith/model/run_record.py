@@ -1,4 +1,4 @@
-"""The record of a run: what ``results.json`` holds."""
+"""The record of a run, which is stored in ``results.json``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _EXCLUDED = "excluded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCell(Record):
-    """What the record tells of a cell's plan.
+    """The part of a cell's plan that the record contains.
 
-    :param folded: the cell whose wheel it shares.
-    :param not_folded: why no older minor of its CUDA answers for it.
-    :param version: of the wheel, with its local part.
+    :param folded: the cell that it shares a wheel with.
+    :param not_folded: why no wheel of an older CUDA minor release serves it.
+    :param version: the wheel's version, with the local version.
     """
 
     folded: Folded | None
@@ -41,7 +41,7 @@ class PlannedCell(Record):
 
     @classmethod
     def of(cls, plan: BuildPlan, folded: Folded | None, not_folded: str | None) -> Self:
-        """Return what the record tells of a plan."""
+        """Return the recorded part of a plan."""
         wheel = plan.wheel
         return cls(
             folded=folded,
@@ -62,7 +62,7 @@ class CellRecord(Record):
 
     :param reason: why the cell is excluded; None for a cell that has a plan.
     :param planned: None for an excluded cell.
-    :param result: None for a cell that is excluded, or that the run did not reach.
+    :param result: None for a cell that is excluded or that the run did not reach.
     """
 
     cell: Cell
@@ -72,11 +72,11 @@ class CellRecord(Record):
 
     @property
     def status(self) -> Status:
-        """Return how a planned cell ended."""
+        """Return the outcome of a planned cell."""
         return self.result.status if self.result else Status.CANCELLED
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of the result and of the plan in one table."""
+        """Return the fields of the result and the plan in one object."""
         if self.planned is None:
             return {"cell": self.cell.to_json(), "status": _EXCLUDED, "reason": self.reason}
         result = self.result.to_json() if self.result else {"cell": self.cell.to_json(), "status": Status.CANCELLED}
@@ -84,7 +84,7 @@ class CellRecord(Record):
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """Read what ``to_json`` wrote.
+        """Read the output of ``to_json``.
 
         :raises ValueError: a field is missing, unknown or of another type.
         """
@@ -106,29 +106,29 @@ class CellRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardName(Record):
-    """Which part of a matrix a run built.
+    """The part of a matrix that a run built.
 
     :param plan: the digest of the plan that all jobs share.
-    :param number: from 1.
+    :param number: the shard's number, starting at 1.
     """
 
     plan: str
     number: int
 
 
-@dataclass(frozen=True, kw_only=True)  # a class with slots is made twice, and super() needs the first
+@dataclass(frozen=True, kw_only=True)  # slots would replace the class, and super() needs the original one
 class RunRecord(Record):
-    """A run and what became of each of its cells.
+    """A run and the result of each of its cells.
 
-    :param kernel: the source for people, with its commit.
+    :param kernel: the source's display name, with its commit.
     :param wheelsmith: the version that ran.
-    :param cells: cell id → every cell that was asked for.
-    :param distribution: the project's name; None where neither the matrix nor the source tells it.
-    :param kernel_version: without a local part.
-    :param matrix_sha256: of the matrix file; None where there was none.
-    :param started_on: None where several jobs built.
-    :param shard: None for a run that built all of its matrix.
-    :param variants: of a repacked repository: name of a build folder → what became of it.
+    :param cells: cell ID → a selected cell.
+    :param distribution: the project's name; None if neither the matrix nor the source contains it.
+    :param kernel_version: the version without a local version.
+    :param matrix_sha256: hash of the matrix file; None if there was none.
+    :param started_on: None if several jobs built.
+    :param shard: None for a run that built its entire matrix.
+    :param variants: for a repacked repository, name of a build folder → its result.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -151,7 +151,7 @@ class RunRecord(Record):
 
     @property
     def excluded(self) -> tuple[Excluded, ...]:
-        """Return the cells that are not built, and why."""
+        """Return the cells that are not built, with their reasons."""
         cells = (cell for cell in self.cells.values() if cell.reason is not None)
         return tuple(Excluded(cell=cell.cell, reason=str(cell.reason)) for cell in cells)
 
@@ -166,13 +166,13 @@ class RunRecord(Record):
         return all(cell.result and cell.result.wheel for cell in self.planned)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; ``shard`` and ``variants`` are left out of runs that have none."""
+        """Return the record as plain data, without ``shard`` and ``variants`` if they are None."""
         data = super().to_json()
         return {name: value for name, value in data.items() if value is not None or name not in {"shard", "variants"}}
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """Read what ``to_json`` wrote; what other versions add is left out.
+        """Read the output of ``to_json``, and ignore fields that other versions add.
 
         :raises ValueError: a field is missing or of another type.
         """

@@ -1,4 +1,4 @@
-"""The names of wheels, taken apart and compared."""
+"""Parse and compare the file names of wheels."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-# Combinations of a compressed tag set; the largest of real wheels have a dozen.
+# Tags in a compressed tag set; real wheels have at most about a dozen.
 MOST_TAGS = 1000
 
 
-LONGEST_VERSION = 64  # characters of one that is planned: files are called after it
-_LONGEST_COMPARED = 300  # characters of anybody's
+LONGEST_VERSION = 64  # characters of a planned version, which is part of file names
+_LONGEST_COMPARED = 300  # characters of any other version
 
 
 VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
 
 
 def same_version(text: str | None, version: Version) -> bool:
-    """Say whether a version is the same one, in whatever legal way it is written: 2024.01.02 is 2024.1.2."""
+    """Return True if a text is this version in any legal spelling: 2024.01.02 equals 2024.1.2."""
     try:
         return len(text or "") <= _LONGEST_COMPARED and Version(text or "") == version
     except (InvalidVersion, ValueError):
@@ -31,12 +31,12 @@ def same_version(text: str | None, version: Version) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelName:
-    """What a wheel's file name says.
+    """The parsed file name of a wheel.
 
-    :param project: the normalized name.
-    :param plain: the file name without the variant label, which is all that most tools can read.
-    :param label: of a variant wheel (PEP 825); None for any other.
-    :param build: the build number with what follows it, e.g. ``1`` or ``2post``; empty where there is none.
+    :param project: the normalized project name.
+    :param plain: the file name without the variant label; most tools can read only this form.
+    :param label: the label of a variant wheel (PEP 825); None for a plain wheel.
+    :param build: the build number and its suffix, e.g. ``1`` or ``2post``; empty if there is none.
     """
 
     project: str
@@ -48,7 +48,7 @@ class WheelName:
 
 
 def read_wheel_name(filename: str) -> WheelName:
-    """Take a wheel's file name apart; packaging 26.3 refuses those of variant wheels.
+    """Parse a wheel's file name. It may have a variant label, which packaging 26.3 rejects.
 
     :raises ValueError: it is not the name of a wheel.
     """
@@ -70,5 +70,5 @@ def read_wheel_name(filename: str) -> WheelName:
 
 
 def wheel_stem(distribution: str) -> str:
-    """Return the project's name as it stands in a file name: with underscores (binary distribution format)."""
+    """Return the project's name for a file name: normalized, with underscores (binary distribution format)."""
     return canonicalize_name(distribution).replace("-", "_")
