@@ -1,1 +1,1 @@
-"""Publish wheels of runs, of indexes and of others, so that a reader never meets a half-written index."""
+"""Publish the wheels of runs, of other indexes and of third parties. Readers never see an inconsistent index."""

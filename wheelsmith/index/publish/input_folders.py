@@ -1,4 +1,4 @@
-"""Read releases from folders: indexes as runs leave them, and loose wheels. Other people may have written them."""
+"""Read releases from folders: indexes of runs, and loose wheels. Both may be untrusted."""
 
 from __future__ import annotations
 
@@ -39,17 +39,20 @@ _SHOWN = 80  # characters of a requirement
 
 
 def foreign_wheels(paths: Iterable[Path]) -> tuple[WheelUpload, ...]:
-    """Return wheels that wheelsmith need not have made, with the files that lie beside them.
+    """Read wheels of any origin, with the side files in the same folders.
 
-    :raises PackageIndexError: a file beside a wheel cannot be taken.
-    :raises WheelError: one cannot be read, or contradicts itself.
+    :raises PackageIndexError: a side file cannot be read or is too large.
+    :raises WheelError: a wheel cannot be read or contradicts itself.
     """
     with UploadReader() as reader:
         return tuple(reader.external(path).with_files(_files_beside(path)) for path in paths)
 
 
 def read_external(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a wheel in the worker, and refuse one that pip would not install as its version says."""
+    """Read a wheel of any origin. This runs in the worker.
+
+    :raises WheelError: the requirements are invalid or contradict the version.
+    """
     from wheelsmith.wheel.check import framework_mistake
 
     path = Path(request["path"])
@@ -69,7 +72,7 @@ def read_external(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _files_beside(wheel: Path) -> dict[str, bytes]:
-    """Return the files that lie beside a wheel in its folder: suffix → content."""
+    """Return the side files in the folder of a wheel: suffix → content."""
     found = {}
     for suffix in side_files().keys() - {CORE_METADATA}:
         path = wheel.with_name(f"{wheel.name}{suffix}")
@@ -86,19 +89,19 @@ def _files_beside(wheel: Path) -> dict[str, bytes]:
 
 
 def _required_of_frameworks(entry: IndexEntry) -> dict[str, str]:
-    """Return the frameworks that METADATA asks for, each with the versions that it takes."""
+    """Return the frameworks that METADATA requires: name → accepted versions."""
     others = {name: each.project for name, each in frameworks().items() if name != TORCH}
     asked = {TORCH: entry.requires_torch, **{name: wanted(entry.requires, own) for name, own in others.items()}}
     return {name: versions for name, versions in asked.items() if versions is not None}
 
 
 def _cells_of(filename: str, requires: Mapping[str, str]) -> tuple[Cell, ...]:
-    """Return what a wheel serves, as far as its name and its METADATA say it.
+    """Return the cells that a wheel serves, according to its file name and METADATA.
 
-    The local version names the compute platform, and perhaps a release of a framework, torch's in any project's
-    spelling. Where it names none, every release counts that METADATA takes and that was made for the platform: of
-    torch, but where another framework alone is required. A wheel with nothing compiled, which names no platform, serves
-    all of them; of a compiled one nobody knows.
+    The local version names the compute platform and sometimes a release of a framework, in the spelling of any known
+    project. Without a release, the wheel serves all releases that METADATA accepts and that exist for the platform.
+    The framework is torch, unless METADATA requires only another one. Without a platform, a pure wheel serves all
+    platforms. For a compiled wheel the platform is then unknown, so the result is empty.
     """
     name = read_wheel_name(filename)
     said = read_local_version(name.version.local)
@@ -123,7 +126,7 @@ def _cells_of(filename: str, requires: Mapping[str, str]) -> tuple[Cell, ...]:
 
 
 def _cudas(said: LocalVersion, calls: Framework, release: str) -> tuple[str | None, ...]:
-    """Return the CUDAs of a release that a wheel is for; None is the CPU."""
+    """Return the CUDA releases that a wheel serves for a framework release. None stands for the CPU."""
     if said.compute == "cpu":
         return (None,)
     named = cuda_release(said.compute) if said.compute else None
@@ -154,7 +157,7 @@ def _is_pure(name: WheelName) -> bool:
 
 
 def _python(name: WheelName) -> str | None:
-    """Return the one Python that a wheel is for, e.g. ``3.12``; None where it is for several."""
+    """Return the Python of a wheel that is for one Python only, e.g. ``3.12``; None otherwise."""
     pythons = {(tag.interpreter, tag.abi) for tag in name.tags}
     if len(pythons) != 1 or not (match := _CPYTHON.fullmatch("-".join(next(iter(pythons))))):
         return None
@@ -169,10 +172,10 @@ _SEVERAL = 5
 
 
 def release_from(folders: Sequence[Path]) -> IndexRelease:
-    """Return all that lies in some folders: indexes as runs leave them, or wheels that anything made.
+    """Read a release from several folders: indexes of runs, or wheels of any origin.
 
-    :raises PackageIndexError: there is nothing, or what is there is not whole.
-    :raises WheelError: a wheel beside no index cannot be read.
+    :raises PackageIndexError: a folder contains no wheel, or an incomplete index.
+    :raises WheelError: a loose wheel cannot be read.
     """
     releases = [release_of(folder) for folder in folders]
     answers: dict[str, list[CellWithoutWheel]] = {}
@@ -187,22 +190,22 @@ def release_from(folders: Sequence[Path]) -> IndexRelease:
 
 
 def loose_wheels(folder: Path) -> tuple[Path, ...]:
-    """Return the wheels in a folder that is no index; none if it is one, or has one in it at any depth."""
+    """Return the wheels in a folder, at any depth. The result is empty if the folder is or contains an index."""
     if _indexes(folder):
         return ()
     return tuple(path for path in _below(folder, "*.whl") if path.is_file())
 
 
 def has_index(folder: Path) -> bool:
-    """Return True if a folder is an index, or a run's output with one in it."""
+    """Return True if a folder is an index, or the output of a run with an index."""
     return _is_index(folder) or _is_index(folder / "index")
 
 
 def release_of(folder: Path) -> IndexRelease:
-    """Return all that lies in a folder: an index, a run's output with one in it, or wheels.
+    """Read a release from a folder: an index, the output of a run with an index, or wheels.
 
-    :raises PackageIndexError: there is nothing, or the index is not whole.
-    :raises WheelError: a wheel beside no index cannot be read.
+    :raises PackageIndexError: the folder contains no wheel, or an incomplete index.
+    :raises WheelError: a loose wheel cannot be read.
     """
     index = folder if _is_index(folder) else folder / "index"
     if _is_index(index):
@@ -219,9 +222,9 @@ def release_of(folder: Path) -> IndexRelease:
 
 
 def _release_of_index(index: Path, folder: Path) -> IndexRelease:
-    """Return the content of an index. Every wheel is read, and compared with its state.
+    """Read all wheels of an index, and compare them with its states.
 
-    :param folder: where no wheel may lie that the index does not list.
+    :param folder: a folder that must not contain wheels which the index does not list.
     """
     storage = Folder(index)
     states = load_states(storage)
@@ -243,12 +246,12 @@ def _release_of_index(index: Path, folder: Path) -> IndexRelease:
 
 
 def _offer(storage: Folder, folder: Path, entry: IndexEntry, reader: UploadReader) -> WheelUpload:
-    """Return a wheel that an index lists.
+    """Read a wheel that an index lists.
 
-    :raises PackageIndexError: it is not there, or is not what its state says.
+    :raises PackageIndexError: a file is missing, or differs from the state.
     """
     remedy = f"see what else is wrong, and what fixes it: wheelsmith index verify {folder}"
-    # Not through a link, which could lead to any file.
+    # The storage does not follow links, which could lead to any file.
     for key in entry.paths:
         if storage.stat(key) is None:
             raise PackageIndexError(f"{key} is listed in {folder} and not there", remedy=remedy)
@@ -256,11 +259,11 @@ def _offer(storage: Folder, folder: Path, entry: IndexEntry, reader: UploadReade
 
 
 def listed_wheel(storage: Storage, path: Path, entry: IndexEntry, reader: UploadReader, remedy: str) -> WheelUpload:
-    """Return a wheel of an index, to be added to another one; what the wheel can tell is read from it.
+    """Read a wheel of an index for adding it to another one. Most fields are read from the wheel, not from the entry.
 
-    :param path: where the wheel lies, or a copy of it.
-    :param remedy: what to do if it is not as its entry says.
-    :raises PackageIndexError: it is not.
+    :param path: path of the wheel or of a copy.
+    :param remedy: remedy in the error message.
+    :raises PackageIndexError: the wheel or a side file differs from its entry.
     """
     folder = storage.name
     try:
@@ -292,14 +295,14 @@ def listed_wheel(storage: Storage, path: Path, entry: IndexEntry, reader: Upload
 
 
 def _refuse_unlisted(states: Collection[ProjectState], index: Path, folder: Path) -> None:
-    # Until it is collected, the file of a wheel that was removed lies there too.
+    # The file of a removed wheel stays until gc removes it.
     known = {entry.path: entry.sha256 for state in states for entry in state.entries}
     known |= {removed.path: removed.sha256 for state in states for removed in state.removed}
     listed, hashes = {index / path for path in known}, set(known.values())
     lost = [
         path
         for path in _below(folder, "*.whl")
-        # Elsewhere lie copies of what is listed.
+        # Outside the index's files, copies of listed wheels are allowed.
         if path not in listed
         and (path.is_relative_to(index / "files") or not path.is_file() or sha256_file(path) not in hashes)
     ]
@@ -311,7 +314,7 @@ def _refuse_unlisted(states: Collection[ProjectState], index: Path, folder: Path
 
 
 def _indexes(folder: Path) -> list[Path]:
-    """Return the indexes that lie in a folder at any depth, itself among them."""
+    """Return the indexes in a folder at any depth, including the folder itself."""
     return sorted(path.parent for path in _below(folder, "_state") if _is_index(path.parent))
 
 
@@ -320,5 +323,5 @@ def _is_index(folder: Path) -> bool:
 
 
 def _below(folder: Path, pattern: str) -> list[Path]:
-    """Return what lies in a folder at any depth, without links."""
+    """Return the matching paths in a folder at any depth, without links."""
     return sorted(path for path in folder.rglob(pattern) if not path.is_symlink())

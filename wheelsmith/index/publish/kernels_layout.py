@@ -1,6 +1,6 @@
-"""Builds for the ``kernels`` library, beside the wheels in a Hub repo: ``build/<variant>/``, unpacked from a wheel.
+"""Builds for the ``kernels`` library in a Hub repo: ``build/<variant>/``, unpacked from a wheel.
 
-What they must hold: https://huggingface.co/docs/kernels/kernel-requirements, and what kernels 0.17 reads of it.
+Their format is defined by https://huggingface.co/docs/kernels/kernel-requirements and by the loader of kernels 0.17.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from wheelsmith.wheel.archive import open_wheel
 from wheelsmith.wheel.reader import WheelReader
 
 METADATA = "metadata.json"
-# The loader's own rule (kernels-data/src/config/name.rs), in the form that a package's name has.
+# The loader's rule for names (kernels-data/src/config/name.rs), with underscores as in package names.
 _MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
 _FLOOR = re.compile(r">=(\d+)\.(\d+)")
-# As recipe/generated.py writes it for a kernel with nothing compiled.
+# recipe/generated.py writes this for a kernel without compiled code.
 _NOARCH_OPS = re.compile(rb'f"_\w+?_\{get_backend\(\)\}_(?P<unique>[0-9a-z]+)"')
 _SHIM = '''\
 """For versions of the kernels library that look here: the kernel is one folder up."""
@@ -63,15 +63,16 @@ globals().update({{name: value for name, value in vars(sys.modules[_NAME]).items
 
 
 class NoHubBuildError(PackageIndexError):
-    """A wheel cannot be laid out for the ``kernels`` library, and this is why."""
+    """The wheel cannot be converted for the ``kernels`` library. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubBuild:
-    """One variant of a kernel, ready to be put under ``build/``.
+    """One variant of a kernel, for a folder under ``build/``.
 
-    :param filename: the wheel's, whose version decides between two builds of one variant.
-    :param files: path in the variant's folder → where its content lies; metadata.json is one of them.
+    :param variant: name of the folder.
+    :param filename: file name of the wheel. Its version decides between two builds of one variant.
+    :param files: path in the variant's folder → path of the content, including metadata.json.
     """
 
     variant: str
@@ -81,9 +82,9 @@ class HubBuild:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubBuilds:
-    """The builds to publish beside some wheels.
+    """The builds to publish with some wheels.
 
-    :param left_out: wheel → why it has no build.
+    :param left_out: file name of a wheel without a build → the reason.
     """
 
     builds: tuple[HubBuild, ...] = ()
@@ -94,7 +95,7 @@ class HubBuilds:
 class _Variant:
     """One folder under ``build/``.
 
-    :param backend: ``cpu`` or ``cuda``, as kernel-builder calls them.
+    :param backend: ``cpu`` or ``cuda``, as in kernel-builder.
     """
 
     name: str
@@ -103,9 +104,9 @@ class _Variant:
 
 @contextmanager
 def hub_builds(offers: Sequence[WheelUpload], target: str) -> Iterator[HubBuilds]:
-    """Lay wheels out for the ``kernels`` library, as files that are there as long as the block runs.
+    """Convert wheels to builds for the ``kernels`` library. The files exist until the block ends.
 
-    :param target: where they will be published; only a kernel repo of the Hub takes builds, others get none.
+    :param target: address of the index. There are no builds unless it is a kernel repo on the Hub.
     :raises WheelError: a wheel cannot be read.
     """
     branch = kernel_branch(target)
@@ -115,7 +116,7 @@ def hub_builds(offers: Sequence[WheelUpload], target: str) -> Iterator[HubBuilds
     builds: list[HubBuild] = []
     left_out = {}
     with WheelReader() as reader:
-        # A variant wheel has the content of the plain one beside it.
+        # A variant wheel has the same content as its plain wheel.
         for offer in (offer for offer in offers if offer.entry.variant is None):
             request = {"path": str(offer.wheel.absolute()), "entry": offer.entry.to_json(), "branch": branch}
             name, size = offer.entry.filename, offer.entry.size
@@ -129,7 +130,7 @@ def hub_builds(offers: Sequence[WheelUpload], target: str) -> Iterator[HubBuilds
 
 
 def lay_out(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Unpack a wheel in the worker; return its files by variant, or why it has none."""
+    """Unpack a wheel. Return its files by variant, or the reason that it has no build. This runs in the worker."""
     entry = IndexEntry.from_json(request["entry"])
     try:
         _check_branch(request["branch"], entry)
@@ -159,11 +160,11 @@ def add_release(
     upload_time: str,
     revise: Mapping[str, Transition] | None = None,
 ) -> tuple[IndexEntry, ...]:
-    """Add wheels as ``Index.add`` does, and in the same transaction their builds.
+    """Add wheels like ``Index.add``, and their builds in the same transaction.
 
-    :param storage: a Hub repo, if there are builds: other storages cannot change both at once.
-    :param builds: those of the newest wheel of each variant are taken, and replace only what is older.
-    :raises PackageIndexError: as ``Index.add``.
+    :param storage: a Hub repo if there are builds, because other storages cannot change both atomically.
+    :param builds: candidates. For each variant, the build of the newest wheel is used, and it replaces only older ones.
+    :raises PackageIndexError: as for ``Index.add``.
     """
 
     def work(staged: Storage) -> tuple[IndexEntry, ...]:
@@ -178,7 +179,7 @@ def add_release(
             _put_build(staged, build)
         return entries
 
-    # Of two with one version, such as one for an older glibc, any may serve; but always the same one.
+    # Two wheels may have the same version, e.g. for different glibcs. Either is suitable; the choice must be stable.
     ordered = sorted(builds, key=lambda build: (parse_wheel_filename(build.filename)[1], build.filename))
     newest = {build.variant: build for build in ordered}
     return storage.transaction(work) if newest else work(storage)
@@ -194,17 +195,17 @@ def _put_build(storage: Storage, build: HubBuild) -> None:
         if item.key not in wanted:
             storage.delete(item.key)
     for key, content in wanted.items():
-        # Unlike what an index puts, it may be another file than before: the transaction guards all of it.
+        # The key may already have other content, unlike in an index. The transaction prevents conflicts.
         storage.put(key, content)
 
 
 def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, bytes]:
-    """Return the files that a wheel has in a Hub repo: ``build/<variant>/…`` → bytes.
+    """Return the files of a wheel's builds: ``build/<variant>/…`` → bytes.
 
-    The Python package of the wheel becomes the variant's folder, for the loader gives it a name of its own.
+    The wheel's Python package becomes the variant's folder, because the loader imports it under another name.
 
-    :param files: what the wheel holds, path → bytes.
-    :raises NoHubBuildError: the library could not load it.
+    :param files: contents of the wheel, path → bytes.
+    :raises NoHubBuildError: the ``kernels`` library cannot load the wheel's content.
     """
     module = _module(files)
     package = _package(files, module)
@@ -223,9 +224,12 @@ def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, byt
 
 
 def is_superseded(known: bytes, new: bytes) -> bool:
-    """Return True if the metadata of a variant, and with it the variant, is to be replaced: never by an older wheel's.
+    """Return True if a published variant should be replaced: never by the build of an older wheel.
 
-    A build of another program is replaced by a wheel of the same version.
+    A build of another program is also replaced if the version is the same.
+
+    :param known: metadata.json of the published variant.
+    :param new: metadata.json of the new variant.
     """
     following = json.loads(new)
     try:
@@ -239,7 +243,10 @@ def is_superseded(known: bytes, new: bytes) -> bool:
 
 
 def _module(files: Mapping[str, bytes]) -> str:
-    """Return the one package that the wheel consists of."""
+    """Return the name of the wheel's only package.
+
+    :raises NoHubBuildError: the wheel is not that of a Hub kernel.
+    """
     tops = {path.split("/")[0] for path in files}
     kernels = {top for top in tops if f"{top}/_ops.py" in files and f"{top}/__init__.py" in files}
     if len(kernels) != 1:
@@ -253,7 +260,7 @@ def _module(files: Mapping[str, bytes]) -> str:
 
 
 def _package(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
-    """Return the package's files without bytecode, which the loader never fetches."""
+    """Return the files of the package without bytecode, which the loader does not download."""
     own = {path.removeprefix(f"{module}/"): data for path, data in files.items() if path.startswith(f"{module}/")}
     if METADATA in own:
         raise NoHubBuildError(f"{module}/{METADATA} stands where the Hub's own must be")
@@ -261,14 +268,20 @@ def _package(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
 
 
 def _check_imports(module: str, package: Mapping[str, bytes]) -> None:
-    """Refuse a package that imports itself by its name, which it does not have on the Hub."""
+    """Check that the package does not import itself by name, because its name differs on the Hub.
+
+    :raises NoHubBuildError: a module does.
+    """
     for path, data in sorted(package.items()):
         if path.endswith(".py") and may_import(data, module):
             raise NoHubBuildError(f"{module}/{path} imports {module} by name; on the Hub only relative imports work")
 
 
 def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
-    """Return the folders that a wheel belongs in: named after what it was compiled for, not all that it serves."""
+    """Return the variants of a wheel. They are named after the cell that it was compiled for, not all cells it serves.
+
+    :raises NoHubBuildError: no variant name describes the wheel.
+    """
     _, version, _, tags = parse_wheel_filename(entry.filename)
     if not entry.cells:
         raise NoHubBuildError("its file name does not say for which framework and CUDA it is")
@@ -298,7 +311,7 @@ def _backend(compute: str) -> str:
 
 
 def _identifier(module: str, package: Mapping[str, bytes], variant: _Variant) -> str:
-    """Return the name that the loader imports the kernel under, which is also that of its operators' namespace."""
+    """Return the name under which the loader imports the kernel. It is also the namespace of the operators."""
     libraries = [path for path in package if "/" not in path and path.endswith(".so")]
     if compiled := [path for path in libraries if path.endswith(".abi3.so")] or libraries:
         names = [path.removesuffix(".so").removesuffix(".abi3") for path in compiled]
@@ -318,19 +331,22 @@ def _metadata(module: str, unique: str, said: RawMetadata, entry: IndexEntry, va
         "name": module.replace("_", "-"),
         "id": unique,
         "version": entry.version.major,
-        # It must say something; the Hub's word for a licence that nobody named.
+        # The field is required. The Hub uses this value if no licence is given.
         "license": said.get("license_expression") or said.get("license") or "unknown",
         **{key: urls[key.title()] for key in ("upstream", "source") if key.title() in urls},
         "python-depends": _python_depends(said, variant.backend),
         "kernel-depends": [],
         "backend": {"type": variant.backend, **archs},
-        # The loader passes over keys that it does not know.
+        # The loader ignores unknown keys.
         "wheelsmith": {"wheel": entry.filename, "sha256": entry.sha256},
     }
 
 
 def _python_depends(said: RawMetadata, backend: str) -> list[str]:
-    """Return what the wheel requires beside its framework, by the names that the loader knows."""
+    """Return the requirements other than the framework, with the loader's names.
+
+    :raises NoHubBuildError: the loader does not allow a requirement.
+    """
     known = {canonicalize_name(item.requires): item.name for item in dependencies() if item.backend in {None, backend}}
     frameworks_projects = {each.project for each in frameworks().values()}
     found = []

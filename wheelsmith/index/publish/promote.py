@@ -1,4 +1,4 @@
-"""Promote a version from one index to another: all of its wheels at once, or none. Nothing is built or renamed."""
+"""Promote a version from one index to another: all of its wheels or none. Nothing is built or renamed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from wheelsmith.index.publish.publishing import Published, check_signatures
 from wheelsmith.index.publish.release import IndexRelease, UploadReader, WheelUpload
 from wheelsmith.index.storage.protocol import Storage
 
-_SEVERAL = 3  # of a kind, that are named
+_SEVERAL = 3  # maximum number of names in a message
 _CHANNEL = re.compile(r"[a-z][a-z0-9-]{0,60}", re.ASCII)
-# Folders that an index has, or may have one day.
+# Names of folders that an index contains or may contain in future.
 _OWN = re.compile(r"files|projects|simple|build|cpu|xpu|cu\d+|rocm\d*", re.ASCII)
-_LONGEST = 100  # characters that are shown
-_AT_ONCE = 2  # wheels, each of which is held in memory
+_LONGEST = 100  # characters shown in a message
+_AT_ONCE = 2  # wheels in memory at the same time
 
 
 class RequiredOutcome(StrEnum):
@@ -40,7 +40,7 @@ class RequiredOutcome(StrEnum):
     NOTHING = "nothing"
 
     def admits(self, outcome: WheelOutcome) -> bool:
-        """Return True if a wheel with this result may go on."""
+        """Return True if a wheel with this result may be promoted."""
         refused = {
             RequiredOutcome.PASSED: {WheelOutcome.FAILED, WheelOutcome.FLAKY, WheelOutcome.UNTESTED},
             RequiredOutcome.TESTED: {WheelOutcome.FAILED, WheelOutcome.UNTESTED},
@@ -52,12 +52,13 @@ class RequiredOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """What is to be promoted, and its conditions.
+    """The version to promote, and the conditions.
 
-    :param project: the normalized name.
-    :param version: without a local part.
-    :param address: of the target, if it is to be set.
-    :param incomplete: promote it although planned cells have no wheel, or its plan is not known.
+    :param project: normalized name of the project.
+    :param version: the version, without a local part.
+    :param tests: the test results that every wheel must have.
+    :param address: address to set in the target; None keeps the target's own.
+    :param incomplete: True promotes the version even if planned cells have no wheel or the plan is not known.
     """
 
     project: str
@@ -72,11 +73,11 @@ class Promotion:
 
 
 def promote(source: Storage, target: Storage, promotion: Promotion, named: str) -> Published:
-    """Add every wheel of a version to another index by one change of its state.
+    """Add all wheels of a version to another index with one change of its state.
 
-    :param named: the target, as it was opened: in a kernel repo of the Hub the builds come along.
-    :raises PackageIndexError: the version does not fulfil the conditions, or changed meanwhile; the target is as it
-        was.
+    :param named: address of the target. A kernel repo on the Hub also gets builds for the ``kernels`` library.
+    :raises PackageIndexError: the version does not fulfil the conditions, or changed during the promotion. The target
+        is unchanged.
     """
     state = _chosen(source, promotion)
     listed = {entry.filename: entry for entry in load_project(target, promotion.project)[0].entries}
@@ -87,7 +88,7 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
     def transition(before: ProjectState) -> ProjectState:
         if _chosen(source, promotion) != state:
             raise _changed(promotion, source)
-        # Somebody may have removed what was there when we looked.
+        # Another writer may have removed a wheel since the target was read.
         if not there <= {entry.key for entry in before.entries}:
             raise _changed(promotion, target)
         _refuse_yanked(before, promotion, target)
@@ -115,9 +116,9 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
 
 
 def channel_address(index: str, channel: str) -> str:
-    """Return the address of a channel: an index of its own under the index's name.
+    """Return the address of a channel: a separate index in a subfolder of the index.
 
-    :raises PackageIndexError: it is no name for one.
+    :raises PackageIndexError: the name is not allowed for a channel.
     """
     if not _CHANNEL.fullmatch(channel) or _OWN.fullmatch(channel):
         raise AddressError(
@@ -128,9 +129,9 @@ def channel_address(index: str, channel: str) -> str:
 
 
 def public_version(text: str) -> str:
-    """Return a version as indexes name it.
+    """Return a version in normalized form.
 
-    :raises PackageIndexError: it is none, or has a local part.
+    :raises PackageIndexError: the version is invalid or has a local part.
     """
     try:
         version = Version(text)
@@ -144,9 +145,9 @@ def public_version(text: str) -> str:
 
 
 def _chosen(source: Storage, promotion: Promotion) -> ProjectState:
-    """Return the state of a project as if it had nothing but the version.
+    """Return the state of a project, reduced to the promoted version.
 
-    :raises PackageIndexError: there is no such version, or it does not fulfil the conditions.
+    :raises PackageIndexError: the version does not exist or does not fulfil the conditions.
     """
     state = existing_project(source, promotion.project)
     version = promotion.version
@@ -187,7 +188,10 @@ def _refusals(state: ProjectState, entries: Sequence[IndexEntry], promotion: Pro
 
 
 def _refuse_yanked(state: ProjectState, promotion: Promotion, target: Storage) -> None:
-    """Refuse a target in which installers would find only a part of the version."""
+    """Check that the target has not yanked wheels of the version. Otherwise installers would find only a part of it.
+
+    :raises PromotionError: a wheel is yanked.
+    """
     there = of_version(state.entries, promotion.version)
     if yanked := [entry.filename for entry in there if entry.yanked is not None]:
         raise PromotionError(
@@ -199,7 +203,10 @@ def _refuse_yanked(state: ProjectState, promotion: Promotion, target: Storage) -
 def _refuse_other_results(
     tested: ProjectState, promoted: set[tuple[str, str]], promotion: Promotion, target: Storage
 ) -> None:
-    """Refuse wheels whose tests failed as the target has recorded them."""
+    """Check that the test results recorded in the target admit the promotion, too.
+
+    :raises PromotionError: they do not.
+    """
     there = (entry for entry in tested.entries if entry.key in promoted)
     if refused := [entry.filename for entry in there if not promotion.tests.admits(entry.outcome)]:
         raise PromotionError(
@@ -213,7 +220,7 @@ def _changed(promotion: Promotion, storage: Storage) -> PackageIndexError:
 
 
 def _fetch(source: Storage, reader: UploadReader, entry: IndexEntry) -> WheelUpload:
-    """Return a wheel of an index, to be added to another one. Others may have written it."""
+    """Read a wheel from an index for adding it to another one. The index may be untrusted."""
     remedy = f"see what is wrong, and what fixes it: wheelsmith index verify {source.name}"
     looked = source.stat(entry.path)
     if looked and looked.size != entry.size:
@@ -222,7 +229,7 @@ def _fetch(source: Storage, reader: UploadReader, entry: IndexEntry) -> WheelUpl
     if found is None:
         raise PackageIndexError(f"{entry.filename} is listed in {source.name} and not there", remedy=remedy)
     path = reader.folder / entry.sha256 / entry.filename
-    path.parent.mkdir(exist_ok=True)  # a wheel may be there under several names
+    path.parent.mkdir(exist_ok=True)  # an index may list the same bytes under several names
     path.write_bytes(found.data)
     return listed_wheel(source, path, entry, reader, remedy)
 
@@ -230,7 +237,7 @@ def _fetch(source: Storage, reader: UploadReader, entry: IndexEntry) -> WheelUpl
 def _is_there(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> bool:
     """Return True if the target lists this entry and its files exist (the wheel is not hashed).
 
-    Test results are compared apart.
+    Test results are not compared here.
     """
     if listed is None or listed.sha256 != entry.sha256 or not is_known(listed, entry):
         return False
@@ -242,7 +249,7 @@ def _is_there(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> 
 
 
 def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
-    """Return the target's state with the tests that the source has recorded; the worse result counts."""
+    """Return the target's state with the test results of the source merged in. The worse result counts."""
     tests = {entry.key: entry.tests for entry in state.entries}
 
     def tested(entry: IndexEntry) -> IndexEntry:

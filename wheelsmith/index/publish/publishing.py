@@ -27,9 +27,11 @@ _SIGN = "sign the wheels again where they were built, wheelsmith sign; or remove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """The wheels of a release that the index did not have, and those that it had.
+    """The result of publishing a release.
 
-    :param signed_otherwise: those that the index has with another signature than was offered, which it keeps.
+    :param new: the wheels that were added.
+    :param known: the wheels that the index already had.
+    :param signed_otherwise: the known wheels whose signature differs from the offered one. The index keeps its own.
     """
 
     new: tuple[IndexEntry, ...]
@@ -38,10 +40,11 @@ class Published:
 
 
 def publish_folders(folders: Sequence[Path], target: str) -> Published:
-    """Publish what lies in some folders, indexes as runs leave them or wheels, to an index, as of now.
+    """Publish the contents of folders to an index.
 
+    :param folders: indexes of runs, or folders with wheels.
     :param target: a folder, ``s3://…``, ``gs://…``, ``az://…`` or ``hf://…``.
-    :raises WheelsmithError: there is nothing, a file name is there with other bytes, or the index cannot be written.
+    :raises WheelsmithError: there are no wheels, the index has a file name with other bytes, or it cannot be written.
     """
     release = release_from(folders)
     with hub_builds(release.offers, target) as beside:
@@ -49,10 +52,10 @@ def publish_folders(folders: Sequence[Path], target: str) -> Published:
 
 
 def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] = ()) -> Published:
-    """Add a release to an index, as of now.
+    """Add a release to an index, with the current time as upload time.
 
-    :param builds: for the ``kernels`` library, beside the wheels.
-    :raises PackageIndexError: a file name is there with other bytes, or the index cannot be written.
+    :param builds: builds for the ``kernels`` library to publish with the wheels.
+    :raises PackageIndexError: a file name was published with other bytes, or the index cannot be written.
     """
     check_signatures(release.offers)
     before = {entry.filename for project in release.projects for entry in Index(storage).entries(project)}
@@ -66,18 +69,18 @@ def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] 
 
 
 def tell_address(storage: Storage, release: IndexRelease, address: str) -> None:
-    """Set the address of the index, in the projects of a release.
+    """Set the address of the index in the states of a release's projects.
 
-    :raises PackageIndexError: it is no address of an index, or the index cannot be written.
+    :raises PackageIndexError: the address is invalid, or the index cannot be written.
     """
     for project in release.projects:
         Index(storage).change(project, partial(set_address, address=address))
 
 
 def replace_signatures(storage: Storage, release: IndexRelease) -> tuple[IndexEntry, ...]:
-    """Replace the signatures that an index has by those of a release; return the wheels whose signature changed.
+    """Replace the signatures in an index by those of a release. Return the wheels with a changed signature.
 
-    :raises PackageIndexError: the index has no such project, or cannot be written.
+    :raises PackageIndexError: the project does not exist, or the index cannot be written.
     """
     check_signatures(release.offers)
     index, changed = Index(storage), []
@@ -91,9 +94,9 @@ def replace_signatures(storage: Storage, release: IndexRelease) -> tuple[IndexEn
 
 
 def check_signatures(offers: Iterable[WheelUpload]) -> None:
-    """Refuse wheels with the signature of another file beside them: it could not be verified, and would stay.
+    """Check that the signatures of wheels belong to these wheels. A wrong one cannot be verified, and would stay.
 
-    :raises PackageIndexError: it names the first.
+    :raises PackageIndexError: a signature belongs to another file. The message names the first one.
     """
     for offer in offers:
         for side in offer.entry.announced:
@@ -115,7 +118,7 @@ def _wrong_signature(offer: WheelUpload, filename: str, why: str) -> PackageInde
 
 
 def _attests_the_bundle(files: Mapping[str, bytes]) -> bool:
-    """Return False if attestations lie beside another bundle: verifying reads the bundle alone."""
+    """Return False if the attestations do not belong to the bundle. ``verify`` reads only the bundle."""
     if not {PROVENANCE, BUNDLE} <= files.keys():
         return True
     try:

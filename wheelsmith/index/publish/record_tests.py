@@ -1,6 +1,6 @@
-"""Record in an index the tests of wheels that jobs wrote down: all of them, or none.
+"""Record the test results from files of jobs in an index: all of them or none.
 
-A job ran what a kernel brings: any program may have written its file.
+The files are untrusted, because a job runs code of the kernel.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SHOWN = 200  # characters of a name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedTest(WheelTest):
-    """A test of one wheel.
+    """A test result of one wheel.
 
-    :param wheel: its file name.
-    :param sha256: of its bytes, by which it is found in an index.
+    :param wheel: file name of the wheel.
+    :param sha256: hash of the wheel, which identifies it in an index.
     """
 
     wheel: str
@@ -43,16 +43,16 @@ class _File(Record):
 
 
 def dump_tests(tests: Iterable[RecordedTest]) -> bytes:
-    """Write tests as ``load_tests`` reads them."""
+    """Return tests as JSON, for ``load_tests``."""
     file = _File(tests=tuple(tests), schema_version=SCHEMA_VERSION)
     return json.dumps(file.to_json(), indent=1).encode() + b"\n"
 
 
 def load_tests(data: bytes, place: str) -> tuple[RecordedTest, ...]:
-    """Read a file of tests.
+    """Read a file of test results.
 
-    :param place: where it came from, for the error.
-    :raises WheelTestError: it is nothing that ``dump_tests`` could have written.
+    :param place: the source of the file, for error messages.
+    :raises WheelTestError: the file does not have the format of ``dump_tests``.
     """
     remedy = "run the test again: wheelsmith test --output FILE"
     try:
@@ -69,12 +69,12 @@ def load_tests(data: bytes, place: str) -> tuple[RecordedTest, ...]:
 def record_tests(
     storage: Storage, files: Mapping[str, Iterable[RecordedTest]], only: Collection[IndexEntry] | None = None
 ) -> tuple[RecordedTest, ...]:
-    """Record tests by one change of each project; of several tests of one machine and cell, the worst counts.
+    """Record tests with one change of each project. Of several tests of one machine and cell, the worst counts.
 
-    :param files: the name of each file, for errors → its tests.
-    :param only: the wheels whose tests are accepted; None accepts those of all that the index lists.
-    :return: what was recorded, sorted by wheel.
-    :raises WheelTestError: a wheel is not listed with that hash, or is not accepted; nothing is recorded then.
+    :param files: name of each file, for error messages → its tests.
+    :param only: the wheels whose tests are accepted; None accepts all listed wheels.
+    :return: the recorded tests, sorted by wheel.
+    :raises WheelTestError: a wheel is not listed with that hash or is not accepted. Then nothing is recorded.
     """
     accepted = None if only is None else {entry.key for entry in only}
     by_project: dict[str, list[RecordedTest]] = {}
@@ -89,7 +89,7 @@ def record_tests(
         for project, tests in sorted(by_project.items())
     }
     changes = {project: partial(_recorded, tests=tests) for project, tests in worst.items()}
-    # Refused before anything is written.
+    # Invalid changes must fail before anything is written.
     for project, change in changes.items():
         change(existing_project(storage, project))
     storage.transaction(lambda held: _change(held, changes))
@@ -102,7 +102,10 @@ def _change(storage: Storage, changes: Mapping[str, Callable[[ProjectState], Pro
 
 
 def _listed(storage: Storage, test: RecordedTest, place: str) -> str:
-    """Return the project of a wheel that an index lists with those bytes."""
+    """Return the project of a wheel.
+
+    :raises WheelTestError: the index does not list the wheel with this hash.
+    """
     try:
         project = project_of(test.wheel)
         entries = existing_project(storage, project).entries
@@ -118,7 +121,7 @@ def _listed(storage: Storage, test: RecordedTest, place: str) -> str:
 
 def _recorded(state: ProjectState, tests: Iterable[RecordedTest]) -> ProjectState:
     for each in tests:
-        # Somebody may have removed it since.
+        # Another writer may have removed it since.
         if (each.wheel, each.sha256) not in {entry.key for entry in state.entries}:
             raise WheelTestError(f"{each.wheel} is listed no more")
         test = WheelTest(outcome=each.outcome, where=each.where, cell=each.cell, details=each.details)

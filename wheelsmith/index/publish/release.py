@@ -1,4 +1,4 @@
-"""What is published together: the wheels of a run, of another index, or wheels that somebody else made."""
+"""Releases: wheels to publish together, from a run, from another index or from third parties."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wheelsmith.wheel.facts import wheel_facts, wheel_file
 from wheelsmith.wheel.reader import WheelReader
 from wheelsmith.wheel.variant_format import Variant, dump_variants, variant_for, variant_version
 
-# Raised when the same wheel gives a variant wheel of other bytes than before.
+# Increase this number when a change gives variant wheels other bytes.
 _VARIANT_RECIPE = 1
 
 
@@ -32,8 +32,9 @@ _VARIANT_RECIPE = 1
 class WheelUpload:
     """A wheel to add to an index.
 
-    :param entry: as the index is to list it; its ``upload_time`` is replaced by the time of adding.
-    :param side_files: suffix → content of each file beside it that the entry announces.
+    :param entry: the entry for the index. The index sets its ``upload_time``.
+    :param wheel: path of the wheel.
+    :param side_files: suffix → content of each side file in the entry.
     """
 
     entry: IndexEntry
@@ -41,16 +42,16 @@ class WheelUpload:
     side_files: Mapping[str, bytes]
 
     def with_files(self, files: Mapping[str, bytes]) -> WheelUpload:
-        """Return the wheel with more files beside it: suffix → content."""
+        """Return a copy with additional side files: suffix → content."""
         return replace(self, entry=self.entry.with_files(files), side_files={**self.side_files, **files})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRelease:
-    """What is to be published together.
+    """Wheels to publish together.
 
-    :param answers: project → the cells that have no wheel.
-    :param planned: project → the cells that its versions are to serve.
+    :param answers: project → the unserved cells.
+    :param planned: project → the planned cells of its versions.
     """
 
     offers: tuple[WheelUpload, ...] = ()
@@ -59,14 +60,14 @@ class IndexRelease:
 
     @property
     def projects(self) -> list[str]:
-        """Return the projects of its wheels, sorted."""
+        """Return the projects of the wheels, sorted."""
         return sorted({offer.entry.project for offer in self.offers})
 
 
 def built_wheels(
     plans: Sequence[BuildPlan], results: Sequence[BuildResult], store: Store, reader: UploadReader
 ) -> tuple[WheelUpload, ...]:
-    """Return each wheel of a run once, with every cell that it serves."""
+    """Return each wheel of a run once, with all cells that it serves."""
     served: dict[str, list[Cell]] = {}
     for result in results:
         if result.wheel:
@@ -90,9 +91,9 @@ def _built(upload: WheelUpload, stored: StoredWheel, cells: tuple[Cell, ...], pl
 def variant_wheels(
     offers: Sequence[WheelUpload], store: Store, work: Path, reader: UploadReader
 ) -> tuple[WheelUpload, ...]:
-    """Return the variant wheel beside each plain one that is for a compute platform; the store keeps them, too.
+    """Return a variant wheel for each plain wheel that is for a compute platform. The store caches them.
 
-    :param work: a folder for this.
+    :param work: a folder for temporary files.
     :raises WheelError: a plain wheel cannot be read.
     """
     made = []
@@ -130,9 +131,9 @@ def _variant_wheel(offer: WheelUpload, variant: Variant, version: str, store: St
 def unserved_cells(
     version: str, results: Sequence[BuildResult], excluded: Sequence[Excluded]
 ) -> tuple[CellWithoutWheel, ...]:
-    """Return why the other cells of a run have no wheel.
+    """Return the cells of a run without a wheel, with the reasons.
 
-    :param version: of the kernel, without a local part.
+    :param version: version of the kernel, without a local part.
     """
     failed = [
         CellWithoutWheel(
@@ -153,25 +154,25 @@ def unserved_cells(
 
 
 class UploadReader(WheelReader):
-    """Reads wheels for an index, in the worker."""
+    """Reads wheels for an index in the worker."""
 
     def upload(self, wheel: Path) -> WheelUpload:
-        """Return a wheel as an index is offered it, without what only its plan knows.
+        """Read a wheel to add to an index. Fields that come from the plan, such as the cells, are empty.
 
-        :raises WheelError: it cannot be read, or METADATA has another name or version than the file's name.
-        :raises PackageIndexError: an index cannot hold it.
+        :raises WheelError: the wheel cannot be read, or METADATA has another name or version than the file name.
+        :raises PackageIndexError: the wheel has values that an index rejects.
         """
         return upload_of(wheel, self._read("wheelsmith.index.publish.release:read_upload", wheel))
 
     def external(self, wheel: Path) -> WheelUpload:
-        """Return a wheel that wheelsmith need not have made, with the cells that its version and METADATA name.
+        """Read a wheel of any origin, with the cells that its version and METADATA name.
 
-        :raises WheelError: as ``upload``; or what it requires cannot be read, or contradicts its version.
+        :raises WheelError: as for ``upload``, or its requirements are invalid or contradict its version.
         """
         return upload_of(wheel, self._read("wheelsmith.index.publish.input_folders:read_external", wheel))
 
     def upload_of_bytes(self, filename: str, data: bytes) -> WheelUpload:
-        """Return a wheel of which only the bytes are there, as ``upload`` does."""
+        """Read a wheel from bytes, like ``upload``."""
         path = self.folder / filename
         path.write_bytes(data)
         try:
@@ -181,14 +182,14 @@ class UploadReader(WheelReader):
 
 
 def upload_of(wheel: Path, read: Mapping[str, Any]) -> WheelUpload:
-    """Return a wheel as the worker read it."""
+    """Return the upload for a wheel that the worker has read."""
     entry = IndexEntry.from_json(read["entry"])
     metadata = read["metadata"].encode("utf-8", "surrogateescape")
     return WheelUpload(entry=entry, wheel=wheel, side_files={}).with_files({CORE_METADATA: metadata})
 
 
 def read_upload(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a wheel in the worker."""
+    """Read a wheel. This runs in the worker."""
     facts = wheel_facts(Path(request["path"]))
     _check_names(facts.file.filename, headers_of(facts.metadata))
     try:
@@ -207,7 +208,10 @@ def read_upload(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_names(filename: str, headers: RawMetadata) -> None:
-    """Refuse a wheel that installers would disagree on: pip does not find it, uv installs it."""
+    """Check that METADATA and file name agree. Otherwise uv installs the wheel, but pip does not find it.
+
+    :raises WheelError: they differ.
+    """
     name, version = read_wheel_name(filename), headers.get("version")
     if canonicalize_name(headers.get("name", "")) != name.project or not same_version(version, name.version):
         raise WheelError(

@@ -1,4 +1,4 @@
-"""Write the index of a run, ``dist/index``: the run's wheels, and those of earlier runs that still hold."""
+"""Write the index of a run, ``dist/index``: the run's wheels, and still valid wheels of earlier runs."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from wheelsmith.store import Store
 
 
 def publish_run(run: PlannedRun, results: Sequence[BuildResult], *, out: Path, store: Store, work: Path) -> None:
-    """Write the index of a run, and link its wheels into ``wheels/`` under their plain names.
+    """Write the index of a run, and link its wheels into ``wheels/``.
 
-    A run with the same results as the last one finds everything as that one left it, and writes nothing. A run whose
-    project has no name or no version has no index.
+    If the results are the same as in the last run and the files have not changed, nothing is written. A run without a
+    project name or version has no index.
 
     :param out: the run's output folder.
-    :param work: a folder for this.
+    :param work: a folder for temporary files.
     :raises PackageIndexError: the index cannot be written.
     """
     if not (run.distribution and run.version):
@@ -58,7 +58,7 @@ def publish_run(run: PlannedRun, results: Sequence[BuildResult], *, out: Path, s
         Folder(out / "index").transaction(lambda storage: _write(storage, project, change, files, out / "wheels"))
     for offer in plain:
         _link(out / "index" / offer.entry.path, out / "wheels" / offer.entry.filename)
-    # Several are of runs whose outputs were laid over one another: they stay, and nothing is published from here.
+    # Several notes mean that the outputs of several runs were merged. They stay, so that ``publish`` refuses the index.
     if len(notes) == 1:
         notes[0].unlink()
     atomic_write(note, _seen(out))
@@ -67,7 +67,7 @@ def publish_run(run: PlannedRun, results: Sequence[BuildResult], *, out: Path, s
 def _change(
     run: PlannedRun, version: Version, results: Sequence[BuildResult], offers: Sequence[WheelUpload]
 ) -> Transition:
-    """Return the change of the project's state."""
+    """Return the transition of the project's state."""
     now = show_moment(time.time())
     added = [replace(offer.entry, upload_time=now) for offer in offers]
     hashes = {entry.filename: entry.sha256 for entry in added}
@@ -83,7 +83,7 @@ def _change(
 
 
 class _WheelFiles:
-    """Writes the files of wheels where they are missing.
+    """Writes missing files of wheels.
 
     :param index: the folder of the index.
     :param offers: the wheels of the run.
@@ -94,7 +94,7 @@ class _WheelFiles:
         self._offers = {offer.entry.path: offer for offer in offers}
 
     def write(self, storage: Storage, entry: IndexEntry) -> IndexEntry | None:
-        """Return the entry of a wheel without the files that are lost; None for a wheel that is lost itself."""
+        """Write missing files of an entry. Return the entry without lost side files, or None if the wheel is lost."""
         place, offer = self._index / entry.path, self._offers.get(entry.path)
         if storage.stat(entry.path) is None or sha256_file(place) != entry.sha256:
             if offer is None:
@@ -114,9 +114,9 @@ class _WheelFiles:
 
 
 def _write(storage: Storage, project: str, change: Transition, files: _WheelFiles, names: Path) -> None:
-    """Write files, then the state, then pages; then remove what nothing refers to.
+    """Write files, then the state, then pages. Then remove files and pages without a reference.
 
-    :param names: the folder in which plain wheels have a second name.
+    :param names: the folder ``wheels/``, in which plain wheels have a second link.
     """
     from wheelsmith.index.publish.verify import expected_files, is_page
 
@@ -135,7 +135,7 @@ def _write(storage: Storage, project: str, change: Transition, files: _WheelFile
         is_file = item.key.startswith("files/")
         if item.key not in used and (is_file or is_page(item.key)):
             if is_file:
-                # While the file is there, the run after one that was killed finds its second name too.
+                # Remove the link first. If the run is killed here, the next run still finds the file and tries again.
                 (names / item.key.rpartition("/")[2]).unlink(missing_ok=True)
             storage.delete(item.key)
 
@@ -143,9 +143,9 @@ def _write(storage: Storage, project: str, change: Transition, files: _WheelFile
 def remaining(
     state: ProjectState, run: PlannedRun, digests: Mapping[str, str], hashes: Mapping[str, str]
 ) -> ProjectState:
-    """Return what an earlier run or somebody else put into the state and this run does not contradict.
+    """Return the parts of the earlier state that this run does not contradict.
 
-    :param digests: id of each cell of the run → the digest of its build; empty if the cell is excluded.
+    :param digests: id of each cell of the run → digest of its plan; empty for an excluded cell.
     :param hashes: file name → sha256 of each wheel of the run.
     """
     same_bytes = [entry for entry in state.entries if hashes.get(entry.filename, entry.sha256) == entry.sha256]
@@ -159,7 +159,7 @@ def remaining(
 
 
 def _remaining_entry(entry: IndexEntry, run: PlannedRun, digests: Mapping[str, str]) -> IndexEntry | None:
-    """Return a wheel with the cells that the run neither built otherwise nor left out."""
+    """Return a wheel with only the cells that the run did not build differently or exclude; None if none remain."""
     made = entry.provenance
     if made is None or entry.public != Version(str(run.version)):
         return entry
@@ -173,7 +173,7 @@ def _remaining_entry(entry: IndexEntry, run: PlannedRun, digests: Mapping[str, s
 def _planned(
     entries: Iterable[IndexEntry], answers: Iterable[CellWithoutWheel], run: PlannedRun, version: Version
 ) -> PlannedVersion:
-    """Return the cells of the matrix, with those that this run or an earlier one excluded or tried to build."""
+    """Return the planned cells of the matrix, and those that this or an earlier run excluded or tried to build."""
     status = {answer.cell.id: answer.status for answer in answers if Version(answer.version) == version}
     tried = {cell.id for entry in of_version(entries, str(version)) for cell in entry.cells}
     tried |= {name for name, found in status.items() if found is NoWheel.FAILED}
@@ -187,15 +187,15 @@ def _planned(
 
 
 def _link(file: Path, name: Path) -> None:
-    """Give a wheel of the index a second name; the two take their room on the disk once."""
+    """Link a wheel of the index to a second path, or copy it if links are not possible."""
     named = name.is_file() and not name.is_symlink() and name.samefile(file)
     if not named and not atomic_link(file, name):
-        # The key is the hash that the copy must have.
+        # The key contains the hash, which pieces_of verifies.
         atomic_pour(pieces_of(file, "/".join(file.parts[-4:])), name.parent, partial(Path, name))
 
 
 def _digest(run: PlannedRun, results: Sequence[BuildResult]) -> str:
-    """Return the digest of everything that the index is made from."""
+    """Return the digest of all inputs of the index."""
     told = [
         [each.plan_digest, *(part and part.to_json() for part in (each.cell, each.wheel, each.failure))]
         for each in results
@@ -205,7 +205,7 @@ def _digest(run: PlannedRun, results: Sequence[BuildResult]) -> str:
 
 
 def _seen(out: Path) -> bytes:
-    """Return the size and the time of every file of the index and of the wheels beside it, as JSON."""
+    """Return the size and the modification time of every file in ``index/`` and ``wheels/``, as JSON."""
     found = {
         item.key: (item.size, item.modified)
         for prefix in ("index/", "wheels/")

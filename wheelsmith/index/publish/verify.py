@@ -1,4 +1,4 @@
-"""Compare an index with its own states, and repair it: every file, every page, and what no state asks for."""
+"""Compare all files and pages of an index with its states, and repair the differences."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ _ROOT = re.compile(rf"{EVERYTHING}|projects|cpu|cu\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexProblem:
-    """One thing that is not as it should be.
+    """One problem of an index.
 
-    :param message: without a full stop.
-    :param remedy: the command that fixes it.
-    :param entry: the wheel, if it is about one.
-    :param unexpected: it is a page that no state asks for.
+    :param key: key of the affected file.
+    :param message: a sentence without a full stop.
+    :param remedy: the command that fixes the problem.
+    :param entry: the affected wheel, if any.
+    :param unexpected: True if the file is a page that no state needs.
     """
 
     key: str
@@ -59,8 +60,8 @@ class IndexProblem:
 class Repaired:
     """The result of a repair.
 
-    :param fixed: the keys of what was written or removed.
-    :param left: what is still wrong, as ``verify`` says then.
+    :param fixed: keys of the written and removed files.
+    :param left: problems that ``verify`` still finds after the repair.
     """
 
     fixed: tuple[str, ...]
@@ -68,11 +69,11 @@ class Repaired:
 
 
 def verify(storage: Storage) -> tuple[IndexProblem, ...]:
-    """Return what is wrong with the index; nothing is changed. Reads every wheel.
+    """Return the problems of an index. This reads every wheel and changes nothing.
 
-    :raises PackageIndexError: the storage cannot be read, or nothing lies there at all.
+    :raises PackageIndexError: the storage cannot be read, or is empty.
     """
-    # The states after the files: what is published meanwhile has changed its state first.
+    # Read the states after listing the files, because a publisher changes the state before it writes pages.
     keys = _keys(storage)
     states, broken = sift_states(storage)
     wrong = [_broken(name, error) for name, error in sorted(broken.items())]
@@ -89,7 +90,7 @@ def verify(storage: Storage) -> tuple[IndexProblem, ...]:
 
 
 def advise(storage: Storage) -> tuple[IndexProblem, ...]:
-    """Return what is as the states say, and could be better."""
+    """Return suggestions for an index whose files match its states."""
     advice = []
     for name, state in sift_states(storage)[0].items():
         standing = [entry for entry in state.entries if entry.yanked is None and entry.roots]
@@ -104,9 +105,9 @@ def advise(storage: Storage) -> tuple[IndexProblem, ...]:
 
 
 def expected_files(states: Mapping[str, ProjectState], listed: Mapping[str, Listing] | None = None) -> dict[str, bytes]:
-    """Return everything that is made from states: key → content.
+    """Return all files that are rendered from states: key → content.
 
-    :param listed: the place in the lists of projects whose state is broken.
+    :param listed: list entries of projects with a broken state.
     """
     listing = {**(listed or {}), **{name: listing_of(state) for name, state in states.items()}}
     expected = root_pages(listing)
@@ -118,16 +119,18 @@ def expected_files(states: Mapping[str, ProjectState], listed: Mapping[str, List
 
 
 def is_page(key: str) -> bool:
-    """Return True if a file lies in a folder of pages. Hidden ones are being written."""
+    """Return True if a file is in a folder of pages. Temporary files do not count."""
     root, _, rest = key.partition("/")
     return bool(rest) and bool(_ROOT.fullmatch(root)) and not TEMPORARY.fullmatch(key.rpartition("/")[2])
 
 
 def repair(storage: Storage, copies: Sequence[Path] = ()) -> Repaired:
-    """Fix what ``verify`` finds, as far as the index or given copies have what is needed. Reads every wheel.
+    """Fix the problems that ``verify`` finds, if the index or the copies contain the required files.
 
-    :param copies: folders that may have the right bytes of files that are missing or damaged, at any depth.
-    :raises PackageIndexError: a project's state cannot be read, or the index cannot be written.
+    This reads every wheel.
+
+    :param copies: folders that may contain missing or damaged files, at any depth.
+    :raises PackageIndexError: the state of a project cannot be read, or the index cannot be written.
     """
     _keys(storage)
     return storage.transaction(lambda held: _repair(held, copies))
@@ -146,15 +149,15 @@ def _repair(storage: Storage, copies: Sequence[Path]) -> Repaired:
     unexpected = [problem.key for problem in wrong if problem.unexpected]
     for key in unexpected:
         storage.delete(key)
-    # If one of them is published in this very moment, it is written again.
+    # If one of them is published at this moment, the repair writes it again.
     fixed += [*unexpected, *Index(storage).repair()]
     return Repaired(fixed=tuple(dict.fromkeys(fixed)), left=verify(storage))
 
 
 def _keys(storage: Storage) -> list[str]:
-    """Return all that lies in an index, sorted.
+    """Return all keys of an index, sorted.
 
-    :raises PackageIndexError: nothing lies there, as at a wrong address.
+    :raises PackageIndexError: the storage is empty, e.g. because the address is wrong.
     """
     keys = sorted(item.key for item in storage.listing(""))
     if not keys:
@@ -166,7 +169,7 @@ def _keys(storage: Storage) -> list[str]:
 
 
 def _listed(storage: Storage, broken: Mapping[str, object]) -> dict[str, Listing]:
-    """Return the place in the lists of projects whose state is broken."""
+    """Return the list entries of projects with a broken state."""
     try:
         lists = load_listing(storage.read(LISTING))
     except PackageIndexError:
@@ -177,7 +180,7 @@ def _listed(storage: Storage, broken: Mapping[str, object]) -> dict[str, Listing
 def _unexpected(
     storage: Storage, keys: Sequence[str], expected: Mapping[str, bytes], broken: Mapping[str, object]
 ) -> Iterator[IndexProblem]:
-    """Yield what no state asks for; the pages of a project whose state is broken stay."""
+    """Yield the pages that no state needs. Pages of projects with a broken state are kept."""
     for key in keys:
         if is_page(key) and key not in expected and key.split("/")[1] not in broken:
             message = f"{key} is there, and no state asks for it"
@@ -238,7 +241,7 @@ def _repair_command(storage: Storage) -> str:
 def _fix_wheel(
     storage: Storage, entry: IndexEntry, places: Mapping[str, Sequence[Path]], reader: UploadReader
 ) -> list[str]:
-    """Write a wheel, the files beside it and its state again, as far as that can be done; return the keys."""
+    """Restore a wheel, its side files and its entry, as far as possible. Return the changed keys."""
     fixed: list[str] = []
     wheel = storage.read(entry.path)
     if wheel is None or hashlib.sha256(wheel.data).hexdigest() != entry.sha256:
@@ -253,7 +256,7 @@ def _fix_wheel(
     except WheelsmithError:
         return fixed
     made, about = upload.side_files, upload.entry.about
-    # The wheel is what was published, so what it says itself is right.
+    # The wheel has the published hash, so its METADATA is right.
     right = replace(entry.with_files(made), about=about)
     for side in right.announced:
         stored = storage.read(side.path)
@@ -279,7 +282,7 @@ def _copy(places: Mapping[str, Sequence[Path]], name: str, sha256: str) -> Path 
 
 
 def _places(copies: Sequence[Path], wanted: set[str]) -> dict[str, list[Path]]:
-    """Return where files of these names lie in some folders; links are not followed."""
+    """Return the paths of files with these names in some folders. Links are skipped."""
     found: dict[str, list[Path]] = {}
     for folder in copies:
         for path in sorted(folder.rglob("*.whl*")):

@@ -1,8 +1,8 @@
-"""Change an index so that a reader never meets a page that points at nothing, and no writer undoes another's work.
+"""Change an index without broken links on its pages and without lost changes of other writers.
 
-The order is the safety: files, the project's state, its pages, the lists of projects. A file stands under the hash of
-its content and never changes; state is compared and swapped; pages are rendered from state alone. What a killed writer
-left undone shows in no page, and ``repair`` finishes it.
+The order of the writes guarantees this: files, the state of the project, its pages, the project lists. Files are
+stored under the hash of their content and never change. States change by compare and swap. Pages are rendered from
+states only. If a writer is killed, ``repair`` completes its work.
 """
 
 from __future__ import annotations
@@ -43,20 +43,22 @@ from wheelsmith.index.site.human import human_pages, human_root
 from wheelsmith.index.storage.compare_and_swap import AT_ONCE, converge, replace_file, retry
 from wheelsmith.index.storage.protocol import Listed, Storage, Stored
 
-# As files.atomic_write names what it has not renamed yet; other hidden files are somebody's own.
+# Temporary files of files.atomic_write. Other hidden files belong to the user.
 TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
-# A file that nothing refers to goes after the grace period; one that is used again after half of it is made new.
+# Seconds after which gc removes a file without a reference. A publisher rewrites such a file after half of this time.
 GRACE = 7 * 86400.0
-# Each has files to read and write at once; more would fight over the one core that Python uses.
+# Each project reads and writes several files concurrently. More projects would only compete for Python's single core.
 _PROJECTS_AT_ONCE = 4
 
 
 def put_file(storage: Storage, key: str, content: Path | bytes, size: int, sha256: str) -> None:
-    """Write a file under the hash of its content where it is not there.
+    """Write a file under the hash of its content if it is missing or differs.
 
-    Bytes are compared with what lies there; of a wheel, the size and the hash that the storage may tell.
+    Bytes are compared with the stored content. For a wheel, only the size and the hash reported by the storage are
+    compared.
 
-    :param sha256: of ``content``.
+    :param size: size of ``content`` in bytes.
+    :param sha256: hash of ``content``.
     """
     found = storage.stat(key)
     there = found is not None and found.size == size and found.sha256 in {None, sha256}
@@ -67,9 +69,10 @@ def put_file(storage: Storage, key: str, content: Path | bytes, size: int, sha25
 
 
 def put_new_file(storage: Storage, key: str, content: Path | bytes, size: int, sha256: str) -> None:
-    """Write a file that no state refers to yet. What lies there may be anything: it is read, or made new.
+    """Write a file that no state refers to yet. An existing file is kept only if it is recent and has the right hash.
 
-    :param sha256: of ``content``.
+    :param size: size of ``content`` in bytes.
+    :param sha256: hash of ``content``.
     """
     found = storage.stat(key)
     young = found and found.size == size and found.modified >= time.time() - GRACE / 2
@@ -78,7 +81,7 @@ def put_new_file(storage: Storage, key: str, content: Path | bytes, size: int, s
 
 
 def _sha256(storage: Storage, key: str, found: Listed) -> str | None:
-    """Return the hash of what lies there: as the storage tells it, or by reading it."""
+    """Return the hash of a stored file: as reported by the storage, or of its content."""
     if found.sha256 is not None:
         return found.sha256
     stored = storage.read(key)
@@ -86,39 +89,39 @@ def _sha256(storage: Storage, key: str, found: Listed) -> str | None:
 
 
 def project_pages(state: ProjectState) -> dict[str, bytes]:
-    """Return the pages of one project, for installers and for people: key → bytes."""
+    """Return all pages of one project, for installers and for people: key → bytes."""
     return simple_pages(state) | human_pages(state)
 
 
 def root_pages(listing: Mapping[str, Listing]) -> dict[str, bytes]:
-    """Return the pages that list projects: key → bytes."""
+    """Return the pages that list the projects: key → bytes."""
     return simple_roots(listing) | human_root(listing)
 
 
 def write_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
-    """Render some projects and the lists of projects, and remove their old pages; return the keys that changed."""
+    """Render the pages of some projects and the project lists, and remove old pages. Return the changed keys."""
     return _Pages(storage).write(projects)
 
 
 def write_all_pages(storage: Storage) -> tuple[str, ...]:
-    """Render every project, and make the lists from nothing but the states; return the keys that changed.
+    """Render the pages of all projects, and rebuild the project lists from the states. Return the changed keys.
 
-    A project whose state is broken keeps its pages, and its place in the lists.
+    A project with a broken state keeps its pages and its list entry.
     """
     return _Pages(storage, whole=True).write(project_names(storage))
 
 
 class _Pages:
-    """One rendering.
+    """Renders the pages of an index once.
 
-    :param whole: the lists are made anew, not changed.
+    :param whole: True rebuilds the project lists. False changes the entries of the rendered projects.
     """
 
     def __init__(self, storage: Storage, *, whole: bool = False) -> None:
         self._storage = storage
         self._before = _lists(storage.read(LISTING))
         self._whole = whole
-        # Project → the tag of the state that its pages were made from, and its place in the lists.
+        # Project → the tag of the rendered state, and the project's list entry.
         self._listed: dict[str, tuple[str, Listing]] = {}
 
     def write(self, projects: Sequence[str]) -> tuple[str, ...]:
@@ -142,17 +145,17 @@ class _Pages:
         state = read_project(self._storage.name, project, stored)
         self._listed[project] = (stored.tag if stored else "", listing_of(state))
         for file in variants_files(state):
-            # No page may be ahead of what it names by its hash.
+            # A page must not refer to a file that does not exist yet.
             put_new_file(self._storage, file.path, file.data, len(file.data), file.sha256)
         before = (self._before or {}).get(project)
         return {**dict.fromkeys(_possible_pages(project, before.roots if before else ())), **project_pages(state)}
 
     def _change_lists(self, projects: Sequence[str], files: ThreadPoolExecutor) -> None:
-        # Until there is nothing to change: a state that changed meanwhile may have found the list as it wants it.
+        # Repeat until nothing changes, because another writer may have changed a state and seen the older list.
         while True:
             stored = self._storage.read(LISTING)
             known = None if self._whole else _lists(stored)
-            # Lists that cannot be read are made anew. Every project in them has a state, so it is found after them.
+            # Unreadable lists are rebuilt from the states. Every listed project has a state.
             named = projects if known is not None else sorted({*projects, *project_names(self._storage)})
             now = dict(zip(named, files.map(self._listing_now, named), strict=True))
             readable = {name: listing for name, listing in now.items() if listing}
@@ -161,7 +164,7 @@ class _Pages:
                 return
 
     def _listing_now(self, project: str) -> Listing | None:
-        """Return a project's place in the lists; None if its state is broken."""
+        """Return the list entry of a project, or None if its state is broken."""
         try:
             stored = self._storage.read(state_key(project))
             tag, listing = self._listed.get(project, ("", None))
@@ -178,7 +181,7 @@ class _Pages:
 
 
 def _lists(stored: Stored | None) -> dict[str, Listing] | None:
-    """Return the lists; None if they are broken."""
+    """Return the project lists, or None if they are broken."""
     try:
         return load_listing(stored)
     except PackageIndexError:
@@ -186,7 +189,7 @@ def _lists(stored: Stored | None) -> dict[str, Listing] | None:
 
 
 def _possible_pages(project: str, roots: Iterable[str]) -> Iterator[str]:
-    """Yield the pages that a project may have had."""
+    """Yield the keys of all pages that a project may have had."""
     key = catalogue_key(project)
     yield from (key, key.replace("catalogue.json", "index.html"))
     for root in roots:
@@ -197,29 +200,29 @@ T = TypeVar("T")
 
 
 class Index:
-    """A static package index in some storage."""
+    """A static package index in a storage."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def entries(self, project: str) -> tuple[IndexEntry, ...]:
-        """Return the wheels of a project, none if there is no such project.
+        """Return the wheels of a project. The result is empty if the project does not exist.
 
-        :raises PackageIndexError: its state cannot be read.
+        :raises PackageIndexError: the state cannot be read.
         """
         return load_project(self._storage, project)[0].entries
 
     def known(self, project: str) -> ProjectState:
-        """Return the state of a project that must be there.
+        """Return the state of a project that must exist.
 
-        :raises PackageIndexError: it is not, or its state cannot be read.
+        :raises PackageIndexError: the project does not exist, or its state cannot be read.
         """
         return existing_project(self._storage, check_project(project))
 
     def states(self) -> dict[str, ProjectState]:
-        """Return every project's state.
+        """Return the states of all projects.
 
-        :raises PackageIndexError: one cannot be read.
+        :raises PackageIndexError: a state cannot be read.
         """
         return load_states(self._storage)
 
@@ -232,21 +235,21 @@ class Index:
         planned: Mapping[str, Sequence[PlannedVersion]] | None = None,
         revise: Mapping[str, Transition] | None = None,
     ) -> tuple[IndexEntry, ...]:
-        """Add wheels; those that are there already change nothing. Return their entries, in the order of the offers.
+        """Add wheels. Return their entries in the order of the offers.
 
-        :param upload_time: UTC, for the wheels that are new, e.g. ``2026-11-21T10:00:00Z``.
-        :param answers: project → the cells that have no wheel.
-        :param planned: project → the cells that its versions are to serve.
-        :param revise: project → a change of its state that is made before.
-        :raises PackageIndexError: a file name is there with other bytes, or the storage cannot be written.
+        :param upload_time: UTC time for new wheels, e.g. ``2026-11-21T10:00:00Z``. Known wheels keep theirs.
+        :param answers: project → the unserved cells.
+        :param planned: project → the planned cells of its versions.
+        :param revise: project → a change of its state that is applied first.
+        :raises PackageIndexError: a file name was published with other bytes, or the storage cannot be written.
         """
         changes = _additions(offers, answers or {}, planned or {}, revise or {}, upload_time)
         return self._storage.transaction(lambda storage: _add(storage, offers, changes))
 
     def change(self, project: str, transition: Transition) -> ProjectState:
-        """Apply a transition to a project's state, and render its pages; return the new state.
+        """Apply a transition to the state of a project and render its pages. Return the new state.
 
-        :raises PackageIndexError: there is no such project, or the transition refuses.
+        :raises PackageIndexError: the project does not exist, or the transition raised this error.
         """
         project = check_project(project)
 
@@ -259,23 +262,22 @@ class Index:
         return self._storage.transaction(work)
 
     def attach(self, project: str, files: Mapping[str, Mapping[str, bytes | None]]) -> ProjectState:
-        """Put files beside wheels that are there, in the place of those of their kinds.
+        """Add, replace or remove side files of listed wheels.
 
-        :param files: sha256 of a wheel → suffix → content, None to remove that kind. A wheel that is not there gets
-            none.
-        :raises PackageIndexError: there is no such project, or the storage cannot be written.
+        :param files: sha256 of a wheel → suffix → content, or None to remove the file. Unlisted wheels are skipped.
+        :raises PackageIndexError: the project does not exist, or the storage cannot be written.
         """
         return self._storage.transaction(lambda storage: _attach(storage, project, files))
 
     def repair(self) -> tuple[str, ...]:
-        """Render whatever is not as the states say, as after a writer was killed; return the keys that were fixed."""
+        """Render all pages and write those that differ from the states. Return the changed keys."""
         return self._storage.transaction(write_all_pages)
 
     def collect(self, *, older_than: float) -> tuple[str, ...]:
-        """Remove files that nothing refers to; return their keys.
+        """Remove files that no state refers to. Return their keys.
 
-        :param older_than: seconds of the epoch; younger ones may be about to be published.
-        :raises PackageIndexError: something was published in the moment in which it was collected.
+        :param older_than: time in seconds of the epoch. Newer files are kept, because a publisher may be using them.
+        :raises PackageIndexError: a file was published at the moment of its removal.
         """
         return self._storage.transaction(lambda storage: _collect(storage, older_than))
 
@@ -287,7 +289,7 @@ def _additions(
     revise: Mapping[str, Transition],
     upload_time: str,
 ) -> dict[str, Transition]:
-    """Return the change of each project's state."""
+    """Return the transition of each project."""
     new: dict[str, list[IndexEntry]] = {}
     for offer in offers:
         new.setdefault(check_project(offer.entry.project), []).append(replace(offer.entry, upload_time=upload_time))
@@ -300,14 +302,14 @@ def _additions(
 
 
 def _add(storage: Storage, offers: Sequence[WheelUpload], changes: Mapping[str, Transition]) -> tuple[IndexEntry, ...]:
-    # Refused before anything is written, where it is to be refused.
+    # Invalid changes must fail before anything is written.
     known = {project: load_project(storage, project)[0] for project in changes}
     for project, change in changes.items():
         change(known[project])
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(partial(_put, storage, _used(known.values())), offers))
         states = {project: _advance(storage, project, change) for project, change in changes.items()}
-        # Somebody collecting at this moment may have taken an old file of the same content.
+        # gc may have removed an old file of the same content at this moment.
         list(pool.map(partial(_put, storage, _used(states.values())), offers))
     write_pages(storage, list(changes))
     entries = {entry.filename: entry for state in states.values() for entry in state.entries}
@@ -315,7 +317,7 @@ def _add(storage: Storage, offers: Sequence[WheelUpload], changes: Mapping[str, 
 
 
 def _attach(storage: Storage, project: str, files: Mapping[str, Mapping[str, bytes | None]]) -> ProjectState:
-    # A wheel that comes back in between, as one that was removed and added again, has no file there.
+    # Only these wheels get files. A wheel that another writer adds from now on gets none.
     known = existing_project(storage, project)
     there = {entry.sha256: files[entry.sha256] for entry in known.entries if entry.sha256 in files}
 
@@ -326,14 +328,14 @@ def _attach(storage: Storage, project: str, files: Mapping[str, Mapping[str, byt
         for entry in state.entries:
             for side in entry.announced:
                 data = there.get(entry.sha256, {}).get(side.kind.suffix)
-                # Somebody may have signed it once more by now.
+                # Another writer may have replaced the signature.
                 if data is not None and side.matches(data):
                     yield side, data
 
     for side, data in sides(beside(known)):
         put_new_file(storage, side.path, data, len(data), side.sha256)
     state = _advance(storage, project, beside)
-    # Somebody collecting at this moment may have taken an old file of the same content.
+    # gc may have removed an old file of the same content at this moment.
     for side, data in sides(state):
         put_file(storage, side.path, data, len(data), side.sha256)
     write_pages(storage, [project])
@@ -341,7 +343,7 @@ def _attach(storage: Storage, project: str, files: Mapping[str, Mapping[str, byt
 
 
 def _put(storage: Storage, used: Collection[str], offer: WheelUpload) -> None:
-    """Write the files beside a wheel, and the wheel, where they are not there.
+    """Write a wheel and its side files if they are missing.
 
     :param used: keys that a state refers to.
     """
@@ -355,7 +357,7 @@ def _put(storage: Storage, used: Collection[str], offer: WheelUpload) -> None:
 
 
 def _advance(storage: Storage, project: str, transition: Transition) -> ProjectState:
-    """Compare and swap a project's state until nobody came between."""
+    """Apply a transition to the state of a project by compare and swap, with retries. Return the new state."""
 
     def attempt() -> ProjectState:
         state, stored = load_project(storage, project)
@@ -368,11 +370,11 @@ def _advance(storage: Storage, project: str, transition: Transition) -> ProjectS
 
 def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
     old = [item.key for item in storage.listing("") if item.modified < older_than]
-    # After the listing: what was published meanwhile is then known to be in use.
+    # Read the states after the listing, so that files published in between count as used.
     unused = _left(storage, old)
     gone = []
     for key in sorted(unused):
-        # A publisher of a file makes it new first.
+        # A publisher rewrites an old file before it refers to it, so check the age again.
         found = storage.stat(key)
         if found and found.modified < older_than:
             storage.delete(key)
@@ -385,7 +387,7 @@ def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
 
 
 def _left(storage: Storage, keys: Iterable[str]) -> set[str]:
-    """Return the files that nothing refers to, and what killed processes were writing."""
+    """Return the keys without a reference, including temporary files of killed processes."""
     states = load_states(storage).values()
     used = _used(states) | {file.path for state in states for file in variants_files(state)}
     return {
@@ -396,5 +398,5 @@ def _left(storage: Storage, keys: Iterable[str]) -> set[str]:
 
 
 def _used(states: Iterable[ProjectState]) -> set[str]:
-    """Return the paths of wheels and of the files beside them."""
+    """Return the paths of all wheels and side files."""
     return {path for state in states for entry in state.entries for path in entry.paths}

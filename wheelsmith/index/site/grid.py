@@ -68,7 +68,7 @@ class GridCell:
     :param detail: a few words: the size of the wheel, or the cell with which it is shared.
     :param link: address of the details on the page.
     :param target: query for the page's picker, e.g. ``torch=2.11&compute=cu130&arch=x86_64``.
-    :param yank: the yanked version and the reason; None if no newer wheel was yanked.
+    :param yank: the yanked version that the cell would otherwise get, and the reason; None if there is none.
     """
 
     status: GridStatus
