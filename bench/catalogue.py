@@ -1,4 +1,4 @@
-"""What the measured indexes hold: 500 kernels for four torches, four compute platforms and two CPU architectures."""
+"""Wheels for the measured indexes: 500 kernels, 4 torch releases, 4 compute platforms, 2 CPU architectures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wheelsmith.index.entries.stored_states import dump_state
 from wheelsmith.model import Cell, SourceId
 
 PROJECTS = 500
-# This one has as many wheels in an index of any size.
+# This project has the same number of wheels in every index.
 STEADY, STEADY_WHEELS = "kernel_steady", 20
 _TIME = "2026-01-02T03:04:05Z"
 _STAMP = 1767323045
@@ -31,10 +31,10 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: false\nTag: {ta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A wheel of a kilobyte: real for pip, but that there is no code in it.
+    """A valid wheel of about a kilobyte without code.
 
-    :param distribution: as file names write it, e.g. ``kernel_007``.
-    :param release: a version without the local part.
+    :param distribution: the name in file names, such as ``kernel_007``.
+    :param release: the version without the local version.
     """
 
     distribution: str
@@ -43,29 +43,29 @@ class Item:
 
     @property
     def version(self) -> str:
-        """Return the version with the local part."""
+        """Return the version with the local version."""
         return f"{self.release}+{self.cell.compute}.torch{self.cell.release}"
 
     @property
     def tag(self) -> str:
-        """Return its tags."""
+        """Return the tags of the wheel."""
         return f"cp39-abi3-manylinux_2_17_{self.cell.arch}"
 
     @property
     def filename(self) -> str:
-        """Return its file name."""
+        """Return the file name of the wheel."""
         return f"{self.distribution}-{self.version}-{self.tag}.whl"
 
     @property
     def metadata(self) -> bytes:
-        """Return METADATA."""
+        """Return the content of METADATA."""
         return (
             f"Metadata-Version: 2.4\nName: {self.distribution}\nVersion: {self.version}\n"
             f"Requires-Python: >=3.9\nRequires-Dist: torch=={self.cell.release}.*\n"
         ).encode()
 
     def write(self, folder: Path) -> Path:
-        """Write the wheel."""
+        """Write the wheel to a folder and return its path."""
         path, info = folder / self.filename, f"{self.distribution}-{self.version}.dist-info"
         with WheelRecord(path, "w") as file:
             file.writestr(f"{info}/METADATA", self.metadata)
@@ -74,31 +74,31 @@ class Item:
 
 
 def project_of(distribution: str) -> str:
-    """Return a project's name as URLs write it."""
+    """Return the name of a project in URLs."""
     return distribution.replace("_", "-")
 
 
 def items(wheels: int) -> Iterator[Item]:
-    """Yield about ``wheels`` of them, the same number in each project but one."""
+    """Yield about ``wheels`` wheels, the same number for each project except ``STEADY``."""
     yield from of_project(STEADY, STEADY_WHEELS)
     for number in range(1, PROJECTS):
         yield from of_project(f"kernel_{number:03}", wheels // PROJECTS)
 
 
 def of_project(distribution: str, wheels: int) -> Iterator[Item]:
-    """Yield a project's wheels: every cell of a release, then the next release."""
+    """Yield wheels of a project: all cells of a release, then those of the next release."""
     for number in range(wheels):
         release, cell = divmod(number, len(_CELLS))
         yield Item(distribution=distribution, release=f"1.{release}", cell=_CELLS[cell])
 
 
 def newer(distribution: str, number: int) -> Item:
-    """Return a wheel that no index holds yet."""
+    """Return a wheel that is not in any index yet."""
     return Item(distribution=distribution, release=f"9.{number}", cell=_CELLS[4])
 
 
 def entry(item: Item, wheel: Path) -> IndexEntry:
-    """Return what an index of ours says of a wheel, with all that it says of those which wheelsmith made."""
+    """Return the index entry of a wheel, with all fields that entries of built wheels have."""
     data = wheel.read_bytes()
     return IndexEntry(
         filename=item.filename,
@@ -123,7 +123,7 @@ def entry(item: Item, wheel: Path) -> IndexEntry:
 
 
 def write_state(root: Path, entries: Sequence[IndexEntry], distribution: str) -> None:
-    """Write a project's state as publishing its wheels one by one leaves it."""
+    """Write the state of a project as it is after its wheels were published."""
     state = add_entries(ProjectState(project=project_of(distribution)), entries)
     path = root / "_state" / f"{state.project}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def write_state(root: Path, entries: Sequence[IndexEntry], distribution: str) ->
 
 
 def listed(known: IndexEntry) -> str:
-    """Return a line of dumb-pypi's list of packages, with all that it takes."""
+    """Return a line of dumb-pypi's package list, with all fields that dumb-pypi reads."""
     return json.dumps(
         {
             "filename": known.filename,

@@ -1,4 +1,4 @@
-"""The picture of how long each way takes: bars in SVG, readable on light and on dark pages."""
+"""The bar chart of the benchmark as SVG, with colours for light and dark pages."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ text { font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neu
 
 
 def draw(groups: list[tuple[str, dict[str, Row]]], title: str, about: str) -> str:
-    """Return a picture with a group of bars for each kernel, all on one linear scale.
+    """Return a chart with a group of bars for each kernel on one linear scale.
 
-    :param groups: a kernel's description, and its rows by way.
+    :param groups: the description of each kernel, and its rows by way.
     """
     longest = max(row.wall for _, found in groups for row in found.values())
     parts, y = [], float(_HEAD)

@@ -1,4 +1,4 @@
-"""Run a command and say what it cost."""
+"""Run a command and measure its time, memory and network use."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _REAP = (sys.executable, "-SE", str(Path(__file__).with_name("reap.py")))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost(Record):
-    """What a command cost.
+    """The cost of a command.
 
-    :param wall: seconds.
-    :param cpu: seconds of user and system time of its whole process tree.
-    :param peak_memory: the most bytes that its processes held at once, their own memory without mapped files; None
-        where that cannot be seen.
-    :param received: bytes that came in from the network meanwhile, or None where nobody counts them.
+    :param wall: seconds of wall time.
+    :param cpu: seconds of user and system time of the process tree.
+    :param peak_memory: the largest total of private memory of the process tree in bytes, without mapped files; None if
+        unknown.
+    :param received: bytes that the machine received from the network during the command; None if unknown.
     """
 
     wall: float
@@ -43,8 +43,8 @@ class Cost(Record):
 class Command:
     """A command to measure.
 
-    :param log: takes what it prints.
-    :param out: takes its standard output instead, where given.
+    :param log: the file for the output.
+    :param out: a separate file for standard output; None writes it to ``log``.
     """
 
     argv: tuple[str, ...]
@@ -55,14 +55,14 @@ class Command:
 
 
 class CommandFailedError(WheelsmithError):
-    """A measured command gave another status than 0."""
+    """A measured command failed."""
 
 
 def measure(command: Command, running: Path) -> Cost:
-    """Run a command to its end.
+    """Run a command and return its cost.
 
-    :param running: a file that names its process group for as long as it runs.
-    :raises CommandFailedError: with the last lines of its log.
+    :param running: a file that contains the process group while the command runs.
+    :raises CommandFailedError: the command failed; the message contains lines of the log.
     """
     received, start = _received(), time.monotonic()
     with command.log.open("ab") as log, (command.out or command.log).open("ab") as out:
@@ -91,7 +91,7 @@ def measure(command: Command, running: Path) -> Cost:
 
 
 def _told(log: Path) -> str:
-    """Return the lines of a log that say what went wrong, or else its last ones."""
+    """Return the lines of a log with errors, or else the last lines."""
     lines = log.read_text(errors="replace").splitlines()
     errors = [line for line in lines if "error: " in line.lower()]
     return "\n".join(line.strip()[:200] for line in (errors[:_SHOWN_LINES] or lines[-_SHOWN_LINES:]))
@@ -99,7 +99,7 @@ def _told(log: Path) -> str:
 
 @contextlib.contextmanager
 def _ended(process: subprocess.Popen[bytes], running: Path) -> Iterator[None]:
-    """End the command's processes when the wait for it does, for whatever reason."""
+    """Stop all processes of the command when the block ends."""
     try:
         yield
     finally:
@@ -118,7 +118,7 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 
 @contextlib.contextmanager
 def _sampled(pid: int) -> Iterator[list[int]]:
-    """Look at a process tree's memory again and again; the list grows by one number of bytes a look."""
+    """Sample the memory of a process tree during the block. Yield the growing list of samples in bytes."""
     seen, stop = [0], threading.Event()
 
     def look() -> None:
@@ -151,7 +151,7 @@ def _own_memory(pid: int) -> int:
 
 
 def _received() -> int | None:
-    """Return the bytes that all interfaces but the loopback have received since the machine started."""
+    """Return the bytes received since the machine started, on all interfaces except loopback."""
     try:
         lines = Path("/proc/net/dev").read_text().splitlines()[2:]
     except OSError:

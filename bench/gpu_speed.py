@@ -1,8 +1,9 @@
-"""The img2gray operator from our wheel against the same source built by torch's own cpp_extension, side by side.
+"""Compare the img2gray operator of the wheel with the same source built by torch's cpp_extension.
 
     python bench/gpu_speed.py            needs a CUDA GPU, torch, nvcc, and the img2gray wheel installed
 
-Prints, for each image, both times and their ratio (above 1: ours is faster), alternating the two within one run.
+The script alternates between the two and prints both times and their ratio for each image. Above 1, the wheel is
+faster.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ROUNDS, CALLS = 30, 50
 
 
 def build_the_usual_way() -> torch._ops.OpOverloadPacket:
-    """Compile the example's sources with torch's cpp_extension and give its operator."""
+    """Compile the example with torch's cpp_extension and return its operator."""
     sys.path.insert(0, str(ROOT))
     from wheelsmith.frameworks.torch import REGISTRATION
 
@@ -47,7 +48,7 @@ def build_the_usual_way() -> torch._ops.OpOverloadPacket:
 
 
 def seconds(op, image: torch.Tensor) -> float:
-    """Time one round of calls, in seconds a call."""
+    """Measure a round of calls and return the seconds for each call."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     for _ in range(CALLS):
@@ -58,7 +59,7 @@ def seconds(op, image: torch.Tensor) -> float:
 
 
 def main() -> None:
-    """Measure every image."""
+    """Measure every image and print the results."""
     usual, ours = build_the_usual_way(), installed._ops.ops.img2gray
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     for name, dtype, size in IMAGES:

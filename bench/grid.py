@@ -1,4 +1,4 @@
-"""The cells that are built: every torch of CUDA 13 with every toolkit, in an order whose beginnings are balanced."""
+"""The cells of the benchmark: every torch release for CUDA 13 with every toolkit, in a balanced order."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import dataclass
 TORCH = ("2.13", "2.15", "2.11", "2.14", "2.12")
 CUDA = ("13.0", "13.2", "13.3", "13.1", "13.5")
 CAPABILITIES = ("8.0", "9.0+PTX")
-# torch releases by toolkits; each holds the one before it.
+# Number of torch releases and of toolkits; each grid contains the previous one.
 _GRIDS = ((2, 1), (3, 2), (4, 3), (5, 5))
 SIZES = (2, 6, 12, 24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One torch release and one CUDA toolkit, as ``major.minor``."""
+    """A torch release and a CUDA toolkit, both as ``major.minor``."""
 
     torch: str
     cuda: str
 
     @property
     def id(self) -> str:
-        """Return ``torch213-cu130``."""
+        """Return an id such as ``torch213-cu130``."""
         return f"torch{self.torch}-cu{self.cuda}".replace(".", "")
 
 
 def first_cells(count: int) -> tuple[Cell, ...]:
-    """Return the first cells of the order; 2, 6 and 12 of them are whole grids.
+    """Return the first cells. The first 2, 6 and 12 cells are complete grids.
 
     :param count: 1 to 25.
     """
@@ -37,14 +37,14 @@ def first_cells(count: int) -> tuple[Cell, ...]:
 
 
 def by_torch(cells: tuple[Cell, ...]) -> dict[str, tuple[Cell, ...]]:
-    """Group cells by their torch, in the order of their first cells."""
+    """Group cells by torch release, in the order of the first cell of each group."""
     return {
         torch: tuple(cell for cell in cells if cell.torch == torch) for torch in dict.fromkeys(c.torch for c in cells)
     }
 
 
 def matrix_yaml(cells: tuple[Cell, ...]) -> str:
-    """Return a matrix of exactly these cells for the kernel in the folder ``kernel`` beside it."""
+    """Return a matrix.yaml with exactly these cells for the kernel in the folder ``kernel``."""
     torches, cudas = dict.fromkeys(cell.torch for cell in cells), dict.fromkeys(cell.cuda for cell in cells)
     lines = [
         "kernel: {path: kernel}",

@@ -1,4 +1,4 @@
-"""Write what bench/index measured as a page."""
+"""Write the results of bench/index as a page."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def page(found: dict[str, Any]) -> str:
 
 
 class Figures:
-    """Medians of what was measured, by ``size/what/who``."""
+    """Medians of the measurements, by size of the index, operation and tool."""
 
     def __init__(self, figures: dict[str, dict[str, Any]]) -> None:
         self._figures = figures
 
     def __call__(self, wheels: int, what: str, who: str, field: str = "wall") -> float | None:
-        """Return a median, or None of what was not measured."""
+        """Return a median, or None without measurements."""
         start = f"{wheels}/{what}/{who}/"
         found = [each[field] for name, each in self._figures.items() if name.startswith(start) and field in each]
         return median(found) if found else None
@@ -110,7 +110,7 @@ def _size(figures: Figures, wheels: int) -> str:
 
 
 def _ratios(figures: Figures, wheels: int) -> list[str]:
-    """Return how many times what we take each of the others takes."""
+    """Return a table of the other tools relative to wheelsmith."""
     asked = (
         *(("render", "wall"), ("render", "peak_memory")),
         *(("add/average", "wall"), ("add/average", "peak_memory"), ("resolve", "wall")),
@@ -128,7 +128,7 @@ def _ratios(figures: Figures, wheels: int) -> list[str]:
 
 
 def _growth(figures: Figures, sizes: list[int]) -> str:
-    """Tell what one wheel more costs us as the index grows, in a project that grows too and in one that does not."""
+    """Return a table of the cost of adding a wheel by index size, for a growing project and one of constant size."""
     lines = [
         "## One wheel more, as our index grows\n",
         "| wheels in the index | wheels in the project | whole process | of which the change itself | files | bytes |",

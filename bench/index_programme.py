@@ -1,4 +1,4 @@
-"""What is measured of an index of one size, in which order."""
+"""The measurements of an index of one size, in their order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OTHERS = ("dumb-pypi", "pypiserver[cache]", "pip")
 
 
 def make_tools(workshop: Workshop) -> tuple[Path, dict[str, str]]:
-    """Make an environment with the newest of the others' programs, and say which versions these are."""
+    """Make an environment with the newest releases of the other tools, and return it with their versions."""
     tools = workshop.folder / "tools"
     timed((sys.executable, "-m", "venv", tools), workshop.environment)
     python = tools / "bin" / "python"
@@ -39,7 +39,7 @@ def make_tools(workshop: Workshop) -> tuple[Path, dict[str, str]]:
 class Programme:
     """The measurements of an index of about ``wheels`` wheels.
 
-    :param tools: the environment with the others' programs.
+    :param tools: the environment with the other tools.
     """
 
     workshop: Workshop
@@ -49,7 +49,7 @@ class Programme:
     wheels: int
 
     def run(self) -> None:
-        """Measure everything, and leave nothing behind but the figures."""
+        """Run all measurements and remove the index afterwards."""
         environment = self.workshop.environment | {"PYTHONPATH": str(ROOT)}
         site = Site(folder=self.workshop.folder / str(self.wheels), tools=self.tools, environment=environment)
         projects = self._lay_out(site)
@@ -93,7 +93,7 @@ class Programme:
             self._put(f"add/{kind}", name, number, figures)
 
     def _ask(self, site: Site, static: dict[str, Any]) -> None:
-        """Let pip resolve from each in turn; and see how soon pypiserver shows a wheel that was put into its folder."""
+        """Measure how long pip resolves from each index, and how long pypiserver takes to show a new wheel."""
         server = PypiServer(site)
         for wheel in (site.folder / "new").iterdir():
             shutil.copy(wheel, site.wheels)

@@ -1,6 +1,6 @@
-"""One change of an index, in a process of its own: ``render FOLDER``, or ``add FOLDER WHEEL``.
+"""Change an index in a separate process: ``render FOLDER`` or ``add FOLDER WHEEL``.
 
-Prints the seconds that the change itself took, without Python's start and imports.
+Prints the seconds of the change, without the start of Python and imports.
 """
 
 import sys
@@ -13,7 +13,7 @@ from wheelsmith.index.storage.folder import Folder
 
 
 def main() -> None:
-    """Do it."""
+    """Perform the change that the arguments name."""
     verb, index = sys.argv[1], Index(Folder(Path(sys.argv[2])))
     if verb == "add":
         from wheelsmith.index.publish.input_folders import foreign_wheels

@@ -1,4 +1,4 @@
-"""Indexes that are served, and what asking them takes."""
+"""Serve indexes and measure requests to them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from wheelsmith.base.errors import WheelsmithError
 
 _START_SECONDS = 120.0
 _LOOK_SECONDS = 0.005
-# What pip asks for.
+# The Accept header of pip.
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=0.01"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A page: seconds that it took, bytes that it has."""
+    """The response to a request: seconds and size in bytes."""
 
     wall: float
     bytes: int
@@ -35,22 +35,23 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """One served index.
+    """A served index.
 
-    :param url: of the root that pip is told.
+    :param url: the ``--index-url`` for pip.
+    :param process: the process id of the server.
     """
 
     url: str
     process: int
 
     def page(self, distribution: str) -> Answer:
-        """Get a project's page."""
+        """Fetch the page of a project."""
         start = time.monotonic()
         data = _get(f"{self.url}{project_of(distribution)}/")
         return Answer(wall=time.monotonic() - start, bytes=len(data))
 
     def resolve(self, distribution: str, site: Site) -> tuple[Took, str]:
-        """Let pip resolve a package without dependencies and without a cache; gives the version that it chose, too."""
+        """Run pip to resolve a package without dependencies and cache. Return the cost and the chosen version."""
         options = ("--dry-run", "--no-deps", "--ignore-installed", "--no-cache-dir", "--quiet", "--report", "-")
         pip = (site.tools / "bin" / "python", "-m", "pip", "install", *options)
         prints: list[str] = []
@@ -58,7 +59,7 @@ class Lookup:
         return took, json.loads(prints[0])["install"][0]["metadata"]["version"]
 
     def wait_for(self, item: Item) -> None:
-        """Wait until a wheel is on its project's page."""
+        """Wait until the page of a project lists a wheel."""
         name = item.filename.replace("+", "%2B")
         give_up = time.monotonic() + _START_SECONDS
         while time.monotonic() < give_up:
@@ -69,14 +70,14 @@ class Lookup:
         raise WheelsmithError(f"{self.url} does not show {item.filename}")
 
     def peak_memory(self) -> int:
-        """Return the most bytes that the server has held."""
+        """Return the peak memory of the server in bytes."""
         lines = Path(f"/proc/{self.process}/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 @contextmanager
 def serving(tools: dict[str, Any]) -> Iterator[dict[str, Lookup]]:
-    """Serve all of them until the block ends."""
+    """Serve the indexes until the block ends, and yield them by name."""
     with ExitStack() as stack:
         yield {name: stack.enter_context(_served(tool)) for name, tool in tools.items()}
 

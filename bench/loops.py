@@ -1,4 +1,4 @@
-"""The two loops over cells that people write: the usual one, and the careful one."""
+"""The two loops over cells that users write themselves: the usual one and the careful one."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ set -e
 
 @contextlib.contextmanager
 def environment(workshop: Workshop, torch: str) -> Iterator[tuple[Path, Cost]]:
-    """Make a virtual environment with the whole of a torch release, say what that cost, and take it away again."""
+    """Make a virtual environment with torch, and yield its folder and cost. Remove it after the block."""
     with emptied(workshop.folder / "environment") as folder:
         argv = ("sh", "-c", _MAKE_ENVIRONMENT, sys.executable, str(folder), torch)
         yield folder, workshop.measure(argv, workshop.folder, {})
 
 
 def build_usual(workshop: Workshop, kernel: str, cell: Cell, python: Path) -> Cost:
-    """Build one cell with pip and torch's cpp_extension.
+    """Build a cell with pip and torch's cpp_extension.
 
-    :param python: the environment's folder.
+    :param python: the folder of the environment.
     """
     home = cuda_home(cell.cuda)
     return _pip_wheel(workshop, kernel, cell, python, {"CUDA_HOME": str(home)})
 
 
 def build_careful(workshop: Workshop, kernel: str, cell: Cell, python: Path, ccache: Path) -> Cost:
-    """Build one cell like the usual loop, through ccache.
+    """Build a cell like the usual loop, but with ccache.
 
-    :param ccache: the cache as the last cell left it; replaced when this cell is done, so that a cell which was cut
-        short leaves nothing to be found.
+    :param ccache: the cache after the previous cell. It is replaced at the end, so an interrupted cell does not change
+        it.
     """
     require_ccache()
     home = cuda_home(cell.cuda)
@@ -67,9 +67,9 @@ def build_careful(workshop: Workshop, kernel: str, cell: Cell, python: Path, cca
 
 
 def _compiler_through_ccache(workshop: Workshop) -> Path:
-    """Return a g++ that is ccache: cpp_extension refuses ``ccache g++`` for the version of its first word.
+    """Return a link named g++ to ccache, since cpp_extension does not accept ``ccache g++`` as a compiler.
 
-    It lies outside PATH, where nvcc would take it too, for files that no cache knows again.
+    The link is not in PATH, because nvcc would use it too, for temporary files that are never in the cache.
     """
     path = workshop.folder / "through-ccache" / "g++"
     if not path.is_symlink():
@@ -79,18 +79,18 @@ def _compiler_through_ccache(workshop: Workshop) -> Path:
 
 
 def require_ccache() -> None:
-    """Refuse to go on without ccache."""
+    """Raise if ccache is not installed."""
     if not shutil.which("ccache"):
         raise WheelsmithError("the careful loop needs ccache", remedy="apt-get install ccache, or --ways usual,ours")
 
 
 def _cxx_std(cell: Cell) -> int:
-    """Return the C++ standard of our own build: some pairs of torch and CUDA do not compile in the older one."""
+    """Return the C++ standard that wheelsmith uses. Some pairs of torch and CUDA do not compile with an older one."""
     return max(torch_releases()[cell.torch].cxx_std, cuda_toolkits()[cell.cuda].cxx_std)
 
 
 def _pip_wheel(workshop: Workshop, kernel: str, cell: Cell, python: Path, variables: dict[str, str]) -> Cost:
-    # One path for all cells: ccache tells sources in different folders apart.
+    # All cells use the same path, since ccache distinguishes folders.
     with emptied(workshop.folder / "project") as folder:
         lay_out(KERNELS / kernel, folder / kernel, _cxx_std(cell))
         cost = workshop.measure(

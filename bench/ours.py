@@ -1,4 +1,4 @@
-"""The same matrix by wheelsmith, and what its events say of it."""
+"""Build the matrix with wheelsmith, and evaluate its events."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from wheelsmith.model.events import ignore
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.toolchain import Toolchains
 
-# What must be compiled however cleverly it is done; preprocessing, linking and packing are ours to save.
+# Phases that any build needs. Preprocessing, linking and packing are overhead.
 _COMPILING = {"cudafe++", "cicc", "ptxas", "fatbinary", "g++"}
 
-# Room for two of the largest compilers; what a run really takes must stay below.
+# Enough for two of the largest compiler processes. The real use of a run is less.
 MEMORY = "6GiB"
 
 Figures = dict[str, Any]
 
 
 def lay_out_matrix(kernel: str, cells: tuple[Cell, ...], folder: Path) -> None:
-    """Write a matrix of these cells beside a copy of the kernel."""
+    """Write a matrix of these cells and a copy of the kernel to a folder."""
     shutil.copytree(KERNELS / kernel, folder / "kernel")
     (folder / "matrix.yaml").write_text(matrix_yaml(cells))
 
 
 def build_ours(workshop: Workshop, folder: Path, cache: Path, cells: tuple[Cell, ...], workers: int | None) -> Figures:
-    """Build a matrix that was laid out in ``folder``, and give what that cost.
+    """Build the matrix in ``folder`` and return the cost.
 
-    :param workers: compiler processes at once; None leaves it to wheelsmith.
+    :param workers: the number of parallel compiler processes; None means the default of wheelsmith.
     """
     events = folder / "events.jsonl"
     events.unlink(missing_ok=True)
@@ -63,14 +63,14 @@ def build_ours(workshop: Workshop, folder: Path, cache: Path, cells: tuple[Cell,
 
 
 def keep_toolchains(cache: Path) -> None:
-    """Take everything out of a cache but the toolchains."""
+    """Remove everything from a cache except the toolchains."""
     for path in cache.iterdir():
         if path.name != "prefix":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def prepare_toolchains(cells: Iterable[Cell], cache: Path) -> None:
-    """Fill a cache with the toolchains of these cells."""
+    """Fetch the toolchains of these cells to a cache."""
     toolchains, arch = Toolchains(cache, ignore), platform.machine()
     toolchains.tools()
     for cell in cells:
@@ -79,9 +79,9 @@ def prepare_toolchains(cells: Iterable[Cell], cache: Path) -> None:
 
 
 def steps(events: Iterable[dict[str, Any]]) -> Figures | None:
-    """Sum up the compile steps that a run tells of, or None when it tells of none.
+    """Return the totals of the compile steps of a run, or None if there are none.
 
-    ``compiling`` is the CPU seconds that the distinct ones took, by kind.
+    ``compiling`` contains the CPU seconds of the distinct steps by kind.
     """
     finished = [event for event in events if event.get("event") == "StepFinished"]
     if not finished:
@@ -99,19 +99,19 @@ def steps(events: Iterable[dict[str, Any]]) -> Figures | None:
 
 
 def floor(found: Figures | None) -> float | None:
-    """Return the seconds that the distinct compile steps take on all cores, or None when they are not known."""
+    """Return the seconds that the distinct compile steps need on all cores, or None if unknown."""
     return sum(found["compiling"].values()) / CORES if found else None
 
 
 def _read(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
         event = json.loads(line)
-        # Of what the compilers print there may be much; nobody asks for it.
+        # These events are numerous and not needed.
         if event["event"] not in {"CellLine", "CellProgress", "Transfer"}:
             yield event
 
 
 def _answers(events: Iterable[dict[str, Any]]) -> Counter[str]:
-    """Count the cells that have a wheel, by how they came to it."""
+    """Count the cells with a wheel by status."""
     last: dict[str, Any] = next((event for event in reversed(list(events)) if event["event"] == "RunFinished"), {})
     return Counter(result["status"] for result in last.get("results", ()) if result["wheel"])

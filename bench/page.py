@@ -1,4 +1,4 @@
-"""Write what was measured as a page and a picture."""
+"""Write the results of bench/run as a page and a chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which work is done in which order: the ways take turns, and what is done already is left out."""
+"""The order of the measurements. The ways alternate, and a resumed run skips finished work."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from bench.results import Results
 from bench.workshop import CORES, ROOT, Workshop, disk_use, emptied
 from wheelsmith.base.errors import WheelsmithError
 
-# Kept between runs, since a careful loop that is resumed must find the cache as it left it.
+# Kept between runs, since a resumed careful loop needs the cache of the interrupted one.
 CCACHES = ROOT / "bench" / ".ccache"
 CHAIN = ("cold", "ready", "warm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programme:
-    """The work of one run.
+    """The measurements of a run.
 
-    :param ways: ``usual``, ``careful``, ``ours``.
-    :param workers: compiler processes at once, for our way; none leaves it to wheelsmith.
+    :param ways: any of ``usual``, ``careful`` and ``ours``.
+    :param workers: numbers of parallel compiler processes of wheelsmith; empty means the default of wheelsmith.
     """
 
     cells: tuple[Cell, ...]
@@ -37,7 +37,7 @@ class Programme:
     workshop: Workshop
 
     def run_matrix(self) -> None:
-        """Build the matrix in every way, torch by torch, our way's kernels spread over them."""
+        """Build the matrix in every way. The loops go by torch release, and wheelsmith builds kernels in between."""
         self._forget_careful_without_cache()
         torches = by_torch(self.cells)
         for number, (torch, cells) in enumerate(torches.items()):
@@ -49,7 +49,7 @@ class Programme:
         shutil.rmtree(CCACHES, ignore_errors=True)
 
     def run_scaling(self, sizes: tuple[int, ...]) -> None:
-        """Build growing matrices: our way each anew, the careful loop once, cell by cell."""
+        """Build growing matrices. wheelsmith builds each of them; the careful loop builds each cell once."""
         self._forget_careful_without_cache()
         if "ours" in self.ways:
             with emptied(self.workshop.folder / "cache") as cache:
@@ -63,10 +63,10 @@ class Programme:
                 self._loops(torch, cells)
         shutil.rmtree(CCACHES, ignore_errors=True)
 
-    # --- the loops ----------------------------------------------------------------------------------------------
+    # --- loops --------------------------------------------------------------------------------------------------
 
     def _loops(self, torch: str, cells: tuple[Cell, ...]) -> None:
-        """Do both loops' cells of one torch; its first environment serves both."""
+        """Build the cells of a torch release in both loops. The first environment serves both."""
         careful = [(kernel, cell) for kernel in self.kernels for cell in cells] if "careful" in self.ways else []
         careful = [(kernel, cell) for kernel, cell in careful if not self.results.has(f"careful/{kernel}/{cell.id}")]
         for cell in cells:
@@ -101,10 +101,10 @@ class Programme:
             if not done and not (CCACHES / kernel).is_dir():
                 self.results.drop(f"careful/{kernel}/")
 
-    # --- our way ------------------------------------------------------------------------------------------------
+    # --- wheelsmith ---------------------------------------------------------------------------------------------
 
     def _ours(self, kernel: str) -> None:
-        """Build the whole matrix thrice: with nothing at hand, with the toolchains, with nothing changed."""
+        """Build the matrix with an empty cache, then with cached toolchains, then without changes."""
         if all(self.results.has(f"ours/{kernel}/{state}") for state in CHAIN):
             return
         with emptied(self.workshop.folder / "ours") as folder, emptied(self.workshop.folder / "cache") as cache:
@@ -129,10 +129,10 @@ class Programme:
             keep_toolchains(cache)
             self._do(name, lambda: build_ours(self.workshop, folder, cache, cells, workers))
 
-    # --- what both do -------------------------------------------------------------------------------------------
+    # --- shared -------------------------------------------------------------------------------------------------
 
     def _do(self, name: str, work: Callable[[], dict[str, Any]]) -> bool:
-        """Do a piece of work and keep its figures; says whether it came to its end."""
+        """Run a measurement and store its figures. Return False if it failed."""
         try:
             figures = work()
         except WheelsmithError as error:
@@ -150,16 +150,16 @@ class Programme:
 
 
 def estimate(programme: Programme) -> dict[str, float]:
-    """Return about how many minutes each way takes, from what its parts took on two cores of 2026."""
+    """Return an estimate of the minutes of each way, based on measurements on two cores in 2026."""
     environments = len(programme.cells) if "usual" in programme.ways else len(by_torch(programme.cells))
     building = len(programme.cells) * sum(_CELL[kernel] for kernel in programme.kernels) * 2 / CORES
-    # Cold with and without toolchains: twice. What cells share is built once, but how much that is, is the question.
+    # wheelsmith builds twice: with an empty cache and with cached toolchains. The saving by shared work is unknown.
     each = {"usual": building + environments * _ENVIRONMENT, "careful": building, "ours": 2 * building}
     if "usual" not in programme.ways:
         each["careful"] += environments * _ENVIRONMENT
     return {way: each[way] for way in programme.ways}
 
 
-# Minutes.
+# Minutes for an environment, and for a cell by kernel.
 _ENVIRONMENT = 1.4
 _CELL = {"stable": 0.15, "several": 0.6, "heavy": 1.2}

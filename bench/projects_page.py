@@ -1,4 +1,4 @@
-"""What bench/projects found, as a page."""
+"""Write the results of bench/projects as a page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ source after another: a cell of its keeps one core.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Record):
-    """One run; ``seconds`` of wall time."""
+    """A run.
+
+    :param what: the description.
+    :param compiled: the number of compiled phases.
+    :param reused: the number of reused phases.
+    :param seconds: wall time.
+    """
 
     what: str
     cells: int
@@ -36,7 +42,7 @@ class Run(Record):
 
 
 def write_page(known: dict[str, Any]) -> None:
-    """Write the page from all figures that there are."""
+    """Write the page from the figures of all projects."""
     _PAGE.write_text("\n".join([_HEAD, *(_section(name, runs) for name, runs in known.items())]))
 
 

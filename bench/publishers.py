@@ -1,4 +1,4 @@
-"""The tools that are compared, each with the same wheels: wheelsmith, dumb-pypi and pypiserver."""
+"""The compared tools with the same wheels: wheelsmith, dumb-pypi and pypiserver."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from bench.catalogue import STEADY, Item, entry, listed, write_state
 from bench.stopwatch import Took, timed
 from wheelsmith.index.entries.entry import IndexEntry
 
-# Only wheels of these projects are ever fetched, so a static index needs the files of no others.
+# Projects with wheels that are fetched. A static index does not need the files of the others.
 FETCHED = (STEADY, "kernel_001")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where the wheels lie, and what tools are there.
+    """The folders of a measurement.
 
-    :param folder: of everything; ``wheels`` in it holds every wheel.
-    :param tools: the folder of an environment with the others' programs.
+    :param folder: the folder of all files, with every wheel in ``wheels``.
+    :param tools: the environment with the other tools.
+    :param environment: the environment variables of commands.
     """
 
     folder: Path
@@ -36,18 +37,18 @@ class Site:
 
 @dataclass(slots=True)
 class Ours:
-    """wheelsmith, through the interface that its commands use."""
+    """wheelsmith, called through the functions that its commands use."""
 
     site: Site
     inner: list[float] = field(default_factory=list)
 
     @property
     def out(self) -> Path:
-        """Return the folder that it writes."""
+        """Return the output folder."""
         return self.site.folder / "wheelsmith"
 
     def prepare(self, projects: dict[str, list[tuple[Item, IndexEntry]]]) -> None:
-        """Lay out what publishing has left, without any page."""
+        """Write the states and files of a published index, without pages."""
         for distribution, known in projects.items():
             write_state(self.out, [each for _, each in known], distribution)
             for item, each in known if distribution in FETCHED else []:
@@ -57,23 +58,23 @@ class Ours:
                 path.with_name(f"{each.filename}.metadata").write_bytes(item.metadata)
 
     def clear(self) -> None:
-        """Take every page away."""
+        """Remove all pages."""
         for root in self.out.iterdir():
             if root.name not in {"_state", "files"}:
                 shutil.rmtree(root)
         (self.out / "_state" / ".listing.json").unlink(missing_ok=True)
 
     def render(self) -> Took:
-        """Render everything."""
+        """Render all pages."""
         return self._step("render", self.out)
 
     def add(self, item: Item, wheel: Path) -> Took:
-        """Publish one more wheel."""
+        """Publish a further wheel."""
         del item
         return self._step("add", self.out, wheel)
 
     def serve(self, port: int) -> tuple[Sequence[str | Path], str]:
-        """Return the command that serves it, and the root that pip is told."""
+        """Return the command that serves the index, and the path of the root for pip."""
         command = (sys.executable, "-m", "wheelsmith", "serve", self.out, "--port", str(port))
         return command, "simple/"
 
@@ -87,9 +88,9 @@ class Ours:
 
 @dataclass(slots=True)
 class DumbPypi:
-    """dumb-pypi, which makes static pages from a list.
+    """dumb-pypi, which renders static pages from a list.
 
-    :param options: more of its options.
+    :param options: further options for dumb-pypi.
     """
 
     site: Site
@@ -99,11 +100,11 @@ class DumbPypi:
 
     @property
     def out(self) -> Path:
-        """Return the folder that it writes."""
+        """Return the output folder."""
         return self.site.folder / self.name / "out"
 
     def prepare(self, projects: dict[str, list[tuple[Item, IndexEntry]]]) -> None:
-        """Write the list, and lay out the files that will be fetched."""
+        """Write the package list, and the files that will be fetched."""
         self.out.mkdir(parents=True)
         for distribution, known in projects.items():
             self.packages += [listed(each) for _, each in known]
@@ -112,17 +113,17 @@ class DumbPypi:
         self._list.write_text("\n".join(self.packages) + "\n")
 
     def clear(self) -> None:
-        """Take every page away, but not the files."""
+        """Remove all pages, but not the files."""
         for path in self.out.iterdir():
             if path.is_dir() and path.name != "packages":
                 shutil.rmtree(path)
 
     def render(self) -> Took:
-        """Render everything."""
+        """Render all pages."""
         return self._run()
 
     def add(self, item: Item, wheel: Path) -> Took:
-        """Render what one more wheel changes, as it does when it is given the list before."""
+        """Add a wheel to the list and render the changes relative to the previous list."""
         previous = self._list.with_name("previous.json")
         shutil.copy(self._list, previous)
         self.packages.append(listed(entry(item, wheel)))
@@ -132,7 +133,7 @@ class DumbPypi:
         return took
 
     def serve(self, port: int) -> tuple[Sequence[str | Path], str]:
-        """Return the command that serves it, and the root that pip is told."""
+        """Return the command that serves the index, and the path of the root for pip."""
         return (sys.executable, "-m", "http.server", str(port), "-b", "127.0.0.1", "-d", self.out), "simple/"
 
     @property
@@ -153,16 +154,16 @@ class DumbPypi:
 
 @dataclass(slots=True)
 class PypiServer:
-    """pypiserver, which has no pages: it reads its folder and makes them when it is asked."""
+    """pypiserver, which renders pages from its folder on request."""
 
     site: Site
 
     def serve(self, port: int) -> tuple[Sequence[str | Path], str]:
-        """Return the command that serves it, and the root that pip is told."""
+        """Return the command that serves the index, and the path of the root for pip."""
         program, options = self.site.tools / "bin" / "pypi-server", ("-i", "127.0.0.1", "-p", str(port))
         return (program, "run", *options, "--disable-fallback", "-a", ".", "-P", ".", self.site.wheels), "simple/"
 
     def add(self, item: Item, wheel: Path) -> None:
-        """Put one more wheel into its folder."""
+        """Copy a further wheel to the folder."""
         del item
         shutil.copy(wheel, self.site.wheels)

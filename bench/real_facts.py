@@ -1,4 +1,4 @@
-"""Which published wheels are checked, and what is known to be true of each: the file bench/real_wheels.json."""
+"""The content of bench/real_wheels.json: published wheels to check, and known facts about each of them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PATH = ROOT / "bench" / "real_wheels.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact(Record):
-    """Something true of a wheel that its names, tags or metadata do not say.
+    """A fact about a wheel that differs from its name, tags or metadata.
 
-    :param says: a regular expression for the sentences of ``check`` that state it; None where ``check`` is not
-        meant to find it.
-    :param fact: the same in words.
-    :param command: what another tool is asked; ``{wheel}`` is the file, other paths are members, unpacked.
-    :param shows: a regular expression for the line of its answer that proves the fact.
-    :param practice: whether it matters to a user.
+    :param says: a regular expression for the messages of ``check`` that report the fact; None if ``check`` is not
+        expected to find it.
+    :param fact: the fact in words.
+    :param command: a command of another tool; ``{wheel}`` is the file, and other paths are unpacked members.
+    :param shows: a regular expression for the line of output that proves the fact.
+    :param practice: the effect on users.
     """
 
     says: str | None
@@ -35,10 +35,10 @@ class Fact(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealWheel(Record):
-    """A wheel as published on PyPI.
+    """A published wheel on PyPI.
 
-    :param published: the day, as the index gives it.
-    :param holds: what it is an example of.
+    :param published: the upload date on the index.
+    :param holds: a description of the case that the wheel represents.
     """
 
     pin: PinnedFile
@@ -47,16 +47,16 @@ class RealWheel(Record):
     facts: tuple[Fact, ...] = field(default=())
 
     def fact_behind(self, sentence: str) -> Fact | None:
-        """Return the fact that a sentence of ``check`` states, or None."""
+        """Return the fact that a message of ``check`` reports, or None."""
         return next((fact for fact in self.facts if fact.says and re.search(fact.says, sentence)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealWheels(Record):
-    """Every wheel, and the tools whose word is taken.
+    """All wheels, and the tools that confirm the facts.
 
-    :param read: the day on which the wheels were chosen.
-    :param tools: requirements of the tools from PyPI, pinned.
+    :param read: the date on which the wheels were chosen.
+    :param tools: pinned requirements of the tools on PyPI.
     """
 
     read: str
@@ -65,9 +65,9 @@ class RealWheels(Record):
 
 
 def read_real_wheels() -> RealWheels:
-    """Return what bench/real_wheels.json holds.
+    """Read bench/real_wheels.json.
 
-    :raises WheelsmithError: it is not such a file.
+    :raises WheelsmithError: the file is invalid.
     """
     try:
         return RealWheels.from_json(json.loads(PATH.read_text(encoding="utf-8")))

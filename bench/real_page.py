@@ -1,4 +1,4 @@
-"""Write what check and other tools say of published wheels as a page."""
+"""Write the results of bench/real_wheels as a page."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write_page() -> None:
 
 
 def disagreements() -> list[str]:
-    """Return each sentence of check that no fact is behind, and each fact that check should have found."""
+    """Return the messages of check without a known fact, and the known facts that check missed."""
     figures, found = _figures()["figures"], []
     for wheel in read_real_wheels().wheels:
         name = wheel.pin.filename

@@ -1,4 +1,4 @@
-"""Fetch published wheels, check them, measure that, and ask other tools about the same wheels."""
+"""Fetch and check published wheels, measure the checks, and run other tools on the same wheels."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from wheelsmith.toolchain.pip import pip_settings
 from wheelsmith.toolchain.remote import fetch_whole
 
 FIGURES = ROOT / "bench" / "real_wheels_results.json"
-_LIMIT = 3600  # seconds by the clock for one tool and one wheel, on a machine that may be busy
-_REFUSED = 1  # what check ends with when it refuses a wheel
+_LIMIT = 3600  # seconds of wall time for a tool and a wheel, on a possibly busy machine
+_REFUSED = 1  # exit code of check for a wheel with findings
 
 
 def fetch(wheels: Sequence[RealWheel], folder: Path) -> None:
-    """Fetch what is not there yet from the user's own index, and compare everything with its hash."""
+    """Fetch missing wheels from the user's index, and verify all hashes."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = pip_settings()
     with settings.client() as client:
@@ -44,7 +44,7 @@ def fetch(wheels: Sequence[RealWheel], folder: Path) -> None:
 
 
 def make_tools(workshop: Workshop, wheels: RealWheels) -> Path:
-    """Return an environment with the tools whose word is taken."""
+    """Make and return an environment with the other tools."""
     tools = workshop.folder / "tools"
     timed((sys.executable, "-m", "venv", tools), workshop.environment)
     timed((tools / "bin" / "python", "-m", "pip", "install", "--quiet", *wheels.tools), workshop.environment)
@@ -53,9 +53,9 @@ def make_tools(workshop: Workshop, wheels: RealWheels) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programme:
-    """What is done with each wheel.
+    """The measurements of each wheel.
 
-    :param folder: holds the wheels.
+    :param folder: the folder of the wheels.
     :param tools: the environment with the other tools.
     """
 
@@ -65,7 +65,7 @@ class Programme:
     results: Results
 
     def check(self, wheel: RealWheel) -> None:
-        """Check a wheel and keep what was said and what it took."""
+        """Check a wheel and store the messages and the cost."""
         path = self.folder / wheel.pin.filename
         prints: list[str] = []
         argv = ("timeout", str(_LIMIT), sys.executable, "-m", "wheelsmith", "check", "--json", path)
@@ -78,7 +78,7 @@ class Programme:
         )
 
     def ask_others(self, wheel: RealWheel) -> None:
-        """Run the command behind each fact and keep the line that proves it."""
+        """Run the command of each fact and store the line that proves it."""
         with emptied(self.workshop.folder / "unpacked") as unpacked:
             answers = [self._answer(wheel, fact, unpacked) for fact in wheel.facts]
         self.results.put(f"{wheel.pin.filename}/others", {"lines": answers})
@@ -101,7 +101,7 @@ class Programme:
 
 
 def complaints(report: dict[str, Any]) -> Iterator[str]:
-    """Yield each thing that ``check`` finds wrong, as ``rule: sentence``."""
+    """Yield each message of a failed rule in the report of ``check``, as ``rule: message``."""
     for wheel in report["wheels"]:
         for finding in wheel["findings"]:
             if not finding["ok"]:

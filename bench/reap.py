@@ -1,7 +1,7 @@
-"""Run a command and wait for all that it leaves behind, so that the whole of its tree is accounted for.
+"""Run a command and wait for all of its processes, so that their CPU time is measured.
 
-A sandbox may end before the processes that it ran are waited for; their CPU seconds would be nobody's. Here they
-become children of this process, which the caller waits for. Standard library only, for a start in no time.
+A sandbox may end before its processes do. They then become children of this process, and the caller measures this
+process. The script uses only the standard library so that it starts quickly.
 """
 
 import ctypes
@@ -14,9 +14,9 @@ _MOST_SECONDS = 30
 
 
 def main() -> int:
-    """Run the command line; gives its exit status."""
+    """Run the command and return its exit status."""
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # meant for the command, which is in this process's group
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the signal is for the command in this process group
     command = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, setsigdef=[signal.SIGTERM])
     status = 0
     while True:
@@ -26,7 +26,7 @@ def main() -> int:
             return status
         if pid == command:
             status = os.waitstatus_to_exitcode(ended) & 0xFF
-            signal.alarm(_MOST_SECONDS)  # who stays longer is not waited for
+            signal.alarm(_MOST_SECONDS)  # do not wait longer for remaining processes
 
 
 if __name__ == "__main__":

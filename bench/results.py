@@ -1,4 +1,4 @@
-"""What was measured, kept after every piece of work so that a run can be resumed."""
+"""Storage of measurements. It is written after every measurement, so that a run can be resumed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _AGAIN = "run it without --resume"
 
 
 class Results:
-    """Figures under names such as ``usual/stable/torch213-cu130``, in one JSON file.
+    """Figures with names such as ``usual/stable/torch213-cu130`` in a JSON file.
 
-    :param part: ``matrix`` or ``scaling``: whose names these are.
-    :param settings: what the figures depend on; figures of other settings are not mixed with these.
+    :param part: the section of the file, such as ``matrix`` or ``scaling``.
+    :param settings: the settings of the run. Figures of different settings are never mixed.
     """
 
     def __init__(self, part: str, settings: dict[str, Any], path: Path = PATH) -> None:
@@ -31,9 +31,9 @@ class Results:
         self._settings = {"machine": machine(), "commit": _commit(), **settings}
 
     def resume(self) -> None:
-        """Go on where an earlier run ended.
+        """Continue an earlier run.
 
-        :raises WheelsmithError: it was of other settings.
+        :raises WheelsmithError: the earlier run had different settings.
         """
         found = self._data.get(self._part)
         if found is None:
@@ -44,22 +44,22 @@ class Results:
         return None
 
     def begin(self) -> None:
-        """Forget what an earlier run found."""
+        """Discard the figures of earlier runs."""
         today = datetime.now(tz=UTC).date().isoformat()
         self._data[self._part] = {"date": today, "settings": self._settings, "figures": {}}
         self._write()
 
     def has(self, name: str) -> bool:
-        """Say whether a piece of work is done."""
+        """Return True if a measurement has succeeded."""
         return "failed" not in self._figures.get(name, {"failed": ""})
 
     def put(self, name: str, figures: dict[str, Any]) -> None:
-        """Keep the figures of a piece of work."""
+        """Store the figures of a measurement."""
         self._figures[name] = figures
         self._write()
 
     def drop(self, prefix: str) -> None:
-        """Forget what is named so."""
+        """Discard the figures with a name prefix."""
         for name in [name for name in self._figures if name.startswith(prefix)]:
             del self._figures[name]
         self._write()
@@ -74,12 +74,12 @@ class Results:
 
 
 def read_results(path: Path = PATH) -> dict[str, Any] | None:
-    """Return everything that was measured, or None when nothing was."""
+    """Return the content of a results file, or None if there is none."""
     return json.loads(path.read_text()) if path.exists() else None
 
 
 def machine() -> dict[str, Any]:
-    """Describe this machine, without its name."""
+    """Return a description of this machine without its name."""
     processor = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.machine(),

@@ -1,4 +1,4 @@
-"""How long a run would take on a machine that one does not have, and how well it would use it."""
+"""Simulate a run on a machine of any size."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from wheelsmith.run.schedule import Capacity, TaskQueue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What a simulated run comes to.
+    """The result of a simulated run.
 
-    :param seconds: from the first task's start to the last one's end.
-    :param bound: seconds that no schedule can beat: the cores' share of the work, the longest path, and the memory's
-        share of what tasks hold.
-    :param peak_memory: the most bytes that tasks held at once.
+    :param seconds: the duration of the run.
+    :param bound: a lower bound for the seconds of any schedule: the largest of the work divided by the cores, the
+        longest
+        path, and the memory-seconds divided by the memory.
+    :param peak_memory: the largest total memory of running tasks in bytes.
     """
 
     seconds: float
@@ -26,14 +27,14 @@ class Forecast:
 
     @property
     def utilisation(self) -> float:
-        """Return how near to the bound it comes, at most 1."""
+        """Return the bound divided by the duration, at most 1."""
         return self.bound / self.seconds if self.seconds else 1.0
 
 
 def simulate(groups: Sequence[tuple[str, tuple[Task, ...]]], machine: Capacity) -> Forecast:
-    """Run the real scheduler against a clock of its own.
+    """Run the real scheduler with a simulated clock.
 
-    :param groups: the builds, in the order in which they are admitted; every task's ``seconds`` and ``demand`` count.
+    :param groups: the builds in the order of their admission. Tasks take their ``seconds`` and ``demand``.
     """
     board = TaskQueue(machine, groups)
     running: list[tuple[float, int, Task]] = []
@@ -58,7 +59,7 @@ def _bound(groups: Sequence[tuple[str, tuple[Task, ...]]], machine: Capacity) ->
 
 
 def _longest_path(groups: Sequence[tuple[str, tuple[Task, ...]]]) -> float:
-    """Return the seconds of the longest chain; tasks stand after what they need."""
+    """Return the seconds of the longest chain of dependent tasks. Tasks come after those that they need."""
     ends: dict[str, float] = {}
     for _, tasks in groups:
         for task in tasks:

@@ -1,4 +1,4 @@
-"""What one command took, and what it wrote."""
+"""Measure the cost of a command and the files that it writes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.base.json_dataclass import Record
 
-# A process's peak counts what it was before it became another program, so a small one starts it. The clock stands in
-# there too: what that costs is not the command's.
+# The peak memory of a process includes that before exec, so a small process starts the command. It also measures the
+# time, so that its own start is not included.
 _START = """
 import json, os, sys, time
 start = time.monotonic()
@@ -31,11 +31,11 @@ sys.exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Took(Record):
-    """What a command took.
+    """The cost of a command.
 
-    :param wall: seconds.
+    :param wall: seconds of wall time.
     :param cpu: seconds of user and system time.
-    :param peak_memory: the most bytes that any one of its processes held, program text included.
+    :param peak_memory: the peak memory in bytes of its largest process, including program text.
     """
 
     wall: float
@@ -45,7 +45,7 @@ class Took(Record):
 
 @dataclass(slots=True)
 class Written:
-    """The files of a folder that were made or replaced."""
+    """The number and bytes of files that were created or replaced."""
 
     files: int = 0
     bytes: int = 0
@@ -58,11 +58,11 @@ def timed(
     prints: list[str] | None = None,
     codes: Collection[int] = (0,),
 ) -> Took:
-    """Run a command to its end.
+    """Run a command and return its cost.
 
-    :param prints: takes what it printed.
-    :param codes: the exit statuses that are no failure.
-    :raises WheelsmithError: it failed.
+    :param prints: a list to which the output is appended.
+    :param codes: exit codes that are not failures.
+    :raises WheelsmithError: the command failed.
     """
     with tempfile.NamedTemporaryFile(prefix="took-", suffix=".json") as out:
         starter = (sys.executable, "-SE", "-c", _START, out.name)
@@ -78,7 +78,7 @@ def timed(
 
 @contextmanager
 def written(folder: Path) -> Iterator[Written]:
-    """Count what is made or replaced under a folder meanwhile; the block's time is not for measuring."""
+    """Count the files that the block creates or replaces in a folder. The count itself takes time."""
     before, found = _files(folder), Written()
     yield found
     for path, (identity, size) in _files(folder).items():

@@ -1,9 +1,9 @@
-"""A pytest plugin that says where a suite's time goes, test by test: ``pytest -p suite_clock``.
+"""A pytest plugin that measures how each test spends its time: ``pytest -p suite_clock``.
 
-A thread looks at the machine five times a second and gives each look to one of four: *compilers* where one was running,
-*downloads* where bytes came in from outside of this machine, *waiting* where no core did anything, *working* for all
-else. It writes JSON to the file that SUITE_CLOCK names. Run it with one worker, on a machine that is otherwise idle or
-does other work only at a lower priority (``nice``): that is not counted, but for what it downloads.
+A thread samples the machine five times a second. It classifies each sample as *compilers* (a compiler runs),
+*downloads* (the machine receives bytes), *waiting* (all cores are idle) or *working* (the rest). The plugin writes JSON
+to the file in SUITE_CLOCK. Use one worker on an otherwise idle machine. Other work at a lower priority (``nice``) is
+not counted, except its downloads.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ COMPILERS = {
     "collect2",
 }
 _LOOK = 0.2  # seconds
-_TRICKLE = 20_000  # bytes in one look that are no download
-_IDLE = 0.15  # of one core, busy with anything
+_TRICKLE = 20_000  # bytes in a sample that do not count as a download
+_IDLE = 0.15  # part of one core
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class SuiteClock:
-    """Time each phase of each test, and what the machine did in it."""
+    """Measures the phases of each test, and the activity of the machine during the test."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -50,18 +50,18 @@ class SuiteClock:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def pytest_sessionstart(self) -> None:
-        """Start looking."""
+        """Start the sampling thread."""
         self._thread.start()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Keep why a test may wait for a release."""
+        """Record the reason of each test with the mark ``release``."""
         for item in session.items:
             if mark := item.get_closest_marker("release"):
                 self._waits[item.nodeid] = mark.args[0]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item):
-        """Yield a test what was seen while it ran."""
+        """Record the samples of each test."""
         with self._lock:
             self._kinds.clear()
         try:
@@ -71,14 +71,14 @@ class SuiteClock:
                 self._tests.setdefault(item.nodeid, {}).update(self._kinds)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep how long a phase of a test took, and how it ended."""
+        """Record the duration and outcome of a phase of a test."""
         test = self._tests.setdefault(report.nodeid, {})
         test[report.when or "call"] = report.duration
         if report.outcome != "passed":
             test[report.outcome] = 1
 
     def pytest_sessionfinish(self) -> None:
-        """Write all of it."""
+        """Write the measurements."""
         self._stop.set()
         self._thread.join()
         self._target.write_text(json.dumps({"tests": self._tests, "waits": self._waits}, indent=1) + "\n")
@@ -119,12 +119,12 @@ def _compiling() -> bool:
                 name = (process / "comm").read_text().strip()
                 if name in COMPILERS and os.getpriority(os.PRIO_PROCESS, int(process.name)) <= 0:
                     return True
-            except OSError:  # it ended while we looked
+            except OSError:  # the process has ended
                 continue
     return False
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the clock."""
+    """Register the plugin if SUITE_CLOCK is set."""
     if target := os.environ.get("SUITE_CLOCK"):
         config.pluginmanager.register(SuiteClock(Path(target).absolute()))

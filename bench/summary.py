@@ -1,4 +1,4 @@
-"""What a kernel cost in each way, summed up from the figures of its cells."""
+"""Total costs of each kernel and way, from the figures of its cells."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Figures = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One kernel's whole matrix in one way; seconds and bytes, None where nobody counted.
+    """The cost of a kernel's matrix in one way, in seconds and bytes. None means unknown.
 
-    :param floor: seconds that the distinct compile steps alone take on all cores.
-    :param at_once: the most disk in use at one time.
+    :param floor: the seconds that only the distinct compile steps need on all cores.
+    :param at_once: the peak use of the disk.
     """
 
     way: str
@@ -32,21 +32,21 @@ class Row:
 
 
 def rows(kernel: str, cells: list[str], figures: Figures) -> dict[str, Row]:
-    """Return the ways that were measured to their end."""
+    """Return the rows of all ways that are measured completely."""
     found = {way: _row(way, kernel, cells, figures) for way in WAYS}
     return {way: row for way, row in found.items() if row}
 
 
 def kernels(figures: Figures) -> list[str]:
-    """Return the kernels that something was measured of, the cheapest to compile first."""
+    """Return the kernels that have measurements, the cheapest to compile first."""
     known = ("stable", "several", "heavy")
     return [kernel for kernel in known if any(name.split("/")[1] == kernel for name in figures)]
 
 
 def scaling(kernel: str, cells: list[str], figures: Figures) -> list[tuple[int, dict[str, float]]]:
-    """Return wall seconds by way for each size of the matrix.
+    """Return the wall time in seconds by way for each size of the matrix.
 
-    The careful loop is run once; a smaller matrix costs what its cells did.
+    The careful loop runs once. Its time for a smaller matrix is the sum of the cells.
     """
     table = []
     for size in SIZES:
@@ -78,7 +78,7 @@ def _usual(kernel: str, cells: list[str], figures: Figures) -> Row | None:
     builds = _done([f"usual/{kernel}/{cell}" for cell in cells], figures)
     if not environments or not builds:
         return None
-    # pip holds every wheel that it has fetched until all are installed.
+    # pip keeps all downloaded wheels until the installation is complete.
     at_once = max(each["disk"] + (each["received"] or 0) for each in environments)
     disk = sum(each["disk"] for each in environments)
     return Row(**_summed("usual", [*environments, *builds]), disk=disk, at_once=at_once)
@@ -88,7 +88,7 @@ def _careful(kernel: str, cells: list[str], figures: Figures) -> Row | None:
     builds = _done([f"careful/{kernel}/{cell}" for cell in cells], figures)
     if not builds:
         return None
-    # One environment a torch; those of its other cells would be the same.
+    # One environment for each torch release is enough.
     prepared = {
         cell.split("-")[0]: figures[f"environment/{cell}"]["disk"] for cell in reversed(cells) if _has(cell, figures)
     }
@@ -101,7 +101,7 @@ def _has(cell: str, figures: Figures) -> bool:
 
 
 def _done(names: list[str], figures: Figures) -> list[dict[str, Any]] | None:
-    """Return the figures of these names, or None when one is missing or failed."""
+    """Return the figures of these names, or None if one is missing or has failed."""
     found = [figures.get(name, {"failed": ""}) for name in names]
     return None if any("failed" in each for each in found) else found
 

@@ -1,4 +1,4 @@
-"""A kernel as a setup.py project, the way that people build extensions with torch's cpp_extension."""
+"""Convert a kernel to a setup.py project that uses torch's cpp_extension."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.spec import KernelSpec
 
 _SOURCES = {".cpp", ".cu"}
-# The flags are those of our own build, so that both compile the same code.
+# The same flags as in wheelsmith's build, so that both compile the same code.
 _SETUP = """\
 from pathlib import Path
 
@@ -44,9 +44,9 @@ setup(
 
 
 def lay_out(kernel: Path, target: Path, standard: int) -> None:
-    """Copy a kernel to ``target``, with a setup.py and the files that it takes from its builder.
+    """Copy a kernel to ``target``, and add a setup.py and the files that kernel-builder generates.
 
-    :param standard: of C++, e.g. 17.
+    :param standard: the C++ standard, such as 17.
     """
     shutil.copytree(kernel, target)
     spec = parse_build_toml((kernel / "build.toml").read_text())
@@ -58,7 +58,7 @@ def lay_out(kernel: Path, target: Path, standard: int) -> None:
 
 
 def _setup(spec: KernelSpec, namespace: str, standard: int) -> str:
-    assert spec.binding  # all of the benchmark's kernels have a binding
+    assert spec.binding  # all kernels of the benchmark have a binding
     named = [*spec.binding.src, *(path for section in spec.sections for path in section.src)]
     include = [*spec.binding.include, *(path for section in spec.sections for path in section.include), "generated"]
     defines: list[tuple[str, str | None]] = [("CUDA_KERNEL", None), ("USE_CUDA", "1")]

@@ -1,4 +1,4 @@
-"""Figures as people write them."""
+"""Text for figures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXACT = 10
 
 
 def duration(seconds: float) -> str:
-    """Return ``4.5 s``, ``52 s``, ``3 min 05 s`` or ``1 h 02 min``."""
+    """Return a duration as text such as ``4.5 s``, ``52 s``, ``3 min 05 s`` or ``1 h 02 min``."""
     if seconds < _EXACT:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -27,7 +27,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float | None) -> str:
-    """Return ``2.5 GB``; ``?`` for what nobody counted."""
+    """Return a size as text such as ``2.5 GB``, or ``?`` if unknown."""
     if count is None:
         return "?"
     for unit, name in _UNITS:
@@ -37,7 +37,7 @@ def size(count: float | None) -> str:
 
 
 def times(more: float | None, less: float | None) -> str:
-    """Return ``47×``: how many times ``less`` goes into ``more``; a dash where that means nothing."""
+    """Return a ratio as text such as ``47×``, or a dash if a value is missing or zero."""
     if not more or not less:
         return "–"
     return f"{more / less:.{1 if more < _EXACT * less else 0}f}×"

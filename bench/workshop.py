@@ -1,4 +1,4 @@
-"""The folder that a run works in, and what its commands see."""
+"""The temporary folder of a run and the environment of its commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wheelsmith.toolchain.pip import pip_settings
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "bench" / "kernels"
 CORES = os.cpu_count() or 1
-# Waits for the run's end, by whatever death, and takes away what it left.
+# Waits until the run ends or is killed, then stops its processes and removes its folder.
 _SWEEP = """
 cat >/dev/null
 [ ! -s "$0/running" ] || kill -KILL -- "-$(cat "$0/running")"
@@ -37,10 +37,10 @@ rm -rf "$0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
-    """Where a run works.
+    """The folder and environment of a run.
 
-    :param folder: gone when the run ends.
-    :param environment: the variables of every command.
+    :param folder: a temporary folder.
+    :param environment: the environment variables of every command.
     """
 
     folder: Path
@@ -49,7 +49,7 @@ class Workshop:
     def measure(
         self, argv: tuple[str, ...], folder: Path, variables: dict[str, str], *, out: Path | None = None
     ) -> Cost:
-        """Run a command in ``folder`` with more variables and say what it cost."""
+        """Run a command in ``folder`` with further variables and return its cost."""
         log = self.folder / "log"
         log.write_bytes(b"")
         environment = self.environment | variables
@@ -59,7 +59,7 @@ class Workshop:
 
 @contextlib.contextmanager
 def open_workshop() -> Iterator[Workshop]:
-    """Make a folder to work in that goes away with this process, however that ends."""
+    """Make a workshop. Its folder is removed even if this process is killed."""
     folder = Path(tempfile.mkdtemp(prefix="wheelsmith-bench-"))
     with (
         _interrupted_by(signal.SIGTERM, signal.SIGHUP),
@@ -89,7 +89,7 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
 
 
 def _plain_environment() -> dict[str, str]:
-    """Return this process's variables, with pip's first index alone: what lies on this machine is not found."""
+    """Return the environment variables of this process, without other settings of pip than its first index."""
     settings = pip_settings()
     if not settings.indexes:
         raise WheelsmithError("pip is told to use no index", remedy="unset PIP_NO_INDEX")
@@ -107,13 +107,13 @@ def _plain_environment() -> dict[str, str]:
 
 
 def cuda_home(cuda: str) -> Path:
-    """Return a CUDA toolkit, as an image would hold it: from wheelsmith's own cache, fetched if it is not there."""
+    """Return a CUDA toolkit from wheelsmith's cache, and fetch it if it is missing."""
     arch = platform.machine()
     return Toolchains(default_cache(), ignore).prepare(cuda_prefix(cuda_toolkits()[cuda], arch, arch))
 
 
 def disk_use(*folders: Path) -> int:
-    """Return the bytes that folders take on the disk together."""
+    """Return the total disk use of folders in bytes."""
     there = [str(folder) for folder in folders if folder.exists()]
     answer = subprocess.run(["du", "-scB1", *there], capture_output=True, text=True, check=True)
     return int(answer.stdout.splitlines()[-1].split()[0])
@@ -121,7 +121,7 @@ def disk_use(*folders: Path) -> int:
 
 @contextlib.contextmanager
 def emptied(folder: Path) -> Iterator[Path]:
-    """Make a folder afresh, and take it away afterwards."""
+    """Make an empty folder, and remove it after the block."""
     remove_tree(folder)
     folder.mkdir(parents=True)
     try:
