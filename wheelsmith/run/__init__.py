@@ -1,1 +1,1 @@
-"""One run: from matrix.yaml to an index, with an answer for every cell."""
+"""One run: from matrix.yaml to an index, with a result for every cell."""

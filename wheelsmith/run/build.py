@@ -1,4 +1,4 @@
-"""Build what was prepared, and put it into an index; every cell gets a result."""
+"""Build the planned cells of a run, and publish their wheels to its index."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
 from wheelsmith.wheel.checker_version import checker_digest
 
-_DOOMED = "removed-"  # of a scratch folder whose lock may be gone already
-# What a run writes to in its output folder, which may have come with a stranger's kernel.
+_DOOMED = "removed-"  # prefix of a scratch folder that is being removed; its lock may not exist any more
+# Folders that a run writes to. The output folder may come from an untrusted kernel, so these may be links.
 _OWN_FOLDERS = ("logs", "wheels", "index", "index/_state", f"index/{RUNS}")
 
 
 def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | None = None) -> RunRecord:
-    """Build what the store does not have, then publish every wheel of the run to its index.
+    """Build the wheels that the store lacks, then publish every wheel of the run to its index.
 
-    A cell that fails is a result, not an error.
+    A failed cell is a result, not an error.
 
-    :param listen: hears of everything that happens; by default notices go to ``logging``.
-    :param cancel: a ``threading.Event``; once it is set, nothing more is begun and what runs is ended.
-    :raises WheelsmithError: the output folder, the cache or the machine is not fit for it.
+    :param listen: receives every event; by default notices go to ``logging``.
+    :param cancel: a ``threading.Event``. Once it is set, running builds are stopped and no more are started.
+    :raises WheelsmithError: the output folder, the cache or the machine cannot be used.
     """
     request, cancel = prepared.request, cancel or Flag()
     executor = open_executor(request.executor)
@@ -68,7 +68,7 @@ def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | Non
 
 
 class ActiveRun:
-    """Collects the results of a run, and passes its events on."""
+    """Collects the results of a run and forwards its events."""
 
     def __init__(self, planned: PlannedRun, listen: Listener) -> None:
         self._listen = listen
@@ -77,13 +77,13 @@ class ActiveRun:
         self.phases = Counter[bool]()
 
     def __call__(self, event: Event) -> None:
-        """Pass an event on; count the phases of compiling by whether they had been made before."""
+        """Forward an event, and count compile phases, reused ones apart."""
         if isinstance(event, StepFinished) and event.kind != PhaseKind.PREPROCESS:
             self.phases[event.reused] += 1
         self._listen(event)
 
     def finish(self, result: BuildResult) -> None:
-        """Take the result of a cell."""
+        """Record the result of a cell."""
         self._results.append(result)
         self(CellFinished(result=result))
 
@@ -95,7 +95,7 @@ class ActiveRun:
 
 @contextmanager
 def announced(planned: PlannedRun, engine: str, listen: Listener, cancel: Flag) -> Iterator[ActiveRun]:
-    """Tell of the start of a run, and of its end, however it ends."""
+    """Announce the start of a run, and its end even after an error."""
     start, run = time.monotonic(), ActiveRun(planned, listen)
     listen(
         RunStarted(
@@ -122,9 +122,9 @@ def announced(planned: PlannedRun, engine: str, listen: Listener, cancel: Flag) 
 
 
 def make_output_folder(out: Path) -> None:
-    """Make the folder that a run writes to.
+    """Create the output folder of a run.
 
-    :raises StoreError: it cannot be written, or contains links that lead elsewhere.
+    :raises StoreError: it is not writable, or a folder in it is a link.
     """
     for name in _OWN_FOLDERS:
         if (out / name).is_symlink():
@@ -173,11 +173,11 @@ def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: Active
 def request_of(
     prepared: Prepared, folder: Path, *, to_build: Sequence[Build] = (), to_recheck: Sequence[Build] = ()
 ) -> BuildRequest:
-    """Return the request to an executor.
+    """Return the request for an executor.
 
-    :param folder: a scratch folder of this run alone.
-    :param to_build: builds to make, or whose wheel is to be tested.
-    :param to_recheck: builds whose wheel is to be checked again.
+    :param folder: a scratch folder for this run only.
+    :param to_build: builds to run, or with a wheel to test.
+    :param to_recheck: builds with a wheel to check again.
     """
     request = prepared.request
     return BuildRequest(
@@ -200,16 +200,16 @@ def request_of(
 
 
 def limits_of(choice: EngineChoice) -> Limits:
-    """Return the limits that a matrix sets one build; the machine decides what is left open."""
+    """Return the limits of one build from the matrix. A memory limit of None means that the machine decides."""
     usual = Limits()
     return Limits(memory=choice.memory, disk=choice.disk or usual.disk, seconds=choice.seconds or usual.seconds)
 
 
 def _look_up(prepared: Prepared) -> tuple[list[BuildResult], list[Build], list[Build]]:
-    """Return the work of a run.
+    """Sort the builds of a run by the work that they need.
 
-    That is results of wheels in the store that passed this very check; builds whose wheel in the store is to be checked
-    again, which needs no toolchain; and builds to make, or whose wheel is to be tested.
+    :return: results of stored wheels that passed the current check; builds with a stored wheel to check again, which
+        needs no toolchain; and builds to run, or with a wheel to test.
     """
     request = prepared.request
     proven: list[BuildResult] = []
@@ -237,7 +237,7 @@ def _look_up(prepared: Prepared) -> tuple[list[BuildResult], list[Build], list[B
 
 
 def _prune_cache(request: Request, run: ActiveRun, cancel: Flag) -> None:
-    """Prune the cache to its limit if it has grown; while other runs go on, the last one does it."""
+    """Prune the cache to its limit if it has grown. If other runs are active, the last of them prunes it."""
     grown = any(result.status is not Status.CACHED for result in run.results)
     if request.cache_limit is None or cancel.is_set() or not grown:
         return
@@ -250,9 +250,9 @@ def _prune_cache(request: Request, run: ActiveRun, cancel: Flag) -> None:
 
 
 def stored_wheels(plans: Iterable[BuildPlan], cache: Path, engine: Engine) -> dict[str, StoredWheel]:
-    """Return build digest → the wheel in the store, for plans that were built before.
+    """Return build digest → stored wheel, for plans that were built before.
 
-    :param engine: one with a sandbox does not take wheels that were built without one.
+    :param engine: if it has a sandbox, wheels that were built without one are left out.
     """
     store = Store(cache / "store")
     found = {digest: store.find(digest) for digest in dict.fromkeys(plan.build_digest for plan in plans)}
@@ -263,7 +263,7 @@ def stored_wheels(plans: Iterable[BuildPlan], cache: Path, engine: Engine) -> di
 
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """Yield a folder that goes away at the end; folders that dead runs left go away now."""
+    """Yield a temporary folder. Folders that killed runs left are removed first."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         for left in parent.iterdir():
@@ -293,11 +293,11 @@ def _remove_if_dead(folder: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(folder)
     except OSError:
-        return  # alive, or being made at this moment
+        return  # its run is alive, or is creating it
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder; renamed first, it is known to be dead even if this process is killed meanwhile."""
+    """Remove a folder. Its new name marks it as abandoned, in case this process is killed."""
     doomed = folder.with_name(f"{_DOOMED}{folder.name}")
     folder.rename(doomed)
     remove_tree(doomed)

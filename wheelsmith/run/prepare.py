@@ -1,4 +1,4 @@
-"""A request thought through: the matrix read, the kernel fetched, every selected cell planned."""
+"""Prepare a run: read the matrix, fetch the kernel and plan every selected cell."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from wheelsmith.toolchain import Toolchains
 
 
 def default_cache() -> Path:
-    """Return the user's cache folder: WHEELSMITH_CACHE, or where the platform keeps caches."""
+    """Return the user's cache folder: WHEELSMITH_CACHE, or the platform's default."""
     if named := os.environ.get("WHEELSMITH_CACHE"):
         return Path(named).absolute()
     from platformdirs import user_cache_path
@@ -49,24 +49,24 @@ def default_cache() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked for: on the command line, or by a pipeline.
+    """The options of a run, from the command line or a pipeline.
 
     :param matrix: the matrix.yaml.
     :param cache: the folder for toolchains and finished wheels, shared by all of a user's projects.
-    :param cache_limit: bytes that it may take of the disk once the run is over; None is no limit.
+    :param cache_limit: maximum size of the cache after the run, in bytes; None for no limit.
     :param engine: overrides the matrix's choice.
-    :param jobs: cores that the run may keep busy; None takes all.
-    :param cores_per_cell: of them, for a cell that is built in one piece; None shares them out.
-    :param memory: bytes that the run may use; None takes four fifths of what is free.
-    :param only: globs of the cells to take; none takes all.
+    :param jobs: number of cores that the run may use; None for all.
+    :param cores_per_cell: number of these cores for a cell that is built in one piece; None for an equal share.
+    :param memory: bytes that the run may use; None for four fifths of the free memory.
+    :param only: globs of the cells to select; all cells if empty.
     :param skip: globs of the cells to leave out.
     :param out: overrides the matrix's output folder.
-    :param force: build also what the store has.
+    :param force: build even if the wheel is in the store.
     :param fail_fast: stop at the first failure.
-    :param reuse: take compiled pieces that were made before, and keep those that are made.
-    :param test: run the kernel's test command on every wheel, also on those of the store.
-    :param executor: by what builds are made; ``local`` is this machine.
-    :param locked: refuse what is not as wheelsmith.lock has it, or is not to be had any more.
+    :param reuse: use compiled objects from the cache, and add new ones to it.
+    :param test: run the kernel's test command on every wheel, including those from the store.
+    :param executor: the name of the executor; ``local`` builds on this machine.
+    :param locked: fail if an input differs from wheelsmith.lock or is no longer available.
     """
 
     matrix: Path
@@ -89,9 +89,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared(PlannedRun):
-    """A planned run, and what this machine builds it with.
+    """A planned run, with the source and the engine to build it.
 
-    :param request: what was asked for.
+    :param request: the options of the run.
     :param out: the output folder.
     """
 
@@ -103,9 +103,9 @@ class Prepared(PlannedRun):
 
 
 def cache_limit() -> int | None:
-    """Return the bytes that WHEELSMITH_CACHE_SIZE allows the cache, if it does.
+    """Return the cache limit from WHEELSMITH_CACHE_SIZE in bytes, or None if it is not set.
 
-    :raises SettingError: it is no size.
+    :raises SettingError: it is not a size.
     """
     named = os.environ.get("WHEELSMITH_CACHE_SIZE")
     try:
@@ -118,8 +118,8 @@ def cache_limit() -> int | None:
 def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     """Read the matrix, fetch the kernel's source and plan every selected cell.
 
-    :param listen: hears of what is worth knowing meanwhile.
-    :raises WheelsmithError: the matrix, the source or the machine is not fit for it.
+    :param listen: receives notices and the progress of downloads; by default notices go to ``logging``.
+    :raises WheelsmithError: the matrix, the source or the machine cannot be used.
     """
     matrix = load_matrix(request.matrix)
     inputs = LockedInputs(
@@ -134,17 +134,17 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
 
 
 def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
-    """Return a kernel's source as it is now.
+    """Fetch and return a kernel's source.
 
-    :param out: the output folder, which is no source.
-    :raises SourceError: it cannot be had, or must not be used.
+    :param out: the output folder, which is not part of the source.
+    :raises SourceError: it is not available, or must not be used.
     """
     base, offline = request.matrix.resolve().parent, is_offline() and not kernel.path
     vendored = vendored_folder() if offline else None
     if vendored and (known := read_vendored(vendored, kernel)):
         return known
     try:
-        # What is fetched or unpacked into the cache is not pruned meanwhile.
+        # Keep other processes from pruning the source while it is fetched into the cache.
         with in_use(request.cache) if is_cached(kernel, base) else nullcontext():
             return fetch_source(kernel, base=base, outputs=Outputs(out=out, cache=request.cache), listen=listen)
     except SourceError as error:
@@ -159,7 +159,7 @@ def prepare_matrix(
     """Plan every selected cell of a matrix, as ``prepare`` does.
 
     :param inputs: the kernel to fetch, and the wheels of build environments.
-    :param source: of the kernel, where it was fetched before.
+    :param source: the kernel's source, if it was fetched before.
     """
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
@@ -199,7 +199,7 @@ def prepare_matrix(
 
 
 def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
-    """Say what a project that is known wants to be told, and the matrix does not tell any cell."""
+    """Yield the settings that a known project needs and that the matrix sets for no cell."""
     hint = hint_for(matrix.kernel.distribution or spec.name) if isinstance(spec, ProjectSpec) else None
     if hint is None:
         return
@@ -220,7 +220,7 @@ def _engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Excluded]
         cache=request.cache,
     )
     unconfined = choice.engine.name == Local.name
-    # Where the build is confined and no image was asked for, any engine will do.
+    # If builds are isolated and no image is requested, the choice of the engine does not matter.
     for refusal in choice.passed_over if unconfined or any(images) else ():
         listen(Notice(level="info", text=f"not used: {refusal.message}"))
     if unconfined:
@@ -237,10 +237,10 @@ def _plan_cells(
     engine: Engine,
     resolve: Resolve,
 ) -> tuple[list[BuildPlan | Excluded], dict[str, str]]:
-    """Plan cells; what the matrix excludes stays excluded.
+    """Plan cells. Cells that the matrix excludes stay excluded.
 
     :param resolve: chooses the wheels of build environments.
-    :return: the plans, and cell id → why no older minor of its CUDA answers for it.
+    :return: the plans, and cell ID → why no wheel of an older CUDA minor release serves the cell.
     """
     older: dict[str, tuple[Cell, ...]] = {}
     if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR:

@@ -1,4 +1,4 @@
-"""The source of a matrix: how people name it, and what its own files say of it."""
+"""The source of a matrix: its address from the user, and the metadata in its files."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from wheelsmith.source.tree import SourceTree
 _HUB, _SDIST, _GIT = "hub:", "sdist:", "git+"
 _IN_GIT, _NONE = "subdirectory=", "none"
 _FORMS = "a folder, an archive, name==1.2 of a package index, git+https://…@revision, or hub:org/name@revision"
-# An address such as git@host:org/project.git, with the revision behind another @.
+# An address such as git@host:org/project.git, with the revision after another @.
 _OF_SCP = re.compile(r"(?P<address>[^@/]+@[^:/]+:[^@]+)(@(?P<revision>.+))?")
 
 
 def parse_source(word: str, folder: Path) -> KernelRef:
-    """Return what stands under ``kernel`` for a source; where nobody says which revision or release, the newest.
+    """Return the ``kernel`` setting for a source argument. The newest revision or release is the default.
 
-    :param folder: that a path starts from.
-    :raises MatrixError: it is none.
-    :raises SourceError: the newest cannot be found out.
+    :param folder: the folder that relative paths start from.
+    :raises MatrixError: it is not a source.
+    :raises SourceError: the newest revision or release cannot be determined.
     """
     try:
         if word.startswith(_HUB):
             return _hub(word.removeprefix(_HUB))
         if word.startswith(_GIT) or "://" in word or _OF_SCP.fullmatch(word):
             return _git(word.removeprefix(_GIT))
-        if not word.startswith(_SDIST) and os.path.exists(folder / word):  # noqa: PTH110  # Path raises for what is no path
+        if not word.startswith(_SDIST) and os.path.exists(folder / word):  # noqa: PTH110  # Path.exists raises for invalid paths
             return check_kernel({"path": word})
         return _sdist(word.removeprefix(_SDIST))
     except MatrixMistakesError as error:
@@ -51,10 +51,10 @@ def parse_source(word: str, folder: Path) -> KernelRef:
 
 
 def with_submodules(kernel: KernelRef, words: str) -> KernelRef:
-    """Return a git repository of which only these submodules are fetched.
+    """Return a git repository with only some of its submodules.
 
-    :param words: their paths, with commas between; ``none`` for none.
-    :raises MatrixError: it is no git repository, or these are no paths.
+    :param words: the paths of the submodules, separated by commas, or ``none``.
+    :raises MatrixError: the kernel is not in a git repository, or a path is invalid.
     """
     if kernel.git is None:
         raise MatrixError("only a git repository has submodules", remedy="leave --submodules out")
@@ -113,7 +113,7 @@ def _no_source(why: str) -> MatrixError:
 
 
 def describe(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
-    """Return the text that describes a kernel to people; None where it has none that can be read."""
+    """Return a kernel's description for people; None if it has no readable one."""
     if source.readme is None:
         return None
     text = source.read_text(source.readme)
@@ -123,7 +123,7 @@ def describe(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
 
 
 def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelSource:
-    """Return what a plan is made of beside a kernel's own words."""
+    """Return the facts about a kernel's files that planning needs."""
     known = KernelSource(id=source.id, paths=source.paths, readme=describe(source, spec))
     if not isinstance(spec, KernelSpec):
         return known
@@ -131,7 +131,7 @@ def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelS
     def read(path: str) -> bytes:
         try:
             return source.read_bytes(path)
-        except SourceError:  # longer than code that anybody writes
+        except SourceError:  # larger than any real source file
             return b""
 
     return replace(
@@ -142,9 +142,9 @@ def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelS
 
 
 def read_metadata(source: SourceTree) -> KernelSpec | ProjectSpec:
-    """Return what the kernel says of itself: build.toml, or else what projects at large have.
+    """Read the kernel's own metadata, from build.toml or from the files of a Python project.
 
-    :raises SourceError: a file is not as it should be.
+    :raises SourceError: a file is invalid.
     """
     if "build.toml" in source.paths or not set(PROJECT_FILES) & set(source.paths):
         return parse_build_toml(source.read_text("build.toml"), file="build.toml")
@@ -152,10 +152,10 @@ def read_metadata(source: SourceTree) -> KernelSpec | ProjectSpec:
 
 
 def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | ProjectSpec:
-    """Return what the kernel says of itself, with the names that the matrix gives it.
+    """Read the kernel's own metadata, and apply the names from the matrix.
 
-    :raises MatrixError: the matrix says of one kind what is for the other.
-    :raises SourceError: a file is not as it should be.
+    :raises MatrixError: the matrix has a setting that does not apply to this kind of source.
+    :raises SourceError: a file is invalid.
     """
     spec = read_metadata(source)
     if isinstance(spec, KernelSpec):
@@ -180,7 +180,7 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
 
 
 def _check_release(spec: ProjectSpec, asked: str) -> None:
-    """Refuse an sdist that is another project's, or another release's, than the index said."""
+    """Reject an sdist with another name or version than the one on the index."""
     name, _, version = asked.partition("==")
     own = (spec.name or name, spec.version or version)
     if (canonicalize_name(own[0]), Version(Version(own[1]).public)) != (canonicalize_name(name), Version(version)):
@@ -207,10 +207,10 @@ def _refuse_what_projects_have(matrix: Matrix, file: str) -> None:
 
 
 def named_kernel(spec: KernelSpec, source: SourceTree, kernel: KernelRef, file: str) -> KernelSpec:
-    """Return the kernel with the names that its wheel gets.
+    """Return the kernel with the names of its wheel.
 
-    :param file: that gives it these names, for the error.
-    :raises MatrixError: a name is another project's, or the kernel imports itself by its own.
+    :param file: the file with these names, for error messages.
+    :raises MatrixError: a name belongs to another project, or the kernel imports itself by its original name.
     """
     named = with_own_names(spec, distribution=kernel.distribution, module=kernel.module, repo=kernel.hub, file=file)
     if named.module == named.package:

@@ -1,4 +1,4 @@
-"""Build wheels again from the plans that they record, and compare: nobody needs to trust who built them."""
+"""Rebuild wheels from their recorded plans and compare them, so that users need not trust the builder."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _ADDRESSES = ("https://", "http://")
 def rebuild(
     places: Sequence[str], request: Request, source: str | None, listen: Listener, cancel: Flag
 ) -> tuple[RebuildAnswer, ...]:
-    """Compare each wheel with what its plan makes now.
+    """Rebuild each wheel from its plan and compare the two.
 
-    Everything is compiled anew: nothing is taken from the cache, and nothing stays in it.
+    Everything is compiled again. The cache provides only toolchains, and the new wheels are not added to it.
 
-    :param places: wheels, folders with wheels or an index in them, and addresses of indexes.
-    :param request: the matrix, the engine, the cache.
-    :param source: where the source is, as for ``init``; None takes the matrix.
-    :raises WheelsmithError: nothing can be planned or built at all.
+    :param places: wheels, folders with wheels or an index, and addresses of indexes.
+    :param request: the options: the matrix, the engine, the cache.
+    :param source: the source in the form that ``init`` accepts; None reads the matrix.
+    :raises WheelsmithError: no wheel can be planned or built.
     """
     with in_use(request.cache), scratch(request.cache / "work") as folder, WheelReader() as reader:
         answers: dict[Path, RebuildAnswer | None] = {}
@@ -72,10 +72,10 @@ def rebuild(
 
 
 def _wheels_in(places: Sequence[str], folder: Path, listen: Listener) -> tuple[Path, ...]:
-    """Return wheels: files as they are, and of folders and indexes all that is there.
+    """Return the given wheels, and all wheels in the given folders and indexes.
 
-    :param folder: an empty one, for what is fetched.
-    :raises PackageIndexError: there is none, or an index is incomplete.
+    :param folder: an empty folder for downloads.
+    :raises PackageIndexError: there is no wheel, or an index is incomplete.
     """
     found: dict[Path, None] = {}
     for number, place in enumerate(places):
@@ -83,7 +83,7 @@ def _wheels_in(places: Sequence[str], folder: Path, listen: Listener) -> tuple[P
         if place.startswith(_ADDRESSES):
             found |= {each.path: None for each in published_wheels(place, folder / str(number), listen)}
         elif path.is_dir():
-            # Loose wheels have an answer each, also one that cannot be read.
+            # Every loose wheel gets a result, even if it is unreadable.
             found |= dict.fromkeys(loose_wheels(path) or [offer.wheel for offer in release_from([path]).offers])
         else:
             found[path] = None
@@ -100,20 +100,20 @@ def _read_record(path: Path, reader: WheelReader) -> RecordedPlan:
 
 
 def _wheel_like(given: Path, result: BuildResult | None, stored: StoredWheel | None, work: Path) -> Path:
-    """Return the wheel to compare another one with.
+    """Return the rebuilt wheel to compare with a given one.
 
     :param work: a folder for variant wheels.
     :raises NotRebuiltError: there is none.
     """
     if result is None or stored is None:
         failure = result.failure if result else None
-        # The log is removed with everything else that was made.
+        # The log is removed with the scratch folder, so the reasons include its last lines.
         if failure is None:
             raise NotRebuiltError("it was not built")
         raise NotRebuiltError(f"{failure.stage}: {failure.message}", *failure.tail)
     if not read_wheel_name(given.name).label:
         return stored.path
-    # The variant wheel of a plain one is made as publishing does.
+    # Make the variant wheel from the plain one, as publishing does.
     name = read_wheel_name(stored.path.name)
     version = variant_version(str(name.version))
     if version is None:
@@ -130,7 +130,7 @@ def _build(
     listen: Listener,
     cancel: Flag,
 ) -> dict[str, BuildResult]:
-    """Return digest of a plan → what came of it."""
+    """Return digest of a plan → the result of its build."""
     cache, results = _own_cache(request.cache, folder), dict[str, BuildResult]()
     wanted = dict.fromkeys(each.digest for each in records if each.digest in planned.plans)
     plans = tuple(planned.plans[digest] for digest in wanted)
@@ -164,7 +164,7 @@ def _build(
 
 
 def _own_cache(shared: Path, folder: Path) -> Path:
-    """Make a cache that shares only toolchains with other runs: those are verified, and compiled pieces are not."""
+    """Create a cache that shares only toolchains with other runs. Toolchains are verified, compiled objects are not."""
     cache, toolchains = folder / "cache", shared / "prefix"
     cache.mkdir()
     toolchains.mkdir(parents=True, exist_ok=True)
@@ -173,7 +173,7 @@ def _own_cache(shared: Path, folder: Path) -> Path:
 
 
 def _with_distinct_cells(plans: Iterable[BuildPlan]) -> list[tuple[BuildPlan, ...]]:
-    """Divide plans so that no two of a part have the same cell, which names a build."""
+    """Split plans into parts with distinct cells, because a build is named after its cell."""
     parts: list[dict[str, BuildPlan]] = []
     for plan in plans:
         part = next((each for each in parts if plan.cell.id not in each), None)
@@ -196,7 +196,7 @@ def _answer(
     sha256 = sha256_file(path)
     try:
         differences = tuple(reader.differences(path, other))
-    except WheelError as error:  # of the given wheel: the other one was checked
+    except WheelError as error:  # caused by the given wheel: the rebuilt one was checked
         differences = (error.message,)
     if not differences and sha256 != sha256_file(other):
         differences = ("it changed while it was compared",)
@@ -210,7 +210,7 @@ def _answer(
 
 
 def _not_rebuilt(path: Path, plan: str | None, *reasons: str) -> RebuildAnswer:
-    # A device or a pipe has no end.
+    # Hashing a device or a pipe would never end.
     readable = path.is_file() and path.stat().st_size <= LARGEST_WHEEL
     sha256 = sha256_file(path) if readable else ""
     return RebuildAnswer(wheel=path.name, sha256=sha256, plan=plan, verdict=Verdict.NOT_REBUILT, differences=reasons)

@@ -1,4 +1,4 @@
-"""Plan again what wheels record. A recorded plan is compared with our own, and never run."""
+"""Plan the recorded builds of wheels again. A recorded plan is compared with the new one, and never executed."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _BY_MATRIX = "name the matrix that it was built from: wheelsmith verify-rebuild 
 
 
 class NotRebuiltError(Exception):
-    """A wheel was not built again.
+    """A wheel was not rebuilt.
 
-    :param reasons: at least one.
+    :param reasons: at least one reason.
     """
 
     def __init__(self, *reasons: str) -> None:
@@ -54,10 +54,10 @@ class NotRebuiltError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replanned:
-    """What wheels are built again from.
+    """The plans, source and engine for rebuilding wheels.
 
-    :param plans: by their digests.
-    :param limits: of a build, as a matrix sets them.
+    :param limits: a matrix's limits for one build.
+    :param plans: build digest → plan.
     :param refused: digest of a recorded plan → why it was not planned again.
     """
 
@@ -68,10 +68,10 @@ class Replanned:
     refused: dict[str, str] = field(default_factory=dict)
 
     def require(self, recorded: RecordedPlan, read: Callable[[], RecordedPlan]) -> None:
-        """Require that a recorded plan is one of ours.
+        """Require that a recorded plan equals one of these plans.
 
-        :param read: returns all of the recorded plan.
-        :raises NotRebuiltError: it is not; the reasons are how it differs from the closest one.
+        :param read: returns the complete recorded plan.
+        :raises NotRebuiltError: it equals none; the reasons are its differences from the closest one.
         """
         if recorded.digest in self.plans:
             return
@@ -90,7 +90,7 @@ class Replanned:
 
 
 def plans_of_matrix(request: Request, listen: Listener) -> Replanned:
-    """Plan all of a matrix.
+    """Plan the cells of a matrix.
 
     :raises WheelsmithError: it cannot be planned.
     """
@@ -104,10 +104,10 @@ def plans_of_matrix(request: Request, listen: Listener) -> Replanned:
 
 
 def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Request, listen: Listener) -> Replanned:
-    """Plan what the wheels of a kernel record, from its source alone.
+    """Plan the recorded builds of a kernel's wheels, from the kernel's source alone.
 
-    :param word: names the source, as for ``init``.
-    :raises WheelsmithError: it is not available, or is no kernel in kernel-builder layout.
+    :param word: the source in the form that ``init`` accepts.
+    :raises WheelsmithError: the source is not available, or not a kernel in kernel-builder layout.
     """
     here = Path.cwd()
     kernel = parse_source(word, here)
@@ -133,10 +133,10 @@ def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Reques
 def _plans(
     recorded: RecordedPlan, named: KernelRef, own: KernelSpec, source: SourceTree, build_host: BuildHost
 ) -> Iterator[BuildPlan]:
-    """Yield each plan that a wheel of a kernel may have been built from; the digest tells which one it was.
+    """Yield each plan that a kernel's wheel may have been built from. The digest identifies the right one.
 
-    :raises WheelsmithError: no matrix may ask for this wheel.
-    :raises ValueError: it is recorded in another form than plans have.
+    :raises WheelsmithError: no valid matrix describes this wheel.
+    :raises ValueError: the record does not have the form of a plan.
     """
     wheel = WheelSpec.from_json(recorded.data["wheel"])
     kernel = _with_names(named, own, wheel)
@@ -156,9 +156,9 @@ def _plans(
 
 
 def _with_names(kernel: KernelRef, spec: KernelSpec, wheel: WheelSpec) -> KernelRef:
-    """Return the kernel with the names of its wheel, if they are the kernel's own and not another project's.
+    """Return the kernel with the names of its wheel.
 
-    :raises MatrixError: they are not.
+    :raises MatrixError: the names are not the kernel's own, and may belong to another project.
     """
     if (wheel.distribution, wheel.module) == (spec.name, spec.package):
         return kernel
@@ -176,7 +176,7 @@ def _cells(wheel: WheelSpec, toolset: object) -> Iterator[Cell]:
     :raises MatrixError: this wheelsmith does not know its framework, release or toolkit.
     """
     newest = next(reversed(torch_releases()))
-    # A wheel with nothing compiled is the same for every cell.
+    # A wheel without compiled code is the same for every cell.
     framework, release, arch = (
         (wheel.framework, wheel.release, wheel.arch) if wheel.release else (TORCH, newest, "x86_64")
     )
@@ -192,7 +192,7 @@ def _cells(wheel: WheelSpec, toolset: object) -> Iterator[Cell]:
 
 
 def _compilers(toolset: Toolset | None) -> CellSettings:
-    """Return the settings that select recorded compilers; the default ones if the record has unknown compilers."""
+    """Return the settings that select the recorded compilers, or the defaults if the compilers are unknown."""
     if toolset is None:
         return CellSettings()
     if toolset.prefix is None:

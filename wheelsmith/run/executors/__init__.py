@@ -1,3 +1,3 @@
-"""Executors make the builds of a run, behind one protocol."""
+"""Executors run the builds of a run. All of them implement one protocol."""
 
 from wheelsmith.run.executors.protocol import EXECUTORS, BuildRequest, Executor, open_executor

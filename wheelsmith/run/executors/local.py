@@ -1,4 +1,4 @@
-"""Build on this machine: the pieces of all builds share its cores, never more than its memory holds."""
+"""Build on this machine. The tasks of all builds share its cores and memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wheelsmith.toolchain import Toolchains
 
 
 class LocalExecutor:
-    """Makes builds in threads of this process, each of which waits for one sandbox at a time."""
+    """Runs builds in threads of this process. Each thread waits for one sandbox at a time."""
 
     def build(
         self,
@@ -34,7 +34,7 @@ class LocalExecutor:
             listen(Load(cores=held.cores, all_cores=whole.cores, memory=held.memory, all_memory=whole.memory))
 
         def finished(result: BuildResult) -> None:
-            # One cell may leave as much as engine.disk, and all together more than any disk.
+            # Each cell may leave up to engine.disk bytes, which together could fill the disk.
             remove_tree(work.folder / result.cell.id)
             on_result(result)
 
@@ -57,13 +57,13 @@ class LocalExecutor:
 
 
 def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = None) -> BuildContext:
-    """Return what cells are built with on this machine.
+    """Return the context that cells are built with on this machine.
 
-    :param cancel: ends what is prepared for them, once it is set.
+    :param cancel: stops the preparation of toolchains once it is set.
     """
     engine, all_cores = engines(work.cache)[work.engine], work.jobs or granted_cores()
     cores = work.cores_per_cell or max(1, all_cores // max(1, len(work.to_build) + len(work.to_recheck)))
-    # No engine gives more cores than there are, and docker refuses to be asked.
+    # docker rejects a limit above the number of available cores.
     cpus = float(min(cores, granted_cores()))
     memory = work.memory or granted_memory() * 4 // 5
     return BuildContext(
@@ -88,7 +88,7 @@ def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = No
 
 
 def _heaviest_first(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
-    """Sort the plans with the most to compile first, so that none of them is left for the end."""
+    """Sort plans by the amount to compile, largest first, so that no large build starts last."""
 
     def weight(plan: BuildPlan) -> int:
         return sum(1 + len(step.gpu_archs) for step in plan.recipe.steps)
@@ -101,7 +101,7 @@ def _fetch_name(prefix: PrefixId) -> str:
 
 
 def _fetches(plans: Iterable[BuildPlan], context: BuildContext) -> tuple[Task, ...]:
-    """Return the tasks that make toolchains, while whatever has its own is compiled already."""
+    """Return the tasks that prepare toolchains. A build starts as soon as its own toolchains are ready."""
     prefixes = dict.fromkeys(prefix for plan in _heaviest_first(plans) for prefix in plan.prefixes)
 
     def fetch(prefix: PrefixId) -> Task:

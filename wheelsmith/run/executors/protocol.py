@@ -1,4 +1,4 @@
-"""Builds go through one small interface, ``Executor``; a further one is a module here and a line in ``EXECUTORS``."""
+"""The executor protocol. A new executor needs a module in this package and a line in ``EXECUTORS``."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from wheelsmith.source.tree import SourceTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest(Record):
-    """The builds that a run needs, and all that they are made with. Only plans and source decide the bytes of a wheel.
+    """The builds of a run, and the resources for them. Only plans and source decide the bytes of a wheel.
 
-    Plain data: written as JSON, all of it or one plan of it may travel to where a build is made. Paths are of this
-    machine, those of the source's files too: where they lead elsewhere, others take their place.
+    The request is plain data. An executor can send it to another machine as JSON, complete or with one plan. Its paths,
+    including those of the source's files, are valid on this machine only and must be replaced on another one.
 
-    :param to_build: plans to build, or whose wheel is to be tested.
-    :param to_recheck: plans whose wheel is in the store, to be checked again; that needs no toolchain.
-    :param engine: its name.
-    :param cache: the folder with the store, toolchains and compiled pieces.
-    :param folder: a scratch folder of this run alone.
-    :param logs: where each build that ran leaves its log.
-    :param limits: of one build, as the matrix has them; the machine decides what is left open.
-    :param jobs: cores that builds may keep busy together on one machine; None takes all that are granted.
-    :param cores_per_cell: of them, for a build in one piece; None shares them out among the builds.
-    :param memory: bytes that builds may use together on one machine; None takes four fifths of what is free.
+    :param to_build: plans to build, or with a wheel to test.
+    :param to_recheck: plans with a stored wheel to check again, which needs no toolchain.
+    :param engine: the engine's name.
+    :param cache: the folder with the store, toolchains and compiled objects.
+    :param folder: a scratch folder for this run only.
+    :param logs: the folder for the logs of builds.
+    :param limits: limits of one build from the matrix; the machine decides the ones that are None.
+    :param jobs: number of cores that all builds together may use on one machine; None for all available ones.
+    :param cores_per_cell: number of these cores for a build in one piece; None for an equal share.
+    :param memory: bytes that all builds together may use on one machine; None for four fifths of the free memory.
     :param test: a command that must succeed with each wheel installed, or None.
-    :param force: build also what the store has.
-    :param reuse: take compiled pieces that were made before, and keep those that are made.
-    :param fail_fast: begin nothing more once a build has failed.
+    :param force: build even if the wheel is in the store.
+    :param reuse: use compiled objects from the cache, and add new ones to it.
+    :param fail_fast: start no more builds after a failure.
     """
 
     to_build: tuple[BuildPlan, ...] = ()
@@ -57,10 +57,10 @@ class BuildRequest(Record):
 
 
 class Executor(Protocol):
-    """Makes builds, here or elsewhere.
+    """Runs builds, on this machine or on another one.
 
-    What a run promises is not for it to keep: the run looks up the store, answers folded cells, takes a build's first
-    answer only, proves that its wheel is in the store, and answers for whatever an executor left unanswered.
+    The run itself looks up the store, reports the cells that share a wheel, uses only the first result of a build,
+    verifies that its wheel is in the store, and reports a failure for each build without a result.
     """
 
     def build(
@@ -71,25 +71,25 @@ class Executor(Protocol):
         on_result: Callable[[BuildResult], None],
         cancel: Event,
     ) -> None:
-        """Build, test or check every plan; nothing runs any more when this returns or raises.
+        """Build, test or check every plan. No build is running when this returns or raises.
 
-        :param listen: hears in any thread of what happens meanwhile.
-        :param on_result: takes answers in the calling thread, as they come and in any order. By then a wheel is in the
-            store of ``work.cache``, and the log in ``work.logs``. Where it raises, builds are ended and the error is
-            passed on.
-        :param cancel: once it is set, what runs is killed and nothing more is begun.
-        :raises WheelsmithError: no build can be made in this way at all; one that fails is an answer.
+        :param listen: receives events, in any thread.
+        :param on_result: receives results in the calling thread, in any order. Before each call, the wheel must be in
+            the store of ``work.cache`` and the log in ``work.logs``. If it raises, all builds are stopped and the error
+            propagates.
+        :param cancel: once it is set, running builds are killed and no more are started.
+        :raises WheelsmithError: no build is possible at all. A single failed build is a result.
         """
 
 
-# Name → module and class, so that an executor is imported when it is opened.
+# Name → module and class. An executor is imported only when it is opened.
 EXECUTORS = {
     "local": ("wheelsmith.run.executors.local", "LocalExecutor"),
 }
 
 
 def open_executor(name: str) -> Executor:
-    """Return the executor called ``name``.
+    """Return the executor with this name.
 
     :raises SettingError: there is none.
     """

@@ -1,4 +1,4 @@
-"""The cost of builds, learnt from those that were made: it tells when a run will end."""
+"""The costs of builds, recorded from earlier runs to estimate when a run will end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _COMPILE = "compile"
 
 
 class BuildCosts:
-    """Listens to a run, and remembers what each of its builds came to.
+    """Listens to a run and records the cost of each build.
 
-    :param costs: where that is kept.
+    :param costs: the table of recorded costs.
     """
 
     def __init__(self, costs: Costs, plans: Iterable[BuildPlan]) -> None:
@@ -24,19 +24,19 @@ class BuildCosts:
         self._reused: set[str] = set()
 
     def known(self) -> dict[str, float]:
-        """Return the seconds of one core that each build took before; only those of which something is known."""
+        """Return cell ID → seconds of one core that its build took earlier, for builds with a known cost."""
         found = {name: self._costs.find(_keys(plan)) for name, plan in self._plans.items()}
         return {name: cost.seconds for name, cost in found.items() if cost}
 
     def __call__(self, event: Event) -> None:
-        """Take in what happened."""
+        """Record the costs in an event."""
         if isinstance(event, StepFinished):
             self._compiled[event.cell_id] += event.seconds
             if event.reused:
                 self._reused.add(event.cell_id)
         elif isinstance(event, CellFinished) and event.result.status is Status.BUILT:
             name = event.result.cell.id
-            # With pieces that were made before it came cheaper than it may the next time.
+            # A build with reused objects costs less than it may next time, so it is not recorded.
             if name in self._plans and name not in self._reused:
                 rest = sum(t.seconds for t in event.result.timings if t.stage != _COMPILE or not self._compiled[name])
                 self._costs.learn(_keys(self._plans[name]), Cost(seconds=self._compiled[name] + rest, memory=0))

@@ -1,4 +1,4 @@
-"""Run builds on this machine: their tasks share its cores, never more than its memory holds."""
+"""Run the tasks of builds in threads, within the cores and memory of this machine."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def run_builds(
     cancel: threading.Event,
     on_load: Callable[[Resources], None] = lambda _: None,
 ) -> None:
-    """Run every build and return an answer for each; nothing runs any more when this returns or raises.
+    """Run every build and report a result for each. No task is running when this returns or raises.
 
-    :param builds: in the order in which they begin.
-    :param shared: tasks that several builds wait for.
-    :param on_result: takes answers as they come. Where it raises, what runs is killed and the error is passed on.
-    :param cancel: when set, what runs is killed and what waits is not started.
-    :param on_load: takes what running tasks hold, whenever that changes.
+    :param builds: in the order in which they start.
+    :param shared: tasks that several builds depend on.
+    :param on_result: receives each result. If it raises, running tasks are killed and the error propagates.
+    :param cancel: once it is set, running tasks are killed and no more are started.
+    :param on_load: receives the resources of running tasks whenever they change.
     """
     pool = _Pool(builds, machine, on_result=on_result, on_load=on_load, fail_fast=fail_fast)
-    # A task that waits for others of its build keeps its thread.
+    # A task that waits for others of its build keeps its thread, so there is an additional thread for each build.
     with ThreadPoolExecutor(machine.cores + machine.io_slots + len(builds)) as threads:
         try:
             pool.run(shared, threads, cancel)
@@ -46,7 +46,7 @@ def run_builds(
 
 
 class _Pool:
-    """The builds of a run. The calling thread decides what starts; tasks in other threads send it what happens."""
+    """The builds of a run. The calling thread starts tasks; the threads of the tasks report to it through a queue."""
 
     def __init__(
         self,
@@ -67,15 +67,15 @@ class _Pool:
         self._queue = TaskQueue(machine, [(build.name, build.tasks(self)) for build in builds])
 
     def add(self, group: str, tasks: tuple[Task, ...]) -> None:
-        """Take tasks of a build in, one of which runs; nothing is taken of one that was given up."""
+        """Add tasks to a build that has a running task. They are ignored if the build was abandoned."""
         self._inbox.put(partial(self._add, group, tasks))
 
     def wait(self, name: str) -> None:
-        """Take back the cores of a task that runs: from now on it waits for tasks that it adds."""
+        """Release the cores of a running task, which from now on waits for tasks that it adds."""
         self._inbox.put(partial(self._wait, name))
 
     def run(self, shared: Sequence[Task], threads: Executor, cancel: threading.Event) -> None:
-        """Run all builds to their end."""
+        """Run all builds until they end."""
         self._queue.add(shared)
         while self.builds or self._running:
             if cancel.is_set():
@@ -88,21 +88,21 @@ class _Pool:
                 self._inbox.get(timeout=_TICK)()
 
     def _do(self, task: Task) -> None:
-        """Do a task, in a thread of its own."""
+        """Run a task in its own thread."""
         follow: tuple[Task, ...] = ()
         again = error = None
         try:
             follow = task.run(task.demand.memory)
         except RetryTask as reason:
             again = reason
-        except BaseException as mistake:  # noqa: BLE001  # a mistake of ours in one cell must not lose the others
+        except BaseException as mistake:  # noqa: BLE001  # a bug in one cell must not stop the others
             error = mistake
         self._inbox.put(partial(self._settle, task, follow, again, error))
 
     def _settle(
         self, task: Task, follow: tuple[Task, ...], again: RetryTask | None, error: BaseException | None
     ) -> None:
-        """Take note of a task's end."""
+        """Process the end of a task."""
         stopped = task.group in self._errors
         del self._running[task.name]
         if again is not None and not stopped:
@@ -122,14 +122,14 @@ class _Pool:
             self._queue.wait(self._running[name])
 
     def _stop(self) -> None:
-        """Kill what runs and start nothing more."""
+        """Kill running tasks and start no more."""
         for name in self._queue.clear():
             self._finish(name, None)
         for name in list(self.builds):
             self._abandon(name, None)
 
     def _abandon(self, name: str, error: BaseException | None) -> None:
-        """Let a build end without a wheel; its first error is the one that is told."""
+        """End a build without a wheel. Its first error is the one that is reported."""
         build = self.builds.get(name)
         if build is None:
             return

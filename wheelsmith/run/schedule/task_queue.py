@@ -1,7 +1,7 @@
-"""Which task next: the longest path first, within the machine's cores and memory. Pure: no thread, no clock.
+"""The queue of tasks: longest path first, within the machine's cores and memory. It uses no threads and no clock.
 
-Builds are admitted one after another, only as many as keep every core busy: what waits takes no disk, and a thousand
-cells do not all begin at once to end at once.
+Builds are admitted one by one, only as many as keep every core busy. Waiting builds need no disk space, and the results
+of a thousand cells arrive throughout the run instead of at its end.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 
 from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
 
-# After so many tasks that overtook one that waits for room, only those do that leave it what the largest gives back.
+# Tasks that may overtake one that waits for resources. After that, a task starts only if it leaves enough memory
+# for the waiting one once the largest running task ends.
 _PATIENCE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What all tasks together may use.
+    """The resources that all tasks together may use.
 
-    :param memory: bytes. A task that alone needs more runs alone.
-    :param io_slots: tasks at once that need no core.
+    :param memory: bytes; a task that needs more runs alone.
+    :param io_slots: number of concurrent tasks that need no core.
     """
 
     cores: int
@@ -34,7 +35,7 @@ _Entry = tuple[float, int, Task]
 
 
 class TaskQueue:
-    """Tasks that wait, that run and that are done."""
+    """The tasks that are waiting, running or done."""
 
     def __init__(self, machine: Capacity, groups: Iterable[tuple[str, tuple[Task, ...]]]) -> None:
         self._machine = machine
@@ -55,24 +56,24 @@ class TaskQueue:
 
     @property
     def held(self) -> Resources:
-        """Return what running tasks hold."""
+        """Return the resources of the running tasks."""
         machine = self._machine
         return Resources(cores=machine.cores - self._cores, memory=machine.memory - self._memory)
 
     @property
     def is_empty(self) -> bool:
-        """Say whether nothing is left to start or to wait for."""
+        """Return True if no task is left to start or to wait for."""
         return not (self._queue or self._running or self._ready or self._ready_in_lanes or self._waiting)
 
     def add(self, tasks: Iterable[Task]) -> None:
-        """Take tasks in."""
+        """Add tasks."""
         for task in tasks:
             if task.group:
                 self._open[task.group] = self._open.get(task.group, 0) + 1
             self._place(task)
 
     def take(self) -> Task | None:
-        """Return the task to start now, or None while nothing that waits fits."""
+        """Return the next task to start, or None if no waiting task fits."""
         while (task := self._best()) is None:
             if not self._queue or self._cores == 0 or len(self._open) >= self._window:
                 return None
@@ -83,7 +84,7 @@ class TaskQueue:
         return task
 
     def done(self, task: Task, follow: Iterable[Task] = ()) -> bool:
-        """Take note that a task is done; say whether its build is."""
+        """Mark a task as done. Return True if its build is done."""
         self._hold(task, -1)
         self._done.add(task.name)
         self.add(follow)
@@ -94,12 +95,12 @@ class TaskQueue:
         return self._close(task.group)
 
     def again(self, task: Task, reason: RetryTask) -> None:
-        """Take a task back that could not be done yet."""
+        """Return a task that must be retried to the queue."""
         self._hold(task, -1)
         self._place(task.again(reason))
 
     def wait(self, task: Task) -> None:
-        """Take back the cores of a task that runs: from now on it waits for tasks of its own build."""
+        """Release the cores of a running task, which from now on waits for tasks of its own build."""
         if task.name in self._waiters:
             return
         self._cores += task.demand.cores
@@ -107,7 +108,7 @@ class TaskQueue:
         self._with_core.pop(task.name, None)
 
     def drop(self, group: str) -> bool:
-        """Forget what has not been started of a build; say whether nothing of it runs."""
+        """Remove the tasks of a build that have not started. Return True if none of its tasks is running."""
         ready = (task for _, _, task in (*self._ready, *self._ready_in_lanes))
         dropped = {task.name for task in ready if task.group == group}
         self._ready = [entry for entry in self._ready if entry[2].group != group]
@@ -119,13 +120,13 @@ class TaskQueue:
                 del self._waiting[name]
         for name in dropped:
             self._missing.pop(name, None)
-            # Others may wait for a result that now nobody makes: they make it themselves.
+            # Tasks of other builds may wait for this result. They are released, and produce it themselves.
             self._release(name)
         self._open[group] = self._open.get(group, 0) - len(dropped)
         return self._close(group)
 
     def clear(self) -> tuple[str, ...]:
-        """Forget every build that was not admitted yet; return their names."""
+        """Remove every build that was not admitted yet, and return their names."""
         names = tuple(name for name, _ in self._queue)
         self._queue.clear()
         return names
@@ -166,7 +167,7 @@ class TaskQueue:
         kept = 0
         for place, (rank, count, task) in enumerate(self._ready if self._cores else ()):
             if self._lacks_memory(task):
-                # Others like it may have shown meanwhile what it needs.
+                # Similar tasks may have finished since, which improves the estimate.
                 task = _estimated(task)  # noqa: PLW2901  # the same task
                 self._ready[place] = (rank, count, task)
             if self._room(task) and not self._lacks_memory(task) and self._leaves(kept, task):
@@ -179,7 +180,7 @@ class TaskQueue:
         return None
 
     def _room(self, task: Task) -> bool:
-        # One that wants more than there is runs alone, as one that wants more memory does.
+        # A task that needs more cores than the machine has runs alone, like one that needs more memory.
         return task.demand.cores <= self._cores or self._cores == self._machine.cores
 
     def _lacks_memory(self, task: Task) -> bool:
@@ -187,16 +188,16 @@ class TaskQueue:
         return task.demand.memory > self._memory and not runs_alone
 
     def _leaves(self, kept: int, task: Task) -> bool:
-        """Say whether so much memory is free, beside a task, once the largest that runs is done."""
+        """Return True if, with this task running, ``kept`` bytes are free once the largest running task ends."""
         return not kept or self._memory + max(self._with_core.values(), default=0) - task.demand.memory >= kept
 
     def _fits_beside_waiters(self, task: Task) -> bool:
-        """Say whether a task can run once nothing else does; one that somebody waits for can, whatever it needs."""
+        """Return True if a task can run once no other task runs. A task that a waiting one depends on always can."""
         awaited = not self._waiters or any(waiter.group == task.group for waiter in self._waiters.values())
         return awaited or task.demand.memory <= self._beside_waiters()
 
     def _beside_waiters(self) -> int:
-        # What waiters hold is not given back before the tasks that they wait for are done.
+        # Waiting tasks release their memory only after the tasks that they wait for.
         return self._machine.memory - sum(waiter.demand.memory for waiter in self._waiters.values())
 
     def _hold(self, task: Task, sign: int) -> None:
@@ -213,10 +214,10 @@ class TaskQueue:
 
 
 def _estimated(task: Task) -> Task:
-    """Return a task with what it needs; one that cannot say so is run, and fails of it."""
+    """Return a task with its estimated demand. If the estimate raises, the returned task fails with that error."""
     try:
         return task.estimated()
-    except Exception as error:  # noqa: BLE001  # a mistake in one estimate must not stop the others
+    except Exception as error:  # noqa: BLE001  # a bug in one estimate must not stop the others
         mistake = error
 
         def fail(memory: int) -> tuple[Task, ...]:
