@@ -1,6 +1,6 @@
-"""Wheels: repaired to the platform tag they have earned, and proven to tell the truth.
+"""Repair, check, read, compare and sign wheels.
 
-What repairs, checks and makes wheels is imported from its own module: most runs have no use for it.
+Import the code that repairs, checks or makes wheels from its own module: most runs do not need it.
 """
 
 from wheelsmith.wheel.facts import wheel_file

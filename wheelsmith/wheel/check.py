@@ -1,4 +1,4 @@
-"""Prove, from its bytes alone, that a wheel tells the truth."""
+"""Check the bytes of a wheel against every rule."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wheelsmith.wheel.rules import RULES, requirements
 
 
 def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> CheckReport:
-    """Check every rule that applies.
+    """Check a wheel against every rule that applies.
 
-    :param expected: what the plan promised; without it, all that the wheel itself claims is still proven.
-    :param declared: patterns of files that are meant, though they are another project's; those of the plan are
-        declared already.
-    :raises WheelError: the file cannot be read as a wheel at all.
+    :param expected: the planned wheel. Without it, the wheel is only compared with its own claims.
+    :param declared: patterns of files that are intended, although they belong to another project. The plan's own
+        patterns are added to these.
+    :raises WheelError: the file cannot be read as a wheel.
     """
     return check_and_read(path, expected, declared)[0]
 
@@ -27,9 +27,9 @@ def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequenc
 def check_and_read(
     path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()
 ) -> tuple[CheckReport, tuple[str, ...]]:
-    """Return what ``check_wheel`` finds, and what a wheel that tells the truth has machine code for.
+    """Return the report of ``check_wheel``, and the capabilities of the machine code if the wheel passed.
 
-    :raises WheelError: as ``check_wheel``.
+    :raises WheelError: the file cannot be read as a wheel.
     """
     meant = (*declared, *(expected.declared if expected else ()))
     with Inspection(path, expected, meant) as wheel:
@@ -38,9 +38,9 @@ def check_and_read(
 
 
 def framework_mistake(path: Path) -> str | None:
-    """Return why what a wheel requires of its framework is not what its version says; None where it is.
+    """Return how a wheel's framework requirement contradicts its version, or None if it does not.
 
-    :raises WheelError: the file cannot be read as a wheel at all.
+    :raises WheelError: the file cannot be read as a wheel.
     """
     with Inspection(path) as wheel:
         rules = (requirements.TORCH_REQUIREMENT, requirements.FRAMEWORK_REQUIREMENT)
@@ -54,7 +54,7 @@ def _findings(wheel: Inspection) -> Iterator[Finding]:
         try:
             yield from rule.findings(wheel)
         except WheelError as error:
-            # Several rules may ask for what cannot be read: the first one that did has said so.
+            # Several rules may need the same unreadable file. Only the first one reports it.
             if error.message not in reported:
                 yield Finding(rule=rule.name, ok=False, message=readable(error.message))
             reported.add(error.message)

@@ -1,4 +1,4 @@
-"""Digest of the checker's own code and data, so that a new checker looks at cached wheels again."""
+"""Digest of the checker's own code and data, so that a new checker checks cached wheels again."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-# The rooms that a check imports.
+# The packages that a check imports.
 _ROOMS = ("base", "frameworks", "model", "platforms", "wheel")
 _LIBRARIES = ("abi3info", "packaging")
 
 
 def parts() -> tuple[Path, ...]:
-    """Return every file of this package that may decide what a check finds."""
+    """Return every file of wheelsmith that can affect a check."""
     package = Path(__file__).resolve().parents[1]
     found = (path for room in _ROOMS for path in sorted((package / room).rglob("*")))
     return tuple(path for path in found if path.is_file() and path.parent.name != "__pycache__")
@@ -21,7 +21,7 @@ def parts() -> tuple[Path, ...]:
 
 @cache
 def checker_digest() -> str:
-    """Return the digest (hex) of the checker. A wheel that passed another one is checked again."""
+    """Return the digest (hex) of the checker. A cached wheel with another digest is checked again."""
     libraries = " ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     digest = hashlib.sha256(libraries.encode())
     for path in parts():

@@ -1,4 +1,4 @@
-"""Compare two wheels: name the members that differ, and the place in them."""
+"""Compare two wheels: list the members that differ, and the first difference in each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from wheelsmith.wheel.archive import open_archive
 from wheelsmith.wheel.elf import section_at
 
 _SHOWN = 20  # members
-_MAX_READ = 256 << 20  # bytes of a member that is read in memory
+_MAX_READ = 256 << 20  # bytes; a larger member is not read into memory
 _MAX_LINE = 100  # characters
 
 
 def wheel_differences(given: Path, rebuilt: Path) -> list[str]:
-    """Return the differences between a wheel and the one that was built again; none if name and bytes are the same.
+    """Return the differences between a wheel and its rebuild; none if name and bytes are the same.
 
-    :raises WheelError: one of them cannot be read.
+    :raises WheelError: one of the wheels cannot be read.
     """
     called = [f"built again it is called {rebuilt.name}"] if given.name != rebuilt.name else []
     if sha256_file(given) == sha256_file(rebuilt):
@@ -38,7 +38,7 @@ def _members(given: Archive, rebuilt: Archive) -> Iterator[str]:
         yield f"{name} is not in the one that was built again"
     for name in sorted(rebuilt.files.keys() - given.files.keys()):
         yield f"{name} is missing"
-    # RECORD last: it differs wherever anything does.
+    # RECORD last: it differs if any other file does.
     both = sorted(given.files.keys() & rebuilt.files.keys(), key=lambda name: (name.endswith("/RECORD"), name))
     for name in both:
         place = _first_difference(given.chunks(name), rebuilt.chunks(name))
@@ -49,9 +49,9 @@ def _members(given: Archive, rebuilt: Archive) -> Iterator[str]:
 
 
 def _first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> int | None:
-    """Return the offset of the first byte that differs, or at which one of them ends.
+    """Return the offset of the first different byte, or the length of the shorter content; None if both are equal.
 
-    :param one: in pieces of the same size as those of the other.
+    :param one: chunks of the same size as those of ``other``.
     """
     place = 0
     for left, right in zip_longest(one, other, fillvalue=b""):
@@ -62,7 +62,7 @@ def _first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> int | Non
 
 
 def _where(given: bytes, rebuilt: bytes, place: int) -> str:
-    """Return the section of an ELF file that a byte is in, or the lines of texts."""
+    """Return the ELF section that contains a byte, or the differing lines of two text files."""
     if rebuilt.startswith(b"\x7fELF"):
         section = section_at(io.BytesIO(rebuilt), place)
         return f", in {section}" if section else ""

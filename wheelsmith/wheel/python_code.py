@@ -1,7 +1,7 @@
-"""Read Python code of a wheel: the libraries that it loads, and the namespaces of Hub kernels' operators.
+"""Read a wheel's Python code: the libraries it loads, and the namespaces of Hub kernels' operators.
 
-Like the check of huggingface/kernels (``nix-builder/pkgs/torch-ops-check``), this reads names that are written out in
-the code. It does not follow names that are put together while the code runs.
+Like the check of huggingface/kernels (``nix-builder/pkgs/torch-ops-check``), this reads literal names only. It does
+not evaluate names that the code computes.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 _PREFIX = "add_op_namespace_prefix"
-# Functions of torch.library that take an operator's name first, and the modules that code calls them from.
+# Functions of torch.library with an operator's name as first argument, and the modules that code calls them from.
 _REGISTERING = frozenset(
     {"custom_op", "define", "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap", "triton_op"}
 )
 _MODULES = ("", "library", "torch.library")
 _KINDS = ("DEF", "FRAGMENT")  # of a Library; IMPL implements operators that others define
-# ``_<kernel>_<backend>_<revision>``, as kernel-builder makes it, or ``_<kernel>_<revision>``, as it did before.
+# ``_<kernel>_<backend>_<revision>``, which kernel-builder writes now, or ``_<kernel>_<revision>``, its earlier form.
 _UNIQUE = re.compile(r"_\w+_\w+", re.ASCII)
-# Symbols that the macros of torch/library.h make: the length of the name, the macro and the namespace.
+# Symbols from the macros of torch/library.h: length of the name, macro, namespace.
 _MACROS = re.compile(rb"(\d{1,4})((?:STABLE_)?TORCH_LIBRARY_(?:FRAGMENT_)?(?:static_)?init_)(\w{1,4096})")
 # Functions of ctypes, cffi and torch that load a library.
 CALLS = ("CDLL", "PyDLL", "LoadLibrary", "load_library", "dlopen")
@@ -36,8 +36,8 @@ _GLOBAL = "RTLD_GLOBAL"
 class HubKernel:
     """A package whose ``_ops`` module has ``add_op_namespace_prefix``.
 
-    :param folder: the path of the package in the wheel.
-    :param namespace: of the kernel, as ``_ops`` assigns it; None if that is only known when the code runs.
+    :param folder: path of the package in the wheel.
+    :param namespace: the kernel's namespace, which ``_ops`` assigns; None if the code computes it.
     """
 
     folder: str
@@ -63,14 +63,14 @@ def parse(source: bytes) -> ast.Module | None:
 
 
 def is_ops_module(path: str) -> bool:
-    """Return True if a file is a module called ``_ops``, by its path in the wheel."""
+    """Return True if a path in a wheel is that of a module called ``_ops``."""
     return posixpath.basename(path.replace("_ops/__init__.py", "_ops.py")) == "_ops.py"
 
 
 def hub_kernels(modules: Iterable[tuple[str, ast.Module]]) -> Iterator[HubKernel]:
     """Yield the Hub kernels among modules called ``_ops``.
 
-    :param modules: the path of each in the wheel, and its syntax tree.
+    :param modules: path in the wheel and syntax tree of each module.
     """
     for path, tree in modules:
         assigned = _assigned(tree)
@@ -82,7 +82,7 @@ def hub_kernels(modules: Iterable[tuple[str, ast.Module]]) -> Iterator[HubKernel
 
 
 def registrations(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the line and the namespace of each registration, where the code names the namespace."""
+    """Yield the line and the namespace of each operator registration with a literal namespace."""
     constants = _assigned(tree)
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not node.args:
@@ -95,24 +95,24 @@ def registrations(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def registered_by_machine_code(file: BinaryIO) -> set[str]:
-    """Return the namespaces under which an ELF file registers operators, if its symbols were not stripped."""
+    """Return the namespaces in which an ELF file registers operators; none if its symbols were stripped."""
     found = set()
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for match in _MACROS.finditer(content):
             name = match[3][: int(match[1]) - len(match[2])].decode("ascii", "replace")
-            # The name of a fragment ends with a number of its own.
+            # The macro appends a counter to the name of a fragment.
             found.add(re.sub(r"_\d+$", "", name) if b"FRAGMENT" in match[2] else name)
     return found - {""}
 
 
 def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return the last value of each name that a module assigns."""
+    """Return the last value that a module assigns to each name."""
     assignments = (node for node in tree.body if isinstance(node, ast.Assign))
     return {_dotted(target): node.value for node in assignments for target in node.targets}
 
 
 def _namespace(node: ast.expr, constants: Mapping[str, ast.expr]) -> str:
-    """Return the namespace in an operator's name, or an empty text if the code does not name it."""
+    """Return the namespace in an operator's name, or an empty string if the code computes it."""
     match node:
         case ast.Constant(value=str(text)):
             return text.partition("::")[0]
@@ -126,7 +126,7 @@ def _namespace(node: ast.expr, constants: Mapping[str, ast.expr]) -> str:
 
 
 def _dotted(node: ast.expr | None) -> str:
-    """Return a name with its module, as ``torch.library.define``."""
+    """Return a dotted name, e.g. ``torch.library.define``; ``?`` for any other expression."""
     match node:
         case ast.Name(id=name):
             return name
@@ -139,8 +139,8 @@ def _dotted(node: ast.expr | None) -> str:
 class LibraryLoad:
     """A call that loads a library.
 
-    :param library: its file name; None if it is no literal.
-    :param for_all: libraries that are loaded later see its symbols (RTLD_GLOBAL).
+    :param library: file name of the library; None if it is not a literal.
+    :param for_all: True if libraries that are loaded later can use its symbols (RTLD_GLOBAL).
     """
 
     library: str | None
@@ -148,7 +148,7 @@ class LibraryLoad:
 
 
 def read_loads(source: bytes) -> frozenset[LibraryLoad]:
-    """Return the calls of a Python file; none if it cannot be parsed."""
+    """Return the calls in a Python file that load libraries; none if the file cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import WheelRecord, WheelSpec
 
-# Characters that a message may spend on a name, on one thing that is wrong, and in all. C++ has names of 250.
+# Maximum characters of a name, of one mistake, and of a message. C++ symbols can have 250.
 _LONGEST_NAME, _LONGEST_THING, _LONGEST = 250, 600, 1900
 _NAME = re.compile(rf"\S{{{_LONGEST_NAME},}}")
 _SHOWN = 100
-# In the folder of a job: the wheel that the build left, and the finished one.
+# Subfolders of a job's folder: the raw wheel from the build, and the finished one.
 LEFT, PACKED = "left", "packed"
-# The worker prints it when the check begins.
+# The worker prints this line when the check begins.
 CHECKING = "wheelsmith: check"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Record):
-    """One rule, and whether the wheel keeps it; the message says what was seen."""
+    """The result of one rule, with a message about what was found."""
 
     rule: str
     ok: bool
@@ -29,19 +29,23 @@ class Finding(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport(Record):
-    """Every rule that applies to one wheel."""
+    """The findings of every rule that applies to one wheel."""
 
     wheel: str
     findings: tuple[Finding, ...]
 
     @property
     def ok(self) -> bool:
-        """Say whether the wheel tells the truth."""
+        """True if the wheel passed every rule."""
         return all(finding.ok for finding in self.findings)
 
 
 def finding(rule: str, wrong: list[str], right: str) -> Finding:
-    """Return what a rule found: the first things that are wrong, or what is right."""
+    """Return a finding from a rule's mistakes.
+
+    :param wrong: mistakes. The message contains the first five. The rule passes if there are none.
+    :param right: the message if the rule passes.
+    """
     return Finding(
         rule=rule,
         ok=not wrong,
@@ -50,9 +54,9 @@ def finding(rule: str, wrong: list[str], right: str) -> Finding:
 
 
 def readable(text: str, longest: int = _LONGEST) -> str:
-    """Return a message that a person can read, whatever names a wheel has: cut, and without control characters.
+    """Return a message that is safe to print: shortened, and without control characters.
 
-    :param longest: characters that it may have.
+    :param longest: maximum number of characters.
     """
     plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: 4 * longest])
     short = _NAME.sub(lambda found: f"{found[0][:_SHOWN]}…", plain)
@@ -61,13 +65,13 @@ def readable(text: str, longest: int = _LONGEST) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairRequest(Record):
-    """What to make of the wheel under ``left``.
+    """A request to repair and check the wheel under ``left``.
 
-    :param spec: what the plan promised.
-    :param members: every file that the wheel must hold besides its own records; None leaves it open.
-    :param plan: the plan to record in the wheel; None records nothing.
-    :param grafts: it was linked here, so that libraries of this machine may be put into it.
-    :param policy: that it was built for, as ``manylinux_2_28``; None takes what its symbols allow.
+    :param spec: the planned wheel.
+    :param members: exact list of files, without METADATA, WHEEL and RECORD; None allows any.
+    :param plan: the plan to record in the wheel; None records none.
+    :param grafts: the wheel was linked on this machine, so its libraries may be copied into the wheel.
+    :param policy: platform that the wheel was built for, e.g. ``manylinux_2_28``; None computes it from the symbols.
     """
 
     spec: WheelSpec
@@ -79,7 +83,7 @@ class RepairRequest(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairResponse(Record):
-    """The report of the check, and the wheel if it passed."""
+    """The report of the check, and the finished wheel if it passed."""
 
     report: CheckReport
     wheel: WheelRecord | None = None

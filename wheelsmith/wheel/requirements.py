@@ -1,4 +1,4 @@
-"""What a wheel requires in the environments that its tags allow."""
+"""Read the requirements of a wheel, and evaluate them in each environment that its tags allow."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.wheel.archive import LONGEST_TEXT, info_folder, read_headers
 
-_OLDEST, _NEWEST = 8, 20  # minors of Python 3 that a wheel may meet
-_PATCHES = 30  # of one minor, of Python and of a framework
-_LATER = 3  # minors of a framework that may come
+_OLDEST, _NEWEST = 8, 20  # minor releases of Python 3 to try
+_PATCHES = 30  # patch releases to try for each minor release of Python and of a framework
+_LATER = 3  # future minor releases of a framework to try
 _INTERPRETER = re.compile(r"(?P<kind>cp|pp|py|graalpy)3(?P<minor>\d*)")
 _IMPLEMENTATIONS = {"pp": ("PyPy", "pypy"), "graalpy": ("GraalVM", "graalpy")}
 _ANY = ("linux_x86_64", "linux_aarch64", "macosx_11_0_arm64", "win_amd64")
@@ -30,9 +30,9 @@ _SYSTEMS = {
     "win": ("nt", "win32", "Windows"),
 }
 _MACHINE = re.compile(r"(x86_64|[^_]+)$")
-_BUILD = re.compile(r"(?:cpu|xpu|cu\d{2,4}|rocm\d*)(?![^.])")  # the beginning of a local version of torch's own builds
+_BUILD = re.compile(r"(?:cpu|xpu|cu\d{2,4}|rocm\d*)(?![^.])")  # start of the local versions of torch's own builds
 
-# The values of an environment's markers.
+# Marker → value.
 Environment = dict[str, str]
 
 
@@ -49,14 +49,14 @@ class WheelRequirements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkRequirement:
-    """What a wheel requires of a framework, all lines together.
+    """The combined requirement of all Requires-Dist lines for a framework.
 
     :param text: for messages, e.g. ``torch>=2.11,<2.12``.
-    :param releases: known releases, as ``major.minor``, that some environment may have beside the wheel, in order.
-    :param beyond: other releases that may be there too, in words: ``later than 2.15``.
-    :param absent: environments that need no such framework, in words.
-    :param builds: compute platforms of the builds that it names: ``cu130`` of ``torch==2.11.0+cu130``.
-    :param wrong: why no release fits, or why it is not known which one does.
+    :param releases: known releases (``major.minor``) that the requirement admits in any environment, ascending.
+    :param beyond: descriptions of other releases that it admits, e.g. ``later than 2.15``.
+    :param absent: descriptions of the environments that do not require the framework.
+    :param builds: compute platforms of the pinned builds: ``cu130`` for ``torch==2.11.0+cu130``.
+    :param wrong: reasons why no release fits, or why the admitted releases are unknown.
     """
 
     text: str
@@ -68,7 +68,7 @@ class FrameworkRequirement:
 
 
 def read_requirements(values: Sequence[str]) -> WheelRequirements:
-    """Read the values of Requires-Dist."""
+    """Parse the values of Requires-Dist."""
     lines, wrong = [], []
     for value in values:
         try:
@@ -79,7 +79,7 @@ def read_requirements(values: Sequence[str]) -> WheelRequirements:
 
 
 def requires_python(value: str | None) -> SpecifierSet | None:
-    """Return what Requires-Python allows, or None if it cannot be read."""
+    """Parse the value of Requires-Python. Return None if it cannot be read."""
     try:
         return SpecifierSet(value or "")
     except InvalidSpecifier:
@@ -98,7 +98,7 @@ def environments(tags: Iterable[Tag], allowed: SpecifierSet) -> list[Environment
 
 
 def holds(line: Requirement, environment: Environment, extra: str = "") -> bool:
-    """Return True if an installer asks for a requirement in an environment."""
+    """Return True if a requirement applies in an environment."""
     try:
         return line.marker is None or line.marker.evaluate({**environment, "extra": extra})
     except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion):
@@ -113,7 +113,7 @@ def lines_for(project: str, lines: Iterable[Requirement]) -> list[Requirement]:
 def framework_requirement(
     project: str, lines: Iterable[Requirement], allowed: Sequence[Environment], known: Sequence[str]
 ) -> FrameworkRequirement | None:
-    """Return what is required of a framework, or None if no environment needs it.
+    """Return the combined requirement for a framework, or None if no environment requires it.
 
     :param allowed: the environments that the wheel's tags allow.
     :param known: releases of the framework, as ``major.minor``, in ascending order.
@@ -145,10 +145,10 @@ def framework_requirement(
 
 
 def required_in(wheel: Path, python: str, arch: str) -> tuple[str, ...]:
-    """Return the requirements of a wheel that hold for a Python of Linux, without extras.
+    """Return the requirements of a wheel that apply to a Python on Linux, without extras.
 
     :param python: ``major.minor``.
-    :raises WheelError: they cannot be read, or had from an index.
+    :raises WheelError: they cannot be read, or an index cannot provide them.
     """
     with Archive(wheel) as archive:
         headers = read_headers(archive.read(f"{info_folder(archive)}/METADATA", LONGEST_TEXT))
@@ -164,12 +164,12 @@ def required_in(wheel: Path, python: str, arch: str) -> tuple[str, ...]:
 
 
 def _pythons(tag: Tag, allowed: SpecifierSet) -> Iterator[Environment]:
-    """Yield one Python of each minor that a tag and Requires-Python allow."""
+    """Yield one Python for each minor release that a tag and Requires-Python allow."""
     match = _INTERPRETER.fullmatch(tag.interpreter)
     if not match:
         return
     first = int(match["minor"] or _OLDEST)
-    # A wheel for one Python serves later ones if it is for the stable ABI or has a tag like py311-none.
+    # Later Pythons can install a wheel for the stable ABI, or with a tag like py311-none.
     later = tag.abi.startswith("abi3") or (tag.abi == "none" and match["kind"] == "py") or not match["minor"]
     name, short = _IMPLEMENTATIONS.get(match["kind"], ("CPython", "cpython"))
     for minor in range(first, max(_NEWEST, first) + 1) if later else (first,):
@@ -200,7 +200,7 @@ def _on_machines(python: Environment, platform: str) -> Iterator[Environment]:
 
 
 def _admitted(specifiers: SpecifierSet, known: Sequence[str]) -> list[str]:
-    """Return the releases that a requirement admits; those that are not known in words."""
+    """Return the releases that a requirement admits; a description replaces unknown ones."""
     (major, first), (_, last) = (Version(release).release for release in (known[0], known[-1]))
     older = f"older than {known[0]}"
     later = f"later than {known[-1]}"

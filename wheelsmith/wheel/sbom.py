@@ -1,6 +1,7 @@
-"""What a wheel consists of, as CycloneDX in its .dist-info folder (PEP 770), from its plan and what it is linked with.
+"""Write the software bill of materials (SBOM) of a wheel, as CycloneDX in its .dist-info folder (PEP 770).
 
-Nothing but the wheel's own content decides it: no clock, no machine, no release of wheelsmith's.
+The SBOM depends only on the wheel's plan and on the libraries that its files need. It does not depend on the clock,
+the machine or the release of wheelsmith.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ _COMPILERS = re.compile(r"(?P<name>[a-z]+)-(?P<version>[0-9.]+)(-.*)?")
 
 
 def sbom_name(distribution: str) -> str:
-    """Return what the file is called in ``.dist-info/sboms``."""
+    """Return the name of the SBOM file in ``.dist-info/sboms``."""
     return f"{canonicalize_name(distribution)}.cdx.json"
 
 
 def sbom(recorded: str, needed: Collection[str]) -> bytes:
-    """Return the bill of materials of a wheel.
+    """Return the SBOM of a wheel.
 
-    :param recorded: its plan, as it records it.
-    :param needed: the libraries that its files are linked with, as they name them.
+    :param recorded: the plan that the wheel records.
+    :param needed: DT_NEEDED of all its files.
     """
     plan, digest = json.loads(recorded), hashlib.sha256(recorded.encode()).hexdigest()
     name, version = plan["wheel"]["distribution"], plan["wheel"]["version"]
@@ -46,13 +47,13 @@ def sbom(recorded: str, needed: Collection[str]) -> bytes:
     bom.metadata.component = wheel
     bom.register_dependency(wheel, _once(parts))
     data = json.loads(JsonV1Dot6(bom).output_as_string())
-    # When the library wrote it.
+    # The current time would make each SBOM different.
     del data["metadata"]["timestamp"]
     return json.dumps(data, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def _once(components: Iterable[Component]) -> list[Component]:
-    """Return components by their names in the bill, each once: of two with one name, the library would rename one."""
+    """Return the components without duplicates: the library renames the second one of the same reference."""
     return list({each.bom_ref.value: each for each in components}.values())
 
 
@@ -62,7 +63,7 @@ def _source(plan: Mapping[str, Any]) -> Iterator[Component]:
 
 
 def _compiled_in(plan: Mapping[str, Any]) -> Iterator[Component]:
-    """Yield that of which headers or static libraries are in the wheel."""
+    """Yield the prefixes that provide headers or static libraries."""
     compilers = (plan["toolset"] or {}).get("prefix")
     for prefix in filter(None, (plan["headers"], plan["toolkit"], compilers, *plan["libraries"])):
         name, version = _named(prefix["kind"].removeprefix(_IMAGE), prefix["version"])
@@ -70,7 +71,7 @@ def _compiled_in(plan: Mapping[str, Any]) -> Iterator[Component]:
 
 
 def _named(kind: str, version: str) -> tuple[str, str]:
-    """Return the name and the version of what a prefix holds: it may be one word, as ``cutlass_4_0``."""
+    """Return the name and the version of a prefix's content; both may be one word, e.g. ``cutlass_4_0``."""
     if kind == "library":
         name, _, rest = version.partition("_")
         return name, rest.replace("_", ".")
@@ -83,7 +84,7 @@ def _linked(library: str) -> Component:
 
 
 def _build_environment(plan: Mapping[str, Any]) -> Iterator[Component]:
-    """Yield what a project's build system was made of; nothing of it is installed with the wheel."""
+    """Yield the packages of a project's build environment, which are not installed with the wheel."""
     for each in (plan["project"] or {}).get("environment", ()):
         yield Component(
             type=ComponentType.LIBRARY,
