@@ -1,4 +1,4 @@
-"""The archive of a wheel: its content in memory, and its RECORD."""
+"""Read the archive of a wheel, and compare its files with RECORD."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from wheelsmith.base.zip_archive import Archive
 from wheelsmith.model import read_wheel_name
 
 RECORDS = ("METADATA", "WHEEL", "RECORD")
-# What the binary distribution format calls "sha256 or better".
+# "sha256 or better": https://packaging.python.org/en/latest/specifications/binary-distribution-format/
 _STRONG = frozenset({"sha256", "sha384", "sha512", "sha3_256", "sha3_384", "sha3_512", "blake2b", "blake2s"})
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 _FIELDS = 3
-LONGEST_TEXT = 8 * 2**20  # bytes of METADATA or variant.json; some METADATA has a README with pictures inside
+LONGEST_TEXT = 8 * 2**20  # bytes of METADATA or variant.json; some METADATA has a README with embedded images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelContents:
     """A wheel in memory.
 
-    :param info: the name of the ``.dist-info`` folder.
-    :param files: path → content, of every member that is not a folder.
+    :param info: name of the ``.dist-info`` folder.
+    :param files: path → content, without folders.
     """
 
     filename: str
@@ -50,19 +50,19 @@ class WheelContents:
         return self._headers("WHEEL")
 
     def _headers(self, name: str) -> EmailMessage:
-        # email.message_from_bytes gives what its policy makes.
+        # typeshed does not know that the policy determines the type.
         return cast("EmailMessage", message_from_bytes(self.files[f"{self.info}/{name}"], policy=policy.compat32))
 
 
 def read_headers(data: bytes) -> Message[str, str]:
-    """Read the headers at the beginning of METADATA or WHEEL. What cannot be read is among ``defects``."""
+    """Parse the headers of METADATA or WHEEL. ``defects`` of the result lists the mistakes."""
     return Parser(policy=policy.compat32).parsestr(data.decode("utf-8", "replace"), headersonly=True)
 
 
 def open_wheel(path: Path) -> WheelContents:
-    """Read a wheel.
+    """Read a wheel into memory.
 
-    :raises WheelError: it is no wheel, or cannot be read.
+    :raises WheelError: it is not a wheel, or cannot be read.
     """
     with open_archive(path) as archive:
         info = info_folder(archive)
@@ -72,7 +72,7 @@ def open_wheel(path: Path) -> WheelContents:
 def open_archive(path: Path) -> Archive:
     """Open a wheel's archive.
 
-    :raises WheelError: it has no wheel's name, or cannot be read.
+    :raises WheelError: its name is not that of a wheel, or it cannot be read.
     """
     try:
         read_wheel_name(path.name)
@@ -82,9 +82,9 @@ def open_archive(path: Path) -> Archive:
 
 
 def info_folder(archive: Archive) -> str:
-    """Return the name of the one ``.dist-info`` folder.
+    """Return the name of the ``.dist-info`` folder.
 
-    :raises WheelError: there is none, or another one, or it lacks one of the files that every wheel has.
+    :raises WheelError: there is not exactly one, or it lacks METADATA, WHEEL or RECORD.
     """
     where = Place(file=archive.path.name)
     infos = sorted({name.split("/")[0] for name in archive.members if name.split("/")[0].endswith(".dist-info")})
@@ -105,7 +105,7 @@ class Digest:
     """Size and hash of a file.
 
     :param size: in bytes.
-    :param hash: as RECORD writes it: ``sha256=…``.
+    :param hash: in the format of RECORD: ``sha256=…``.
     """
 
     size: int
@@ -116,21 +116,21 @@ class Digest:
 class RecordFile:
     """A parsed RECORD.
 
-    :param rows: file → its hash and size, as they stand there.
-    :param wrong: lines that cannot be understood or contradict each other, in words.
+    :param rows: file → hash and size, unparsed.
+    :param wrong: descriptions of lines that are invalid or contradict each other.
     """
 
     rows: dict[str, tuple[str, str]]
     wrong: tuple[str, ...]
 
     def algorithm(self, name: str) -> str:
-        """Return the name of the hash that a file is compared by."""
+        """Return the name of the hash algorithm for a file."""
         kind = self.rows.get(name, ("", ""))[0].partition("=")[0]
         return kind if kind in _STRONG else "sha256"
 
 
 def read_record(data: bytes) -> RecordFile:
-    """Read a RECORD."""
+    """Parse a RECORD."""
     rows: dict[str, tuple[str, str]] = {}
     wrong: list[str] = []
     try:
@@ -150,10 +150,10 @@ def read_record(data: bytes) -> RecordFile:
 
 
 def compare_record(record: RecordFile, info: str, files: Mapping[str, Digest]) -> list[str]:
-    """Compare a RECORD with the files of its wheel; return what is wrong.
+    """Compare a RECORD with the files of its wheel, and return the mistakes.
 
-    :param info: the name of the ``.dist-info`` folder.
-    :param files: every file of the wheel, hashed as RECORD wants it.
+    :param info: name of the ``.dist-info`` folder.
+    :param files: every file of the wheel, hashed with the algorithm of its row.
     """
     if record.wrong and not record.rows:
         return list(record.wrong)
@@ -187,7 +187,10 @@ def _mistake(said: str, size: str, digest: Digest) -> str | None:
 
 
 class Hasher:
-    """Hashes a file piece by piece, by the algorithm that RECORD uses for it."""
+    """Hashes a file in chunks, with the algorithm that RECORD uses for it.
+
+    :raises WheelError: Python does not have the algorithm.
+    """
 
     def __init__(self, algorithm: str) -> None:
         self._algorithm = algorithm
@@ -198,24 +201,24 @@ class Hasher:
         self._size = 0
 
     def update(self, piece: bytes) -> None:
-        """Take the next piece of the file."""
+        """Add the next chunk of the file."""
         self._hash.update(piece)
         self._size += len(piece)
 
     def hashed(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the pieces of the file, hashing each."""
+        """Yield the chunks of the file, and add each to the hash."""
         for piece in pieces:
             self.update(piece)
             yield piece
 
     def digest(self) -> Digest:
-        """Return size and hash of all that was taken."""
+        """Return size and hash of all chunks so far."""
         text = base64.urlsafe_b64encode(self._hash.digest()).rstrip(b"=").decode()
         return Digest(size=self._size, hash=f"{self._algorithm}={text}")
 
 
 def record_mistakes(contents: WheelContents) -> list[str]:
-    """Compare every file of a wheel in memory with its RECORD; return what is wrong."""
+    """Compare every file of a wheel in memory with its RECORD, and return the mistakes."""
     record = read_record(contents.files[f"{contents.info}/RECORD"])
     files = {}
     for name, data in contents.files.items():

@@ -1,4 +1,4 @@
-"""Find a wheel's own libraries as the loader does, where pip has installed them."""
+"""Find the libraries in a wheel as the dynamic loader finds them after installation."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wheelsmith.wheel.install_layout import installed
 
 _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})(?P<rest>/[^$]*)?")
 _LOADER = re.compile(r"ld-linux-(x86-64|aarch64)\.so\.\d|(ld-|libc\.)musl-(x86_64|aarch64)\.so\.1")
-# The libraries that Python itself needs on every Linux, and those that glibc's own need.
+# The libraries that Python needs on every Linux, and those that glibc's own libraries need.
 _EVERYWHERE = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "librt.so.1"}
 
 
 def folder_of(path: str, search: str) -> str | None:
-    """Return the installed folder that an entry of RPATH or RUNPATH names, or None if it is outside.
+    """Return the installed folder of an RPATH or RUNPATH entry, or None if it is outside the environment.
 
-    :param path: of the file that has the entry, in the wheel.
+    :param path: path in the wheel of the file with the entry.
     """
     found = _ORIGIN.fullmatch(search)
     if not found:
@@ -32,14 +32,14 @@ def folder_of(path: str, search: str) -> str | None:
 
 
 def every_process_has(library: str) -> bool:
-    """Return True if every Python process has a library of this name: the loader opens no second one."""
+    """Return True if every Python process has loaded a library of this name. The loader opens no second one."""
     return library in _EVERYWHERE or bool(_LOADER.fullmatch(library))
 
 
 class BundledLibraries:
     """The libraries of one wheel.
 
-    :param extensions: every ELF file, by its path in the wheel.
+    :param extensions: path in the wheel → ELF file.
     """
 
     def __init__(self, extensions: Mapping[str, Extension]) -> None:
@@ -52,22 +52,26 @@ class BundledLibraries:
                 self._names.setdefault(posixpath.basename(path), path)
 
     def found(self, path: str, needed: str) -> str | None:
-        """Return the path of the library that the loader finds when a file needs it, or None."""
+        """Return the path of the library that the loader finds for a file, or None.
+
+        :param path: path in the wheel of the file.
+        :param needed: entry of its DT_NEEDED.
+        """
         if every_process_has(needed):
             return None
         for earlier in takewhile(needed.__ne__, self._extensions[path].needed):
             place = self._search(path, earlier)
-            # The loader opens nothing if a loaded library has the name as its DT_SONAME.
+            # The loader reuses a loaded library with this DT_SONAME.
             if place and self._extensions[place].soname == needed:
                 return place
         return self._search(path, needed)
 
     def anywhere(self, needed: str) -> str | None:
-        """Return the path of a library of this name, which is found only after something else has loaded it."""
+        """Return the path of any library of this name. The loader finds it only if it is already loaded."""
         return None if every_process_has(needed) else self._names.get(needed)
 
     def provider(self, path: str, needed: str) -> str | None:
-        """Return the path of the library that a process has when a file needs it: found, or loaded before."""
+        """Return the path of the library that serves a file: found by the loader, or already loaded."""
         return self.found(path, needed) or self.anywhere(needed)
 
     def _search(self, path: str, needed: str) -> str | None:
@@ -78,7 +82,7 @@ class BundledLibraries:
 
     @cached_property
     def _folders(self) -> dict[str, list[str]]:
-        """Path → the folders of its own RUNPATH or RPATH."""
+        """Path → the folders of the file's own RUNPATH or RPATH."""
         return {
             path: [folder for search in extension.search_paths if (folder := folder_of(path, search)) is not None]
             for path, extension in self._extensions.items()
@@ -86,7 +90,7 @@ class BundledLibraries:
 
     @cached_property
     def _inherited(self) -> dict[str, list[str]]:
-        """Path → the folders of DT_RPATH of the files that load it, directly or not (``man 8 ld.so``)."""
+        """Path → the DT_RPATH folders of the files that load it, directly or indirectly (``man 8 ld.so``)."""
         found: dict[str, list[str]] = {}
         for first, extension in self._extensions.items():
             if not extension.rpath or extension.runpath:

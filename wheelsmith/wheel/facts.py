@@ -1,4 +1,4 @@
-"""What an index needs to know of a finished wheel."""
+"""Read the facts about a finished wheel that an index lists."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from wheelsmith.wheel.variant_format import Variant, read_variant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelFacts(Record):
-    """What an index needs to know of a wheel.
+    """The facts about a wheel that an index lists.
 
-    :param headers: METADATA; bytes that are no UTF-8 are surrogates.
-    :param variant: of a variant wheel.
+    :param headers: METADATA; bytes that are not UTF-8 are surrogates.
+    :param variant: the variant of a variant wheel; None for other wheels.
     """
 
     file: WheelRecord
@@ -27,21 +27,21 @@ class WheelFacts(Record):
 
     @property
     def metadata(self) -> bytes:
-        """METADATA as the wheel holds it."""
+        """The bytes of METADATA."""
         return self.headers.encode("utf-8", "surrogateescape")
 
 
 def wheel_facts(path: Path) -> WheelFacts:
-    """Read what an index needs to know of a wheel.
+    """Read the facts about a wheel that an index lists.
 
-    :raises WheelError: it cannot be read, or does not keep the format of variant wheels.
+    :raises WheelError: the wheel cannot be read, or is an invalid variant wheel.
     """
     headers = _metadata(path).decode("utf-8", "surrogateescape")
     return WheelFacts(file=wheel_file(path), headers=headers, variant=read_variant(path))
 
 
 def wheel_file(path: Path) -> WheelRecord:
-    """Describe a wheel by its bytes."""
+    """Return the name, size and hashes of a wheel."""
     metadata = _metadata(path)
     return WheelRecord(
         filename=path.name,

@@ -1,4 +1,4 @@
-"""Where an installer puts the files of a wheel."""
+"""Map the files of a wheel to their installed paths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Scheme(StrEnum):
-    """A folder of an environment that wheels install into (``sysconfig.get_paths``)."""
+    """An installation folder of an environment (``sysconfig.get_paths``)."""
 
     LIBRARY = "site-packages"
     PROGRAMS = "bin"
@@ -25,9 +25,9 @@ _SCHEMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """One file as it is installed.
+    """The installed path of one file.
 
-    :param path: below the scheme's folder.
+    :param path: relative to the scheme's folder.
     """
 
     scheme: Scheme
@@ -35,18 +35,21 @@ class Installed:
 
     @property
     def shown(self) -> str:
-        """Return the path for messages and declarations; only paths in site-packages have no folder before them."""
+        """Return the path for messages and declarations. Paths outside site-packages begin with the scheme."""
         return self.path if self.scheme is Scheme.LIBRARY else f"{self.scheme}/{self.path}"
 
     @property
     def place(self) -> str:
-        """Return the path below ``site-packages`` or ``prefix``, which holds all other folders."""
+        """Return the path below ``site-packages`` or ``prefix``, which contains the other schemes."""
         folders = {Scheme.LIBRARY: "site-packages", Scheme.DATA: "prefix"}
         return f"{folders.get(self.scheme, f'prefix/{self.scheme}')}/{self.path}"
 
 
 def installed(name: str) -> Installed:
-    """Return the place of a file, by its path in the wheel."""
+    """Return the installed path of a file.
+
+    :param name: path of the file in the wheel.
+    """
     top, _, rest = name.partition("/")
     scheme, _, path = rest.partition("/")
     if top.endswith(".data") and path:

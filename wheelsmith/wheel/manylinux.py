@@ -1,4 +1,4 @@
-"""What platform tags promise, by the policies of manylinux and musllinux that auditwheel publishes."""
+"""The libraries and symbol versions that platform tags promise, from auditwheel's manylinux and musllinux policies."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from wheelsmith.base.units import numbers
 
 # PEP 600's names for the platforms of PEP 513, 571 and 599.
 _LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
-# Minor of glibc 2 → the oldest Linux that it runs on (its NEWS of 2.26), or, of older ones, that of CentOS 6 and
-# CentOS 5, which the tags stand for (PEP 571, PEP 513). There was no Linux for arm64 before 3.7.
+# Minor of glibc 2 → the oldest Linux that it runs on (NEWS of glibc 2.26). For older tags, the kernels of CentOS 6 and
+# CentOS 5, which PEP 571 and PEP 513 name. Linux supports arm64 since 3.7.
 _KERNELS = ((17, (3, 2, 0)), (12, (2, 6, 32)), (0, (2, 6, 18)))
 _FIRST_KERNELS = {"x86_64": (0, 0, 0), "aarch64": (3, 7, 0)}
-_IGNORES_KERNEL = 36  # the minor of glibc 2 from which on the loader does not compare the kernel
+_IGNORES_KERNEL = 36  # the loader of glibc 2.36 and later does not compare the kernel
 _TAG = re.compile(r"(manylinux|musllinux)_(\d+)_(0|[1-9]\d*)_(\w+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What every machine of a platform tag has.
+    """The libraries and symbol versions that every machine of a platform tag has.
 
-    :param libraries: that may be needed, by DT_SONAME.
-    :param blacklist: library → symbols of it that must not be needed.
-    :param versions: architecture → family (``GLIBC``) → the versions that may be needed, without the family's name.
+    :param libraries: allowed libraries, by DT_SONAME.
+    :param blacklist: library → its forbidden symbols.
+    :param versions: architecture → family (``GLIBC``) → allowed versions, without the family's name.
     """
 
     name: str
@@ -35,10 +35,10 @@ class Policy:
     versions: dict[str, dict[str, frozenset[str]]]
 
     def allows(self, versions: Iterable[str], arch: str) -> bool:
-        """Return True if every such machine has these versions of symbols; other families are allowed."""
+        """Return True if the policy allows these symbol versions. Families that it does not list are allowed."""
         known = self.versions[arch]
         if not known:
-            # musl has no versions; of manylinux there was no such platform for this architecture.
+            # musl has no symbol versions. A manylinux policy without versions does not exist for the architecture.
             return self.name.startswith("musllinux")
         parted = (version.partition("_") for version in versions)
         return all(number in known[family] for family, _, number in parted if family in known)
@@ -63,14 +63,17 @@ def policies(family: str) -> tuple[Policy, ...]:
 
 
 def lowest_satisfied_policy(versions: Iterable[str], arch: str, family: str = "manylinux") -> str:
-    """Return the oldest platform tag that allows these versions of symbols; ``linux_<arch>`` if none does."""
+    """Return the oldest platform tag that allows these symbol versions, or ``linux_<arch>`` if none does."""
     wanted = set(versions)
     found = next((policy.name for policy in policies(family) if policy.allows(wanted, arch)), "linux")
     return f"{found}_{arch}"
 
 
 def oldest(versions: Sequence[str], arch: str) -> str:
-    """Return that of several versions of a symbol which the oldest platform has."""
+    """Return the version of a symbol that the oldest policy allows.
+
+    :param versions: all versions of the symbol.
+    """
     known = policies("manylinux")
 
     def since(version: str) -> int:
@@ -80,7 +83,7 @@ def oldest(versions: Sequence[str], arch: str) -> str:
 
 
 def policy_of(platform: str) -> Policy | None:
-    """Return the newest policy that is no newer than a platform tag; None for tags that promise nothing."""
+    """Return the newest policy that is not newer than a platform tag, or None for a tag without a policy."""
     found = _TAG.fullmatch(_modern(platform))
     if not found:
         return None
@@ -89,9 +92,9 @@ def policy_of(platform: str) -> Policy | None:
 
 
 def is_no_older(claimed: str, other: str) -> bool:
-    """Return True if every machine of the tag ``claimed`` is one of ``other``, too.
+    """Return True if every machine of the tag ``claimed`` also satisfies the tag ``other``.
 
-    A plain ``linux`` tag promises nothing but the architecture.
+    A plain ``linux`` tag promises only the architecture.
     """
     if claimed.startswith("linux_"):
         return other.endswith(claimed.removeprefix("linux"))
@@ -103,9 +106,9 @@ def is_no_older(claimed: str, other: str) -> bool:
 
 
 def promises(platform: str, versions: Iterable[str], arch: str, family: str = "manylinux") -> bool:
-    """Return True if every machine of a platform tag has these versions of symbols.
+    """Return True if every machine of a platform tag has these symbol versions.
 
-    A tag between two policies, as manylinux_2_25, promises the glibc that it names and what the policy before it has:
+    A tag between two policies, such as manylinux_2_25, promises its glibc and the versions of the older policy:
     https://peps.python.org/pep-0600/.
     """
     found, policy = _TAG.fullmatch(_modern(platform)), policy_of(platform)
@@ -118,7 +121,7 @@ def promises(platform: str, versions: Iterable[str], arch: str, family: str = "m
 
 
 def promised_kernel(platform: str, arch: str) -> tuple[int, int, int] | None:
-    """Return the oldest Linux of a platform tag; None if its loader ignores the kernel that a file asks for."""
+    """Return the oldest Linux of a platform tag, or None if its loader ignores the kernel that a file requires."""
     found = _TAG.fullmatch(_modern(platform))
     if not found or found[1] != "manylinux" or int(found[3]) >= _IGNORES_KERNEL:
         return None

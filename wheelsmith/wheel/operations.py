@@ -1,6 +1,6 @@
-"""Operations of the worker on wheels: each takes and returns plain data.
+"""Operations of the worker on wheels. Each takes and returns JSON data.
 
-Its working folder is the only one that an operation writes to.
+An operation writes only to its working folder.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from wheelsmith.wheel.report import CHECKING, LEFT, RepairRequest, RepairRespons
 
 
 def repair_and_check(request: dict[str, Any]) -> dict[str, Any]:
-    """Repair the wheel that a build left, and check the result, which lies under ``packed``."""
+    """Repair the raw wheel of a build, check the result, and leave it under ``packed``."""
     from wheelsmith.wheel.repair import repair
 
     order = RepairRequest.from_json(request)
     wheel = repair(_left(), order, Path.cwd())
-    print(CHECKING, flush=True)  # noqa: T201  # whoever runs this listens
+    print(CHECKING, flush=True)  # noqa: T201  # the parent process reads this line
     return _checked(wheel, order.spec)
 
 
 def check_again(request: dict[str, Any]) -> dict[str, Any]:
-    """Check a wheel that was finished before."""
+    """Check a finished wheel from the cache."""
     return _checked(_left(), RepairRequest.from_json(request).spec)
 
 
 def check(request: dict[str, Any]) -> dict[str, Any]:
-    """Check a wheel of others."""
+    """Check a wheel that wheelsmith did not build in this run."""
     expected = WheelSpec.from_json(request["expected"]) if request["expected"] else None
     return check_wheel(Path(request["path"]), expected, request["declared"]).to_json()
 
 
 def facts(request: dict[str, Any]) -> dict[str, Any]:
-    """Read what an index needs to know of a wheel."""
+    """Read the facts about a wheel that an index lists."""
     return wheel_facts(Path(request["path"])).to_json()
 
 
@@ -49,7 +49,7 @@ def recorded_plan(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def differences(request: dict[str, Any]) -> dict[str, Any]:
-    """Compare a wheel with the one that was built again."""
+    """Compare a wheel with its rebuild."""
     from wheelsmith.wheel.diff import wheel_differences
 
     return {"differences": wheel_differences(Path(request["path"]), Path(request["rebuilt"]))}

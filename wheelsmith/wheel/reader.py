@@ -1,4 +1,4 @@
-"""Read wheels from others, in a worker: whatever is in them, this process is safe from it."""
+"""Read untrusted wheels in a worker, so that their content cannot harm this process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class WheelReader(Worker):
-    """A worker that reads wheels: open one for each command."""
+    """A worker that reads wheels. Open one for each command."""
 
     def check(self, wheel: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> CheckReport:
-        """Check every rule that applies; the parameters are those of ``check_wheel``.
+        """Check a wheel against every rule that applies. The parameters are those of ``check_wheel``.
 
-        :raises WheelError: the file cannot be read as a wheel at all.
+        :raises WheelError: the file cannot be read as a wheel.
         """
         spec = expected.to_json() if expected else None
         return CheckReport.from_json(
@@ -30,16 +30,16 @@ class WheelReader(Worker):
         )
 
     def facts(self, wheel: Path) -> WheelFacts:
-        """Return what an index needs to know of a wheel.
+        """Return the facts about a wheel that an index lists.
 
-        :raises WheelError: it cannot be read.
+        :raises WheelError: the wheel cannot be read.
         """
         from wheelsmith.wheel.facts import WheelFacts
 
         return WheelFacts.from_json(self._read("wheelsmith.wheel.operations:facts", wheel))
 
     def recorded_plan(self, wheel: Path) -> RecordedPlan | None:
-        """Return the plan that a wheel records; None where it records none.
+        """Return the plan that a wheel records, or None if it records none.
 
         :raises WheelError: it cannot be read.
         """
@@ -49,9 +49,9 @@ class WheelReader(Worker):
         return RecordedPlan.from_json(plan) if plan else None
 
     def differences(self, given: Path, rebuilt: Path) -> list[str]:
-        """Return where a wheel differs from the one that was built again; nothing where name and bytes are the same.
+        """Return the differences between a wheel and its rebuild; none if name and bytes are the same.
 
-        :raises WheelError: one of them cannot be read.
+        :raises WheelError: one of the wheels cannot be read.
         """
         found: list[str] = self._read(
             "wheelsmith.wheel.operations:differences", given, rebuilt=str(rebuilt.absolute())
@@ -69,12 +69,12 @@ class WheelReader(Worker):
 
 
 def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> CheckReport:
-    """Check every rule that applies, in a process of its own with limits.
+    """Check a wheel against every rule that applies, in a separate process with limits.
 
-    :param expected: what the plan promised; without it, all that the wheel itself claims is still proven.
-    :param declared: patterns of files that are meant, though they are another project's; those of
-        the plan are declared already.
-    :raises WheelError: the file cannot be read as a wheel at all.
+    :param expected: the planned wheel. Without it, the wheel is only compared with its own claims.
+    :param declared: patterns of files that are intended, although they belong to another project. The plan's own
+        patterns are added to these.
+    :raises WheelError: the file cannot be read as a wheel.
     """
     with WheelReader() as reader:
         return reader.check(path, expected, declared)

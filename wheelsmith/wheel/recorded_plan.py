@@ -1,4 +1,7 @@
-"""The plan that a wheel records. It is a claim, which building the wheel again proves."""
+"""Read and compare the plan that a wheel records.
+
+The plan is a claim of the wheel's maker. Only a rebuild of the wheel proves it.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,16 @@ from wheelsmith.model import RECORDED_PLAN
 from wheelsmith.wheel.archive import info_folder, open_archive
 
 _MAX_SIZE = 16 << 20  # bytes; the plan of flash-attn2, with 72 sources, has one megabyte
-_SHOWN = 8  # differences
-_MAX_VALUE = 80  # characters of a message
+_SHOWN = 8  # differences in one result
+_MAX_VALUE = 80  # characters of a value in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPlan(Record):
-    """What a wheel says of how it was made.
+    """The plan in a wheel's ``.dist-info`` folder. It is untrusted.
 
-    :param digest: the sha256 of the file, which is the plan's digest.
-    :param data: the content of the file, which may have been written by others.
+    :param digest: sha256 of the file, which is the plan's digest.
+    :param data: parsed content of the file.
     """
 
     digest: str
@@ -32,7 +35,7 @@ class RecordedPlan(Record):
 
     @property
     def head(self) -> RecordedPlan:
-        """Return the source, the compilers and the wheel only, which are small."""
+        """Return a copy with the source, the compilers and the wheel only, which are small."""
         return replace(self, data={name: self.data.get(name) for name in ("source", "toolset", "wheel")})
 
     @property
@@ -42,7 +45,7 @@ class RecordedPlan(Record):
 
 
 def plan_of(wheel: Path) -> RecordedPlan | None:
-    """Return the plan that a wheel records; None where it records none.
+    """Return the plan that a wheel records, or None if it records none.
 
     :raises WheelError: it cannot be read.
     """
@@ -51,10 +54,10 @@ def plan_of(wheel: Path) -> RecordedPlan | None:
 
 
 def read_recorded_plan(archive: Archive, info: str) -> RecordedPlan | None:
-    """Return the plan that a wheel records; None if it records none.
+    """Return the plan that a wheel records, or None if it records none.
 
-    :param info: the name of its ``.dist-info`` folder.
-    :raises WheelError: it cannot be read, or is not written as plans are.
+    :param info: name of the ``.dist-info`` folder.
+    :raises WheelError: it cannot be read, or is not canonical JSON.
     """
     name = f"{info}/{RECORDED_PLAN}"
     if name not in archive.members:
@@ -79,10 +82,10 @@ def _parsed(text: bytes) -> dict[str, Any]:
 def plan_differences(
     recorded: Any, planned: Any, place: str = "", *, said: tuple[str, str] = ("the wheel says", "the plan is")
 ) -> list[str]:
-    """Return the fields in which a recorded plan differs from one that was made now.
+    """Return the differences between a recorded plan and a new one.
 
-    :param place: of the compared values in the plan.
-    :param said: the words before each of the two values.
+    :param place: path of the compared values in the plan.
+    :param said: the words that introduce the two values in a message.
     """
     pairs: list[tuple[str, Any, Any]]
     if isinstance(recorded, dict) and isinstance(planned, dict):
