@@ -1,4 +1,4 @@
-"""A wheel that is checked: what several rules need of it, read once and on demand."""
+"""Read the parts of a wheel that the rules check, once and on demand."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ from wheelsmith.wheel.variant_format import NULL
 _PROGRAMS = ("console_scripts", "gui_scripts")
 _ELF = b"\x7fELF"
 _GPU_FILES = (".ptx", ".cubin", ".fatbin")
-_IN_MEMORY = 8 << 20  # bytes of a file that is not written to a temporary one
+_IN_MEMORY = 8 << 20  # bytes; a larger file is written to a temporary one
 
 
 class Inspection:
-    """One wheel and its plan. Close it to remove the files that were unpacked.
+    """One wheel and its plan. Close it to remove the unpacked files.
 
-    :param path: of the wheel.
-    :param expected: what the plan promised; None without a plan.
-    :param declared: patterns of files that are meant, though they are outside of its import packages.
-    :raises WheelError: the file cannot be read as a wheel at all.
+    :param path: path of the wheel.
+    :param expected: the planned wheel; None without a plan.
+    :param declared: patterns of files that are intended, although they are outside of its import packages.
+    :raises WheelError: the file cannot be read as a wheel.
     """
 
     def __init__(self, path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()) -> None:
@@ -78,7 +78,7 @@ class Inspection:
         self.close()
 
     def close(self) -> None:
-        """Close the wheel and remove what was unpacked of it."""
+        """Close the wheel and remove the unpacked files."""
         self.archive.close()
         if self._unpacked:
             self._unpacked.cleanup()
@@ -90,31 +90,31 @@ class Inspection:
 
     @property
     def digests(self) -> dict[str, Digest]:
-        """Size and hash of every file, by its path in the wheel; the hash is of the kind that RECORD has."""
+        """Path in the wheel → size and hash; the hash has the algorithm that RECORD uses."""
         return self._scan.digests
 
     @property
     def binaries(self) -> tuple[str, ...]:
-        """Every file that may hold machine code: ELF files, and whatever has GPU code in it or is named so."""
+        """Every file that may contain machine code: ELF files, and files with GPU code or with a suffix for it."""
         return (*self._scan.elf, *self._scan.gpu_files)
 
     @property
     def elf_files(self) -> tuple[str, ...]:
-        """Every ELF file but cubins, which no loader takes."""
+        """Every ELF file for a CPU."""
         return tuple(self._scan.elf)
 
     def binary(self, name: str) -> BinaryIO:
-        """Open one of ``elf_files``; whoever asks closes it."""
+        """Open one of ``elf_files``. The caller must close it."""
         return self._scan.elf[name].open("rb")
 
     def info_file(self, name: str) -> bytes | None:
-        """Return the content of a file in the ``.dist-info`` folder; None if there is no such file."""
+        """Return the content of a file in the ``.dist-info`` folder, or None if there is no such file."""
         path = f"{self.info}/{name}"
         return self.archive.read(path) if path in self.archive.members else None
 
     @cached_property
     def metadata_file(self) -> bytes:
-        """METADATA."""
+        """The bytes of METADATA."""
         return self.archive.read(f"{self.info}/METADATA")
 
     @cached_property
@@ -124,17 +124,17 @@ class Inspection:
 
     @cached_property
     def metadata(self) -> Message[str, str]:
-        """METADATA's headers."""
+        """The headers of METADATA."""
         return read_headers(self.metadata_file)
 
     @cached_property
     def wheel_headers(self) -> Message[str, str]:
-        """WHEEL's headers."""
+        """The headers of WHEEL."""
         return read_headers(self.archive.read(f"{self.info}/WHEEL"))
 
     @cached_property
     def programs(self) -> tuple[EntryPoint, ...]:
-        """The entry points that installers make programs of.
+        """The entry points of the groups ``console_scripts`` and ``gui_scripts``.
 
         :raises WheelError: ``entry_points.txt`` cannot be read.
         """
@@ -149,7 +149,7 @@ class Inspection:
 
     @cached_property
     def recorded_plan(self) -> RecordedPlan | None:
-        """The plan that the wheel records; None if it records none.
+        """The plan that the wheel records, or None.
 
         :raises WheelError: it cannot be read.
         """
@@ -157,12 +157,12 @@ class Inspection:
 
     @property
     def extensions(self) -> dict[str, Extension]:
-        """Every ELF file for a CPU that a loader takes, by its path in the wheel."""
+        """Path in the wheel → ELF file, for each one that can be read."""
         return self._read_elf_files[0]
 
     @property
     def broken_extensions(self) -> dict[str, str]:
-        """What is wrong with each ELF file for a CPU that no loader takes, by its path in the wheel."""
+        """Path in the wheel → error, for each ELF file that cannot be read."""
         return self._read_elf_files[1]
 
     @cached_property
@@ -178,7 +178,7 @@ class Inspection:
 
     @cached_property
     def resolver(self) -> SymbolResolver:
-        """Who brings the libraries and symbols that the ELF files need."""
+        """The resolver of libraries and symbols that the ELF files need."""
         platforms = frozenset(tag.platform for tag in self.name.tags)
         torch = self.torch_requirement
         required = frozenset(canonicalize_name(line.name) for line in self.requirements.lines)
@@ -187,30 +187,30 @@ class Inspection:
 
     @cached_property
     def _brought(self) -> dict[str, SpecifierSet]:
-        """The projects of frameworks that are required wherever the wheel is, with the versions that are allowed."""
+        """Framework → allowed versions, for each framework that every environment requires."""
         found = {}
         for project in [each.project for each in frameworks().values() if each.exports()]:
             lines = lines_for(project, self.requirements.lines)
             if lines and all(any(holds(line, where) for line in lines) for where in self.environments):
-                # A line with a marker narrows nothing for other environments.
+                # A line with a marker does not apply to all environments.
                 specifiers = (line.specifier for line in lines if line.marker is None)
                 found[project] = reduce(and_, specifiers, SpecifierSet())
         return found
 
     def python_code(self, *words: bytes) -> dict[str, bytes]:
-        """Return the Python files that have one of these words: path → source."""
+        """Return the Python files that contain one of these words: path → source."""
         sources = ((name, self.archive.read(name)) for name in self.files if name.endswith(".py"))
         return {name: source for name, source in sources if any(word in source for word in words)}
 
     @cached_property
     def loads(self) -> frozenset[LibraryLoad]:
-        """What Python code of the wheel loads by itself."""
+        """The calls in the wheel's Python code that load libraries."""
         words = (*(name.encode() for name in CALLS), b"setdlopenflags")
         return frozenset[LibraryLoad]().union(*map(read_loads, self.python_code(*words).values()))
 
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
-        """The GPU code of every file that holds any, or CUDA's runtime, by its path in the wheel."""
+        """Path in the wheel → GPU code, for each file that contains some or the CUDA runtime."""
         found = dict(self._scan.gpu_files)
         for name in self.elf_files:
             with self.binary(name) as file:
@@ -219,28 +219,28 @@ class Inspection:
 
     @cached_property
     def local_version(self) -> LocalVersion:
-        """What the local part of the version says."""
+        """The parsed local version."""
         return read_local_version(self.name.version.local)
 
     @cached_property
     def labelled(self) -> LocalVersion:
-        """What the label of a variant wheel says; the null variant is for machines without a GPU, too."""
+        """The parsed label of a variant wheel. The null variant counts as ``cpu``."""
         label = self.name.label
         return LocalVersion(compute="cpu") if label == NULL else read_local_version((label or "").replace("_", "."))
 
     @property
     def compute(self) -> str | None:
-        """The compute platform in the version or in the label of a variant wheel: ``cpu``, ``cu130`` or ``cu13``."""
+        """The compute platform in the version or variant label, e.g. ``cpu``, ``cu130`` or ``cu13``; or None."""
         return self.local_version.compute or self.labelled.compute
 
     @property
     def named_torch(self) -> str | None:
-        """The torch release that the version names; None if it names none."""
+        """The torch release in the local version, or None."""
         return self.local_version.torch
 
     @cached_property
     def requirements(self) -> WheelRequirements:
-        """What the wheel requires."""
+        """The parsed Requires-Dist lines."""
         return read_requirements(self.metadata.get_all("Requires-Dist", []))
 
     @cached_property
@@ -250,11 +250,11 @@ class Inspection:
 
     @cached_property
     def torch_requirement(self) -> FrameworkRequirement | None:
-        """What the wheel requires of torch; None if it requires no torch."""
+        """The combined requirement for torch, or None if the wheel does not require it."""
         return self.framework_requirement(TORCH)
 
     def framework_requirement(self, name: str) -> FrameworkRequirement | None:
-        """Return what the wheel requires of a framework; None if it does not require it."""
+        """Return the combined requirement for a framework, or None if the wheel does not require it."""
         known = framework(name)
         return framework_requirement(known.project, self.requirements.lines, self.environments, tuple(known.releases()))
 
@@ -270,11 +270,11 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentScan:
-    """The result of the pass.
+    """The result of reading every file of a wheel once.
 
-    :param digests: file → its size and hash, of the kind that RECORD has.
-    :param elf: file → the place of its content, of ELF files for a CPU: several rules read them.
-    :param gpu_files: other file → the GPU code in it. Their content is not kept.
+    :param digests: file → size and hash, with the algorithm that RECORD uses.
+    :param elf: ELF file for a CPU → path of the unpacked copy, which several rules read.
+    :param gpu_files: other file → its GPU code. These files are not unpacked.
     """
 
     digests: dict[str, Digest]
@@ -283,10 +283,10 @@ class ContentScan:
 
 
 def scan_contents(archive: Archive, record: RecordFile, folder: Callable[[], Path]) -> ContentScan:
-    """Read every file once, in pieces.
+    """Read every file once, in chunks.
 
-    :param folder: gives the folder to unpack to; it is called only when there is something to unpack.
-    :raises WheelError: a file differs from the archive's directory, or there is no room to unpack it.
+    :param folder: returns the folder to unpack to. It is called only if a file must be unpacked.
+    :raises WheelError: a file differs from the archive's directory, or there is no disk space to unpack it.
     """
     digests, elf, gpu_files = {}, {}, {}
     for number, (name, member) in enumerate(archive.files.items()):
@@ -311,13 +311,13 @@ def _gpu_code(pieces: Iterable[bytes], member: Member) -> GpuCode:
     # A wheel may hold thousands of cubins, each of a few dozen kB.
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spooled:
         spooled.writelines(pieces)
-        # It has all that is asked of a file, and its type is narrower.
+        # It has all methods that are used here, but its type is not BinaryIO.
         return read_gpu_code(cast("BinaryIO", spooled), member.size, member.name)
 
 
 @contextmanager
 def _room_for(name: str) -> Iterator[None]:
-    """Tell the user what to do when there is no room for a file."""
+    """Raise WheelError with a remedy if a file cannot be written."""
     try:
         yield
     except OSError as error:

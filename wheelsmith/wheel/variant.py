@@ -1,4 +1,4 @@
-"""Variant wheels (PEP 825): the content of a plain wheel, under a name that pip passes over."""
+"""Make and check variant wheels (PEP 825): a plain wheel's content under a name that pip ignores."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)
 # The features of NVIDIA's provider: https://github.com/wheelnext/nvidia-variant-provider
 _FEATURES = frozenset({"cuda_version_lower_bound", "cuda_version_upper_bound", "sm_arch"})
 _CUDA = re.compile(r"\d{1,2}\.\d{1,2}")
-# A label as wheelsmith spells it, ``cu130_80_90v``, tells the properties.
+# A label in wheelsmith's own form, e.g. ``cu130_80_90v``, encodes the properties.
 _SPELLED = re.compile(r"cu(?P<major>\d\d)(?P<minor>\d)(?P<archs>(?:_\d{2,3}[af]?v?)*)")
 
 
 def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Path:
-    """Make the variant wheel beside a finished wheel; the same wheel gives the same bytes.
+    """Make a variant wheel from a finished wheel. The same wheel always gives the same bytes.
 
-    It comes after repair and check: auditwheel cannot read its name.
+    Repair and check the plain wheel first: auditwheel cannot read the name of a variant wheel.
 
-    :param version: of the variant wheel, in the file name and in METADATA.
-    :param work: an empty folder for this.
+    :param version: version of the variant wheel, for the file name and METADATA.
+    :param work: an empty folder for temporary files and the result.
     :raises WheelError: the plain wheel cannot be read.
     """
     contents = open_wheel(plain)
@@ -42,7 +42,7 @@ def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Pat
 
 
 def property_mistakes(variant: Variant, code: GpuCode) -> Iterator[str]:
-    """Yield where the properties of a variant differ from its label or from what its code needs."""
+    """Yield contradictions between the properties of a variant, its label and its GPU code."""
     features = variant.properties.get("nvidia", {})
     yield from (f"no installer knows the feature {name}" for name in sorted(features.keys() - _FEATURES))
     claimed = features.get("sm_arch", ())
@@ -58,7 +58,7 @@ def property_mistakes(variant: Variant, code: GpuCode) -> Iterator[str]:
         yield f"{wrong[0]} is no release of CUDA"
         return
     yield from _against_label(variant.label, lower, claimed)
-    # A driver runs machine code of its own major and of older ones.
+    # A driver runs machine code from its own major release of CUDA and from older ones.
     needed = max((numbers(made)[0] for made in code.assemblers), default=0)
     if lower and numbers(least := min(lower, key=numbers))[0] < needed:
         yield f"cuda_version_lower_bound says {least}, and CUDA {needed} made its code"

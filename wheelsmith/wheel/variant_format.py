@@ -1,7 +1,7 @@
 """The metadata of wheel variants: PEP 825's package format with PEP 850's providers.
 
-Both are drafts. What is written here is what installers read today: docs/explanation/variants.md says which, and how
-that was found out.
+Both PEPs are drafts. This module writes the form that installers read today. docs/explanation/variants.md lists them
+and describes the experiments.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from wheelsmith.wheel.archive import LONGEST_TEXT, info_folder, open_archive
 
 VARIANT_FILE = "variant.json"
 NULL = "null"
-# Under this URL uv knows the schema; variantlib 0.2.2 writes another, which uv warns of, and reads any.
+# uv knows this schema URL. variantlib 0.2.2 reads any, and writes another one, for which uv warns.
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
-# uv answers for exactly this plugin, without installing it; it skips a provider that names no plugin-api.
+# uv has this plugin built in, under exactly these values. It skips a provider without plugin-api.
 _PROVIDERS = {
     "nvidia": {
         "requires": ["nvidia-variant-provider>=0.0.1,<1.0.0"],
@@ -39,8 +39,8 @@ _HEADER = {
 _NAME = re.compile(r"[0-9a-z_]+")
 _VALUE = re.compile(r"[0-9a-z_.]+")
 _SM = re.compile(r"(?P<number>\d+)(?P<suffix>[af]?)_(?P<kind>real|virtual)")
-# The newest major in the plugin's catalogue. A GPU offers the PTX of its own major alone, 120_virtual, although it
-# compiles that of older majors too: so PTX is offered to every major that can compile it.
+# The newest major in the plugin's catalogue. For a GPU, the plugin lists only the PTX of the GPU's own major, such as
+# 120_virtual, although the GPU can compile PTX of older majors. So a wheel lists each major that can compile its PTX.
 _NEWEST_MAJOR = 12
 
 _SHOWN = 200  # characters of a message
@@ -51,9 +51,11 @@ Properties = dict[str, dict[str, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant(Record):
-    """What a variant wheel needs of a machine: of each feature any of the values; without features, nothing.
+    """The properties that a variant wheel requires of a machine.
 
-    :param label: what the file name calls it; equal labels of one version have equal properties.
+    The machine must have one of the values of each feature. The null variant has no features and fits every machine.
+
+    :param label: last part of the file name. In one version, equal labels have equal properties.
     """
 
     label: str
@@ -61,10 +63,10 @@ class Variant(Record):
 
 
 def variant_for(compute: str, gpu_archs: Iterable[str]) -> Variant:
-    """Return the variant of a wheel: what its code runs on.
+    """Return the variant of a wheel.
 
-    :param compute: ``cu130``, or ``cpu``, which is the null variant: it runs wherever nothing else does.
-    :param gpu_archs: capabilities that its GPU code is for, e.g. ``8.0``, ``9.0+PTX``.
+    :param compute: ``cu130``, or ``cpu`` for the null variant, which installers choose if no other one fits.
+    :param gpu_archs: capabilities of its GPU code, e.g. ``8.0``, ``9.0+PTX``.
     """
     if compute == "cpu":
         return Variant(label=NULL)
@@ -73,29 +75,30 @@ def variant_for(compute: str, gpu_archs: Iterable[str]) -> Variant:
     features: dict[str, tuple[str, ...]] = {"cuda_version_lower_bound": (cuda_of(compute) or "",)}
     if architectures:
         features["sm_arch"] = tuple(sorted(architectures))
-    # The label spells the properties, so that wheels which two machines make never contradict each other.
+    # The label encodes the properties, so that wheels from different machines never contradict each other.
     short = (_short(value) for value in sorted(architectures, key=_ascending))
     return Variant(label="_".join([compute, *short]), properties={"nvidia": features})
 
 
 def sm_values(machine_code: Iterable[str], ptx: Iterable[str]) -> frozenset[str]:
-    """Return the values of ``nvidia :: sm_arch`` for which a wheel has code that runs.
+    """Return the values of ``nvidia :: sm_arch`` for GPUs that can run a wheel's code.
 
-    A GPU of 8.6 offers 86_real to 80_real, and 80_virtual.
+    A GPU with capability 8.6 has the values 86_real to 80_real, and 80_virtual.
 
-    :param machine_code: capabilities, e.g. ``9.0a``; ``+PTX`` is passed over.
-    :param ptx: capabilities, with ``+PTX`` or without.
+    :param machine_code: capabilities, e.g. ``9.0a``; ``+PTX`` is ignored.
+    :param ptx: capabilities, with or without ``+PTX``.
     """
     values = {_machine_code(text) for text in machine_code}
     return frozenset(values.union(*map(_ptx, ptx)))
 
 
 def variant_version(version: str) -> str | None:
-    """Return the version of the variant wheel beside a plain one; None where there is nothing to choose by.
+    """Return the version of the variant wheel for a plain one, or None if the version names no compute platform.
 
-    Variants compete within a version, so what they choose, the compute platform, leaves it: ``1+cu130.torch2.11`` is
-    ``1+torch2.11``. A wheel for torch's stable ABI is ``1+torchstable``: ``1`` alone would sort below ``1+cu130``, and
-    an installer would never look at it. Versions with ``torch`` in front sort above all plain ones.
+    Installers choose among the variants of one version, so the version must not name the compute platform:
+    ``1+cu130.torch2.11`` becomes ``1+torch2.11``. For torch's stable ABI it becomes ``1+torchstable``: a plain ``1``
+    would sort below ``1+cu130``, and installers would never choose it. Local versions that begin with ``torch`` sort
+    above all plain ones.
     """
     public, _, local = version.partition("+")
     said = read_local_version(local)
@@ -106,15 +109,15 @@ def variant_version(version: str) -> str | None:
 
 
 def dump_variants(variants: Iterable[Variant]) -> bytes:
-    """Write variant.json of one wheel, or the union that an index offers."""
+    """Return the content of variant.json for one wheel, or of the combined file for an index."""
     listed = {variant.label: variant.to_json()["properties"] for variant in variants}
     return json.dumps({**_HEADER, "variants": listed}, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def read_variant(path: Path) -> Variant | None:
-    """Return the variant of a variant wheel; None for any other wheel.
+    """Return the variant of a variant wheel, or None for other wheels.
 
-    :raises WheelError: it has no ``variant.json``, or one that does not keep the format.
+    :raises WheelError: ``variant.json`` is missing or invalid.
     """
     label = read_wheel_name(path.name).label
     if not label:
@@ -126,10 +129,11 @@ def read_variant(path: Path) -> Variant | None:
 
 
 def variant_of(data: bytes | None, filename: str, label: str) -> Variant:
-    """Read the ``variant.json`` of a wheel with this label in its file name.
+    """Parse the ``variant.json`` of a variant wheel.
 
-    :param data: None if there is no such file.
-    :raises WheelError: there is none, or it does not keep the format.
+    :param data: content of the file; None if there is no such file.
+    :param label: from the file name.
+    :raises WheelError: the file is missing or invalid.
     """
     where = Place(file=filename)
     if data is None:
@@ -147,10 +151,10 @@ def variant_of(data: bytes | None, filename: str, label: str) -> Variant:
 
 
 def variant_mistakes(data: Any) -> list[str]:
-    """Compare variant.json, or what an index offers, with the rules of the format; return what is wrong."""
+    """Return the mistakes in a variant.json of a wheel or an index."""
     if not isinstance(data, dict) or not isinstance(data.get("variants"), dict):
         return ["it has no variants"]
-    # One version has one answer to who provides what, so that the variants of two wheels can be put together.
+    # All wheels of a version need the same providers, so that an index can combine their variants.
     wrong = [f"{key} is not {json.dumps(_HEADER[key])}" for key in _HEADER if data.get(key) != _HEADER[key]]
     wrong += [f"there is no key {key!r}" for key in data if key not in {*_HEADER, "variants"}]
     for label, namespaces in data["variants"].items():
@@ -159,7 +163,7 @@ def variant_mistakes(data: Any) -> list[str]:
 
 
 def label_conflicts(variants: Iterable[Variant]) -> list[str]:
-    """Return the labels that stand for more than one set of properties, and the sets that have more than one label."""
+    """Return mistakes for labels with several sets of properties, and for sets with several labels."""
     by_label: dict[str, Variant] = {}
     by_properties: dict[str, str] = {}
     wrong = []
@@ -203,8 +207,9 @@ def _unfit(values: Any) -> list[str]:
 
 def _machine_code(text: str) -> str:
     major, minor, suffix, _ = parse_capability(text)
-    # 9.0a runs on 9.0 alone, which is all that there is of its major; a GPU of 12.1 would take 12.0a for its own.
-    # Code for a family (f) runs on what comes later in its major, as plain code does.
+    # 9.0 is the only capability of its major, so plain 9.0 is exact for 9.0a. For other majors the "a" must stay:
+    # without it, a GPU of 12.1 would accept code for 12.0a.
+    # Code for a family (f) runs on later GPUs of its major, like plain code.
     literal = "a" if suffix == "a" and (major, minor) != (9, 0) else ""
     return f"{major}{minor}{literal}_real"
 
@@ -216,12 +221,12 @@ def _ptx(text: str) -> set[str]:
 
 
 def _short(value: str) -> str:
-    """Return ``90`` for ``90_real`` and ``90v`` for ``90_virtual``, as CMake's words would be too long for a label."""
+    """Return ``90`` for ``90_real`` and ``90v`` for ``90_virtual``, to keep labels short."""
     number, _, kind = value.partition("_")
     return number if kind == "real" else f"{number}v"
 
 
 def _ascending(value: str) -> tuple[int, str, str]:
     match = _SM.fullmatch(value)
-    assert match is not None  # noqa: S101  # sm_values makes no other
+    assert match is not None  # noqa: S101  # sm_values returns only such values
     return int(match["number"]), match["suffix"], match["kind"]
