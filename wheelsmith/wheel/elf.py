@@ -1,4 +1,4 @@
-"""Read from ELF files what the dynamic loader reads: needed libraries, search paths, symbols and their versions."""
+"""Read ELF files as the dynamic loader does: needed libraries, search paths, symbols and their versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wheelsmith.base.errors import WheelError
 
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 _SYSTEMS = {"ELFOSABI_SYSV", "ELFOSABI_LINUX"}
-# Machines that are no CPUs: NVIDIA's and AMD's GPUs, and BPF.
+# Machines that are not CPUs: NVIDIA's and AMD's GPUs, and BPF.
 _NO_CPUS = {190, 224, 247}
 _INTERPOSING = ("DT_AUXILIARY", "DT_FILTER", "DT_AUDIT", "DT_DEPAUDIT")
 _CPU_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
@@ -36,9 +36,9 @@ _INDEX = 0x7FFF  # of a version
 class Reference:
     """A symbol that another file must provide.
 
-    :param version: that it must have; None where any will do.
-    :param library: that has to have the version.
-    :param weak: the file loads without the symbol.
+    :param version: required version; None accepts any.
+    :param library: the library that must provide the version.
+    :param weak: True if the file loads without the symbol.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Reference:
 class NeededVersion:
     """A symbol version that a library must have.
 
-    :param weak: the loader only warns if the library lacks it.
+    :param weak: True if the loader only warns about a missing version.
     """
 
     library: str
@@ -63,26 +63,26 @@ class NeededVersion:
 class Extension:
     """An ELF file for a CPU: an extension module, another shared library, a program or an object file.
 
-    :param arch: CPU architecture as ``uname -m`` names it.
+    :param arch: CPU architecture in the form of ``uname -m``.
     :param kind: ``library``, ``program`` or ``object``.
-    :param dynamic: it has a dynamic table; the loader takes no library without one.
+    :param dynamic: True if it has a dynamic table. The loader refuses libraries without one.
     :param soname: DT_SONAME.
     :param needed: DT_NEEDED.
-    :param rpath: the folders of DT_RPATH; the loader ignores them if there is a DT_RUNPATH.
-    :param runpath: the folders of DT_RUNPATH.
-    :param interposed: libraries that the loader searches before this one, as ``DT_AUXILIARY libx.so``.
-    :param references: undefined symbols, weak ones among them.
-    :param needed_versions: versions that other libraries must have.
-    :param exported: names of the symbols that it defines for others.
-    :param versioned: symbols with a version that it defines for others, as name and version.
+    :param rpath: folders of DT_RPATH; the loader ignores them if there is a DT_RUNPATH.
+    :param runpath: folders of DT_RUNPATH.
+    :param interposed: libraries that the loader searches before this one, e.g. ``DT_AUXILIARY libx.so``.
+    :param references: undefined symbols, including weak ones.
+    :param needed_versions: symbol versions that other libraries must have.
+    :param exported: names of the symbols that it exports.
+    :param versioned: name and version of each exported symbol that has a version.
     :param defined_versions: versions that it defines.
-    :param packed_relocations: it has DT_RELR, which loaders before glibc 2.36 ignore.
-    :param cpu: the x86-64 level that a note requires, as ``x86-64-v3``; empty if none.
-    :param linux: the oldest Linux that a note (NT_GNU_ABI_TAG) allows; None without one.
-    :param executable_stack: it needs an executable stack, or does not say that it does not.
-    :param text_relocations: the loader must write into its code.
+    :param packed_relocations: True if it has DT_RELR, which loaders before glibc 2.36 ignore.
+    :param cpu: x86-64 level that a note requires, e.g. ``x86-64-v3``; empty if there is none.
+    :param linux: oldest Linux that a note (NT_GNU_ABI_TAG) allows; None without such a note.
+    :param executable_stack: True if the loader makes the stack executable: PT_GNU_STACK requires it or is missing.
+    :param text_relocations: True if the loader must write into its code.
     :param static_tls: bytes of thread-local storage that must be free when the process starts.
-    :param interpreter: the loader that PT_INTERP names.
+    :param interpreter: the loader in PT_INTERP.
     """
 
     arch: str
@@ -112,7 +112,7 @@ class Extension:
         return self.runpath or self.rpath
 
     def offers(self, reference: Reference) -> bool:
-        """Return True if the file defines a symbol, in the requested version if it has versions."""
+        """Return True if the file exports a symbol. If the file has versions, the version must match."""
         symbol, version = reference.name, reference.version
         if version is None or not self.defined_versions:
             return symbol in self.exported
@@ -120,9 +120,9 @@ class Extension:
 
 
 def is_for_the_cpu(head: bytes) -> bool:
-    """Return True if a file with this beginning is an ELF file for a CPU and not for a GPU.
+    """Return True if a file is an ELF file for a CPU, not for a GPU.
 
-    :param head: the first 20 bytes of the file, or more.
+    :param head: at least the first 20 bytes of the file.
     """
     return head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") not in _NO_CPUS
 
@@ -132,7 +132,7 @@ def read_extension(name: str, file: BinaryIO) -> Extension:
 
     :param name: for messages.
     :param file: seekable.
-    :raises WheelError: it cannot be read, or is for another machine or system.
+    :raises WheelError: it cannot be read, or is for an unsupported machine or system.
     """
     try:
         elf = ELFFile(file)
@@ -146,7 +146,12 @@ def read_extension(name: str, file: BinaryIO) -> Extension:
 
 
 def section_at(file: BinaryIO, place: int) -> str | None:
-    """Return the name of the section that holds a byte of an ELF file; None if none does, or it cannot be read."""
+    """Return the name of the section that contains a byte of an ELF file, or None if none does.
+
+    Return None also if the file cannot be read.
+
+    :param place: offset of the byte in the file.
+    """
     try:
         sections = [(s["sh_offset"], s["sh_size"], s.name) for s in ELFFile(file).iter_sections() if s.name]
     except Exception:  # noqa: BLE001  # as in read_extension
@@ -206,7 +211,7 @@ def _read(elf: ELFFile) -> Extension:
 
 def _executable_stack(segments: Iterable[Segment]) -> bool:
     stacks = [segment["p_flags"] for segment in segments if segment["p_type"] == "PT_GNU_STACK"]
-    # Without PT_GNU_STACK glibc makes the stack executable, on both architectures.
+    # Without PT_GNU_STACK, glibc makes the stack executable on both architectures.
     return not stacks or any(flags & P_FLAGS.PF_X for flags in stacks)
 
 
@@ -236,9 +241,10 @@ class _Symbol:
 
 
 class _Dynamic:
-    """The dynamic table, and what it leads to.
+    """The dynamic table and the tables that it refers to.
 
-    pyelftools parses each symbol for itself, which takes minutes for the libraries of torch: tables are read whole.
+    This class reads each table with one ``struct`` call. pyelftools parses each symbol separately, which takes minutes
+    for torch's libraries.
     """
 
     def __init__(self, elf: ELFFile, segments: tuple[Segment, ...]) -> None:
@@ -267,7 +273,7 @@ class _Dynamic:
         return tuple(dict.fromkeys(folder for path in self.texts(tag) for folder in path.split(":")))
 
     def symbols(self) -> Iterator[_Symbol]:
-        """Yield the symbols that take part in linking with other files."""
+        """Yield the symbols that other files can define or use."""
         count = self._symbol_count()
         indices = memoryview(self._table("DT_VERSYM", 2 * count)).cast("H") if self.has("DT_VERSYM") else [0] * count
         rows = _SYMBOL.iter_unpack(self._table("DT_SYMTAB", count * _SYMBOL.size))
@@ -278,7 +284,7 @@ class _Dynamic:
                 )
 
     def needed_versions(self) -> dict[int, NeededVersion]:
-        """Return the versions of DT_VERNEED by their index."""
+        """Return the versions of DT_VERNEED: index → version."""
         found: dict[int, NeededVersion] = {}
         for entry in self._chain("DT_VERNEED", _NEED):
             _, count, library, following, _ = self._unpack(_NEED, entry)
@@ -292,7 +298,7 @@ class _Dynamic:
         return found
 
     def defined_versions(self) -> dict[int, str]:
-        """Return the versions of DT_VERDEF by their index, without the one that is the library's name."""
+        """Return the versions of DT_VERDEF: index → version. The base version, the library's name, is left out."""
         found: dict[int, str] = {}
         for place in self._chain("DT_VERDEF", _DEFINITION):
             _, flags, index, _, _, first, _ = self._unpack(_DEFINITION, place)
@@ -301,7 +307,7 @@ class _Dynamic:
         return found
 
     def _chain(self, tag: str, layout: struct.Struct) -> Iterator[int]:
-        """Yield the places of a table's entries; the last field of each is the distance to the next one."""
+        """Yield the file offset of each entry of a table. The last field of an entry is the distance to the next."""
         if not self.has(tag):
             return
         place, following = self._offset(tag), 1
@@ -311,7 +317,7 @@ class _Dynamic:
             place += following
 
     def _symbol_count(self) -> int:
-        # The hash tables of files that define no symbol do not count those that they need.
+        # In a file without exports, the hash tables do not count the undefined symbols.
         sections = [section["sh_size"] // _SYMBOL.size for section in self._elf.iter_sections("SHT_DYNSYM")]
         if sections or self._segment is None or not self.has("DT_SYMTAB"):
             return max(sections, default=0)
@@ -324,7 +330,7 @@ class _Dynamic:
         return self._at(self._offset(tag), size) if size else b""
 
     def _offset(self, tag: str) -> int:
-        # ELFFile.address_offsets does the same, and reads all segments and sections each time.
+        # ELFFile.address_offsets would read all segments and sections each time.
         distances = ((self.number(tag) - segment["p_vaddr"], segment) for segment in self._loaded)
         return next(at + segment["p_offset"] for at, segment in distances if 0 <= at < segment["p_filesz"])
 

@@ -17,32 +17,32 @@ from wheelsmith.wheel.manylinux import policies, policy_of
 from wheelsmith.wheel.symbols import LibraryExports, SymbolTable, cuda_exports, platform_exports, symbol_table
 
 CUDA_MAJORS = (11, 12, 13)
-# Of torch's libraries, those that only a torch for CUDA has.
+# The libraries that only torch's CUDA builds have.
 TORCH_CUDA = {
     *("libtorch_cuda.so", "libc10_cuda.so", "libcaffe2_nvrtc.so"),
     *("libtorch_nvshmem.so", "libtorch_cuda_linalg.so"),
 }
-# auditwheel puts a hash into the names of libraries that it copies.
+# auditwheel adds a hash to the names of the libraries that it copies.
 CUDA_LIBRARY = re.compile(r"lib(?P<stem>[\w-]+?)(?:[-.][0-9a-f]{8})?\.so(?:\.(?P<major>\d{1,4})(?:\.[\d.]+)?)?")
-# Libraries that one of CUDA's needs of another package.
+# CUDA library → the library of another package that it needs.
 _NEEDED_BY = {"cusparse": "nvJitLink"}
-_TOOLKIT = "cuda-toolkit"  # requires the rest by its extras
+_TOOLKIT = "cuda-toolkit"  # its extras require the other packages
 _LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
-# The libraries that Python is linked with on every Linux, and those that these need.
+# The libraries that Python needs on every Linux, and those that these need.
 _PYTHON = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1")
-# torch/__init__.py loads this one with RTLD_GLOBAL, and everything else without.
+# The only library that torch/__init__.py loads with RTLD_GLOBAL.
 _TORCH_GLOBAL = "libtorch_global_deps.so"
 
 
 def cuda_releases(library: str) -> list[int]:
-    """Return the known major releases of CUDA that have a library of exactly this name."""
+    """Return the known major releases of CUDA with a library of exactly this name."""
     return [major for major in CUDA_MAJORS if (found := cuda_exports(major)) and library in found.symbols]
 
 
 def why_not_brought(arch: str, library: str, torch: Iterable[str], required: Collection[str]) -> str | None:
-    """Return why a library of CUDA's is not there for a wheel that requires torch, or None if it is.
+    """Return why nothing provides a CUDA library to a wheel that requires torch, or None if something does.
 
-    :param torch: known releases, as ``2.11``, beside which the wheel may be installed.
+    :param torch: known torch releases that the requirement admits, e.g. ``2.11``.
     :param required: normalized names of all projects that the wheel requires.
     """
     match = CUDA_LIBRARY.fullmatch(library)
@@ -57,13 +57,16 @@ def why_not_brought(arch: str, library: str, torch: Iterable[str], required: Col
 
 
 def _is(name: str, package: str) -> bool:
-    """Return True if a required project is a package of CUDA's, for any CUDA, or requires all of them."""
+    """Return True if a required project is a CUDA package, for any CUDA release, or the package of all of them."""
     return name in {_TOOLKIT, package} or bool(re.fullmatch(rf"{re.escape(package)}-cu\d\d", name))
 
 
 @cache
 def _loaded_by(arch: str, release: str) -> frozenset[str]:
-    """Return the names, without ``lib`` and numbers, that a torch loads; none if only its CPU build is known."""
+    """Return the CUDA libraries that a torch release loads, without ``lib`` and version numbers.
+
+    Return none if the symbol table has only the CPU build of the release.
+    """
     table = symbol_table(arch)
     libraries = table.libraries.get(release, {}) if table else {}
     needed = {match["stem"] for each in libraries.values() for n in each.needed if (match := CUDA_LIBRARY.fullmatch(n))}
@@ -74,13 +77,13 @@ def _loaded_by(arch: str, release: str) -> frozenset[str]:
 
 @dataclass(slots=True, kw_only=True)
 class LookupScope:
-    """The libraries in which the loader looks for the symbols of a file.
+    """The libraries in which the loader searches for the symbols of a file.
 
     :param own: paths of the wheel's libraries.
     :param others: names of the platform's and CUDA's libraries.
     :param torch: release → file names of torch's libraries.
     :param brought: names of libraries of frameworks that the wheel requires.
-    :param unknown: names of libraries whose symbols are not known.
+    :param unknown: names of libraries with unknown symbols.
     """
 
     own: set[str] = field(default_factory=set)
@@ -100,14 +103,14 @@ class LookupScope:
 
 
 class SymbolResolver:
-    """Finds what provides the libraries and symbols that a wheel needs.
+    """Finds the providers of the libraries and symbols that a wheel needs.
 
-    :param extensions: every ELF file, by its path in the wheel.
-    :param platforms: the platform tags.
-    :param compute: ``cpu``, ``cu130``, or None if the version does not say.
-    :param torch: the known torch releases, as ``2.11``, beside which the wheel may be installed; None if it does not
-        require torch.
-    :param projects: required frameworks by their normalized names → the versions that are allowed.
+    :param extensions: path in the wheel → ELF file.
+    :param platforms: platform tags.
+    :param compute: ``cpu``, ``cu130``, or None if the version does not name one.
+    :param torch: known torch releases that the requirement admits, e.g. ``2.11``; None if the wheel does not require
+        torch.
+    :param projects: normalized name of each required framework → allowed versions.
     :param required: normalized names of all required projects.
     """
 
@@ -140,9 +143,9 @@ class SymbolResolver:
         return any(each.project in self._projects for each, _ in _frameworks_with(library))
 
     def projects_without(self, scope: LookupScope, symbol: str) -> str | None:
-        """Return the framework and its versions that lack a symbol of its libraries; empty if none does.
+        """Return the framework and those of its allowed versions that lack a symbol; empty if none lacks it.
 
-        None if the symbol is of no required framework.
+        Return None if the symbol does not belong to a required framework.
         """
         for library in sorted(scope.brought):
             for each, exports in _frameworks_with(library):
@@ -152,7 +155,7 @@ class SymbolResolver:
         return None
 
     def without_torch(self, arch: str, library: str) -> str | None:
-        """Return why torch does not bring one of its libraries, or None if it does."""
+        """Return why torch does not provide one of its libraries, or None if it does."""
         if self.torch is None:
             return "torch's, which the wheel does not require"
         table = symbol_table(arch)
@@ -161,12 +164,12 @@ class SymbolResolver:
             return None
         renamed = table.renamed(lacking[-1], library) if table else None
         kind = " for cpu" if self.compute == "cpu" else ""
-        # Its symbols are found all the same: torch's libraries need it, and they are searched.
+        # Its symbols are available without a link: torch's libraries need it, so the loader searches it.
         remedy = f" ({lacking[-1]} has it as {renamed}: link without it, that one is found)" if renamed else ""
         return f"not in torch {', '.join(lacking)}{kind}{remedy}"
 
     def without_cuda(self, arch: str, library: str) -> str | None:
-        """Return why CUDA does not bring one of its libraries, or None if it does or cannot be known."""
+        """Return why CUDA does not provide one of its libraries, or None if it does or if that is unknown."""
         majors = cuda_releases(library)
         if self.compute == "cpu":
             return "CUDA's, and the version says cpu"
@@ -175,9 +178,9 @@ class SymbolResolver:
         return None if self.torch is None else why_not_brought(arch, library, self.torch, self._required)
 
     def scope(self, path: str) -> LookupScope:
-        """Return the libraries in which the loader looks for the symbols of a file.
+        """Return the libraries in which the loader searches for the symbols of a file.
 
-        These are its own, and those of each file that loads it (``man 3 dlopen``).
+        These are the file's own, and those of each file that loads it (``man 3 dlopen``).
         """
         whole = LookupScope()
         for file in (path, *self._needed_by.get(path, ())):
@@ -186,12 +189,12 @@ class SymbolResolver:
 
     @property
     def cuda_libraries(self) -> frozenset[str]:
-        """The names of CUDA's libraries that a process of the wheel may have; none for cpu."""
+        """The names of the CUDA libraries that a process may have loaded; none for ``cpu``."""
         tables = [found for major in self._majors if (found := cuda_exports(major))] if self.compute != "cpu" else []
         return frozenset(library for table in tables for library in table.symbols)
 
     def offers(self, scope: LookupScope, arch: str, reference: Reference) -> bool:
-        """Return True if the wheel, the platform or CUDA has a symbol in the scope."""
+        """Return True if a library of the wheel, the platform or CUDA in the scope exports a symbol."""
         if self.wheel_offers(scope, reference):
             return True
         for table in self._tables(arch):
@@ -203,14 +206,16 @@ class SymbolResolver:
         return False
 
     def wheel_offers(self, scope: LookupScope, reference: Reference) -> bool:
-        """Return True if the wheel itself has a symbol in the scope."""
+        """Return True if a library of the wheel in the scope exports a symbol."""
         return any(self.extensions[path].offers(reference) for path in scope.own)
 
     def has_version(self, scope: LookupScope, path: str, need: NeededVersion) -> bool:
-        """Return True if the loader finds a version in the library of which a file wants it.
+        """Return True if the loader finds a needed version in its library.
 
-        The loader compares the versions that the library defines (``_dl_check_map_versions``), and accepts any if it
-        defines none.
+        The loader searches the versions that the library defines (``_dl_check_map_versions``). It accepts any version
+        if the library defines none.
+
+        :param path: the file that needs the version.
         """
         if own := self.bundled.provider(path, need.library):
             defined = self.extensions[own].defined_versions
@@ -221,13 +226,13 @@ class SymbolResolver:
         defined_by = [table.defined(need.library) for table in self._tables(arch) if need.library in table.symbols]
         if not defined_by or not all(defined_by) or any(need.name in versions for versions in defined_by):
             return True
-        # A library may have a version without symbols: the loader's marks, and those of auditwheel's policies.
+        # A library may define versions without symbols, such as GLIBC_ABI_…. auditwheel's policies list others.
         family = need.name.partition("_")[0]
         known = need.name.startswith("GLIBC_ABI_") or policies("manylinux")[-1].allows([need.name], arch)
         return known and any(version.partition("_")[0] == family for found in defined_by for version in found)
 
     def torch_without(self, scope: LookupScope, arch: str, symbol: str) -> list[str]:
-        """Return the torch releases that do not offer a symbol in the scope."""
+        """Return the torch releases that do not export a symbol in the scope."""
         table = symbol_table(arch)
         found = {
             files: table.exported_by(symbol, files) if table else frozenset()
@@ -245,12 +250,12 @@ class SymbolResolver:
     @cached_property
     def _platform_libraries(self) -> frozenset[str]:
         found = [policy.libraries for tag in self._platforms if (policy := policy_of(tag))]
-        # A plain linux tag promises nothing: the newest policy is the most that can be expected.
+        # A plain linux tag promises nothing. Then the newest policy is the best assumption.
         return frozenset.intersection(*found) if found else policies("manylinux")[-1].libraries
 
     @cached_property
     def _needed_by(self) -> dict[str, list[str]]:
-        """Path → the other files that need it, directly or not."""
+        """Path → the other files that need it, directly or indirectly."""
         found: dict[str, list[str]] = {}
         for path in self.extensions:
             for own in self._scope_of(path).own - {path}:
@@ -287,7 +292,7 @@ class SymbolResolver:
         return scope
 
     def _add_torch(self, scope: LookupScope, arch: str, libraries: list[str]) -> None:
-        """Add what torch's libraries load; of every known release if the wheel requires none."""
+        """Add the libraries that torch's libraries load, for each admitted release, or for all known ones."""
         table = symbol_table(arch)
         if table is None:
             return
@@ -299,7 +304,7 @@ class SymbolResolver:
                 if file and file not in files:
                     files.add(file)
                     needed = table.libraries[release][file].needed
-                    # The table has torch's build for CUDA alone: one for cpu needs no library of CUDA's.
+                    # The table has only torch's CUDA builds. CPU builds need no CUDA library.
                     scope.others.update(n for n in needed if self.compute != "cpu" or not cuda_releases(n))
                     wanted += needed
 
@@ -315,7 +320,7 @@ def _frameworks_with(library: str) -> Iterator[tuple[Framework, Exports]]:
 
 @cache
 def torch_names(arch: str) -> frozenset[str]:
-    """Return every name under which some torch release has a library."""
+    """Return the file names and sonames of the libraries of all torch releases."""
     table = symbol_table(arch)
     found = (library for libraries in table.libraries.values() for library in libraries.items()) if table else ()
     return frozenset(name for file, library in found for name in (file, library.soname))

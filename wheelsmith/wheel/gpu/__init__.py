@@ -1,4 +1,4 @@
-"""GPU code: its place in a file, and what it was made for and by."""
+"""Find the GPU code in a file, with its GPU architectures and toolkits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPU code of a file, and the bytes that it is read from."""
+"""Data types for the GPU code of a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FileSlice:
     """Consecutive bytes of a file.
 
     :param file: seekable.
-    :param start: of the first byte in the file.
+    :param start: offset of the first byte in the file.
     :param size: in bytes.
     """
 
@@ -29,7 +29,7 @@ class FileSlice:
     def read(self, offset: int, size: int) -> bytes:
         """Return bytes of the slice.
 
-        :raises WheelError: they are not all within it.
+        :raises WheelError: the range is outside the slice, or the file is truncated.
         """
         self.file.seek(self.part(offset, size).start)
         data = self.file.read(size)
@@ -38,9 +38,9 @@ class FileSlice:
         return data
 
     def part(self, offset: int, size: int) -> FileSlice:
-        """Return a slice of this one.
+        """Return a part of this slice.
 
-        :raises WheelError: it is not within.
+        :raises WheelError: the range is outside the slice.
         """
         if offset + size > self.size:
             raise WheelError("it is cut short")
@@ -49,17 +49,17 @@ class FileSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCode:
-    """The GPU code of a file, as capabilities (``8.0``, ``9.0a``) and the toolkits that made it (``12.4``).
+    """The GPU code of a file, as capabilities (``8.0``, ``9.0a``) and releases of CUDA toolkits (``12.4``).
 
-    :param machine_code: linked, so that a GPU can run it.
-    :param ptx: text that a driver compiles.
-    :param relocatable: machine code and PTX that has yet to be linked (``nvcc -rdc=true``).
-    :param intermediate: input of nvcc's own linker: LTO IR and tile IR.
-    :param assemblers: toolkits whose ptxas made the machine code.
-    :param ptx_versions: of the PTX, e.g. ``8.4``.
-    :param others: vendors of other GPUs that it has code for, which is not read: ``AMD``, ``Vulkan``.
-    :param runtime: whether it holds CUDA's runtime itself (``nvcc -cudart static``, which is nvcc's default).
-    :param mistakes: code that is broken or differs from its label, with its place.
+    :param machine_code: capabilities of linked machine code, which a GPU can run.
+    :param ptx: capabilities of PTX, which a driver compiles.
+    :param relocatable: capabilities of machine code and PTX that is not linked yet (``nvcc -rdc=true``).
+    :param intermediate: capabilities of LTO IR and tile IR, the input of nvcc's linker.
+    :param assemblers: toolkits with the ptxas that made the machine code.
+    :param ptx_versions: versions of the PTX language, e.g. ``8.4``.
+    :param others: vendors of other GPU code, which is not read: ``AMD``, ``Vulkan``.
+    :param runtime: True if the file contains the CUDA runtime (``nvcc -cudart static``, nvcc's default).
+    :param mistakes: descriptions of code that is broken or differs from its label, with offsets.
     """
 
     machine_code: frozenset[str] = _NOTHING
@@ -74,24 +74,24 @@ class GpuCode:
 
     @property
     def present(self) -> bool:
-        """Return True if there is any, broken code included."""
+        """Return True if there is any GPU code, including broken code."""
         nvidia = self.machine_code or self.ptx or self.relocatable or self.intermediate
         return bool(nvidia or self.others or self.mistakes)
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Return the capabilities that there is machine code for, ascending: with PTX too, as ``9.0+PTX``."""
+        """Return the capabilities of the machine code, ascending; with PTX for the same one, e.g. ``9.0+PTX``."""
         ascending = sorted(self.machine_code, key=lambda text: (numbers(text.rstrip("af")), text))
         return tuple(f"{text}+PTX" if text in self.ptx else text for text in ascending)
 
     @property
     def front_ends(self) -> frozenset[str]:
-        """Return the known toolkits that write PTX of these versions."""
+        """Return the known toolkits that write these versions of PTX."""
         return frozenset(name for name, toolkit in cuda_toolkits().items() if toolkit.ptx in self.ptx_versions)
 
 
 def joined(codes: Iterable[GpuCode]) -> GpuCode:
-    """Return several pieces of code as one."""
+    """Combine several pieces of GPU code into one."""
     codes = list(codes)
     sets = [field.name for field in fields(GpuCode) if field.default is _NOTHING]
     return GpuCode(
@@ -102,9 +102,9 @@ def joined(codes: Iterable[GpuCode]) -> GpuCode:
 
 
 def capability(number: int, suffix: str = "") -> str:
-    """Return the capability of an architecture: ``9.0a`` of sm_90a.
+    """Return the capability of a GPU architecture, e.g. ``9.0a`` for sm_90a.
 
-    :param number: as ``sm_90`` has it.
-    :param suffix: ``a`` for code that only this architecture runs, ``f`` for its family's, or none.
+    :param number: number of the architecture, e.g. 90.
+    :param suffix: ``a`` for code that runs on this architecture only, ``f`` for code for its family, or empty.
     """
     return f"{number // 10}.{number % 10}{suffix}"

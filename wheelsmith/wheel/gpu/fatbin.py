@@ -1,10 +1,15 @@
-"""Read cubins, the ELF files for a GPU that ptxas makes, and the containers that nvcc puts GPU code into.
+"""Read cubins and fatbins.
 
-Neither format is published; the tests compare with NVIDIA's own cuobjdump, which names the kinds. Containers are the
-same from CUDA 11 on. Up to CUDA 12.9 most cubins have ABI 7, with the toolkit in the ELF header's version field, and
-architecture and "a" in its flags. ABI 8, for the GPUs of CUDA 12.8 and later and for all from CUDA 13 on, has a note
-with each tool's version and command line, and from CUDA 13 on the "a" in ``.nv.compat``. A cubin has hundreds of
-sections and a wheel thousands of cubins: pyelftools would take minutes.
+A cubin is an ELF file for a GPU, from ptxas. A fatbin is a container in which nvcc stores GPU code. NVIDIA documents
+neither format. The tests compare with NVIDIA's cuobjdump, which names the kinds of entries.
+
+Containers have the same format since CUDA 11. Up to CUDA 12.9, most cubins have ABI 7: the ELF header has the toolkit
+in its version field, and the architecture and "a" in its flags. ABI 8 is for the GPUs of CUDA 12.8 and later, and for
+all GPUs since CUDA 13. It has a note with each tool's version and command line. Since CUDA 13, ``.nv.compat`` has the
+"a".
+
+This module parses with ``struct``: a wheel may have thousands of cubins with hundreds of sections each, for which
+pyelftools would take minutes.
 """
 
 from __future__ import annotations
@@ -24,44 +29,44 @@ from wheelsmith.wheel.gpu.code import FileSlice, GpuCode, capability
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 _EM_CUDA = 190
 _RELOCATABLE_TYPE, _EXECUTABLE = 1, 2  # e_type
-# Magic, OS ABI, type, machine, version, program headers, sections, flags, counts of the two and the section of names.
+# Magic, OS ABI, type, machine, version, offsets of segments and sections, flags, counts of both, section with names.
 _HEADER = struct.Struct("<6sxB8xHHI8xQQI4xHxxHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT_SIZE = 56
-# SHT_NULL, SHT_NOBITS, and what ptxas has instead of the latter for the GPU's own kinds of memory.
+# SHT_NULL, SHT_NOBITS, and ptxas's variants of SHT_NOBITS for the GPU's memory spaces.
 _WITHOUT_BYTES = frozenset({0, 8, 0x70000007, 0x70000009, 0x7000000A, 0x70000015})
 _OLD_ABI, _NEW_ABI = 0x33, 0x41
 _OLD_ACCELERATED, _NEW_ACCELERATED = 0x800, 0x8  # flags
-_FIRST_ACCELERATED = 90  # the old flag meant something else before
+_FIRST_ACCELERATED = 90  # the old flag has another meaning for older architectures
 _ATTRIBUTE = struct.Struct("<BBH")  # format, number, and the value or its size
-_SIZED = 4  # the format of an attribute that is followed by its value
+_SIZED = 4  # the format of an attribute with a value of the given size
 _ACCELERATOR_TARGET = 0x09  # EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET: the "a" of sm_90a
 _RELEASE = re.compile(rb"release (\d+\.\d+), V\d")
 _TARGET = re.compile(rb"(?:^|[\s\0])--?(?:arch|gpu-name|gpu-architecture)[ =](?:sm|compute)_(\d+)([af]?)(?=[\s\0]|$)")
 CONTAINER_MARK = struct.pack("<IHH", 0xBA55ED50, 1, 16)  # magic, version, size of the container's header
-# Two directives begin every module of PTX. In a string of another language, JSON's, ends of lines are two letters.
+# Every module of PTX begins with these two directives. In a JSON string, a newline is two characters.
 PTX_HEAD = re.compile(
     rb"\.version(?:\s|\\[nrt])*+(\d{1,2}\.\d{1,2})(?:\s|\\[nrt])*+"
     rb"\.target(?:\s|\\[nrt])*+sm_(\d{2,4})([af]?)(?![a-z\d])"
 )
 _COMMENTS = re.compile(rb"\s*+(?:(?://[^\n]*\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)\s*+)*+")
-_CONTAINER = struct.Struct("<IHHQ")  # …, bytes after the header
+_CONTAINER = struct.Struct("<IHHQ")  # magic, version, size of the header, size of the rest
 # Kind, version, header size, padded size, compressed size, …, minor, major, arch, …, flags, …, size before compression.
 _ENTRY = struct.Struct("<HHIQI4xHHI8xQQQ")
 _ENTRY_VERSION = 0x101
 _PTX, _ELF, _NVVM, _RELOCATABLE_PTX, _TILE_IR = 1, 2, 8, 0x40, 0x80
 _LZ4, _ZSTANDARD, _ACCELERATED, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000  # flags
-_TO_BE_LINKED = b"--compile-only"  # an option of ptxas, which stands in the header of PTX that nvcc -rdc=true made
+_TO_BE_LINKED = b"--compile-only"  # nvcc -rdc=true writes this option of ptxas into the header of PTX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cubin:
-    """A cubin's own description.
+    """The facts in a cubin's headers and notes.
 
-    :param capability: the compute capability that it is for: ``9.0a``.
-    :param family_known: whether a missing ``f`` would show.
-    :param linked: whether a GPU can run it as it is.
-    :param releases: toolkits that made it, as ``major.minor``: one, unless nvlink joined others' code.
+    :param capability: its compute capability, e.g. ``9.0a``.
+    :param family_known: True if a missing ``f`` proves that the code is not for a family.
+    :param linked: True if a GPU can run it without linking.
+    :param releases: toolkits (``major.minor``) that made it; several if nvlink combined code from several.
     :param size: in bytes.
     """
 
@@ -72,9 +77,9 @@ class Cubin:
     size: int
 
     def code(self, label: str) -> GpuCode:
-        """Return it as GPU code.
+        """Return the cubin as ``GpuCode``.
 
-        :param label: its capability, as its container has it.
+        :param label: its capability in the container.
         """
         made = frozenset({label})
         if self.linked:
@@ -85,14 +90,14 @@ class Cubin:
 def read_cubin(data: FileSlice) -> Cubin:
     """Read the cubin at the beginning of a slice.
 
-    :raises WheelError: it is none, or it is broken.
+    :raises WheelError: it is not a cubin, or it is broken.
     """
     magic, abi, kind, machine, version, segments, table, flags, segment_count, count, names = _HEADER.unpack(
         data.read(0, _HEADER.size)
     )
     if magic != _MAGIC or machine != _EM_CUDA or kind not in {_RELOCATABLE_TYPE, _EXECUTABLE}:
         raise WheelError("it is no cubin")
-    if not count:  # more than the header's field can count: then the first section does
+    if not count:  # too many for the header's field; then the first section has the count as its size
         count = _SECTION.unpack(data.read(table, _SECTION.size))[5]
     sections = list(_SECTION.iter_unpack(data.read(table, count * _SECTION.size)))
     held = [start + size for _, kind_, _, _, start, size, *_ in sections if kind_ not in _WITHOUT_BYTES]
@@ -123,7 +128,7 @@ def read_cubin(data: FileSlice) -> Cubin:
 
 
 def _notes(data: FileSlice, sections: list[tuple[int, ...]], names: int) -> tuple[bytes, bool]:
-    """Return the notes of the tools that made a cubin, and whether it is for one architecture only."""
+    """Return the notes about the tools that made a cubin, and True if it runs on one architecture only."""
     if names >= len(sections):
         raise WheelError("its sections have no names")
     texts = data.read(sections[names][4], sections[names][5])
@@ -148,9 +153,9 @@ def _is_accelerated(compat: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """One container.
+    """A container of GPU code.
 
-    :param size: in bytes, with its header; of a broken one, the header's alone.
+    :param size: in bytes, including the header. If the container is broken, the size of the header.
     :param codes: the GPU code of each entry.
     """
 
@@ -169,7 +174,7 @@ class _Entry:
     linked: bool
 
     def content(self) -> FileSlice:
-        """Return the content, unpacked."""
+        """Return the decompressed content."""
         if not self.flags & (_LZ4 | _ZSTANDARD):
             return self.stored
         data = _unpack(self.stored.read(0, self.stored.size), self.size, self.flags)
@@ -177,7 +182,7 @@ class _Entry:
 
 
 def read_container(data: FileSlice) -> Container:
-    """Read the container at the beginning of a slice; its ``codes`` tell what is wrong with it."""
+    """Read the container at the beginning of a slice. Its ``codes`` contain any mistakes."""
     codes: list[GpuCode] = []
     size = _CONTAINER.size
     try:
@@ -248,14 +253,17 @@ def _ptx(entry: _Entry) -> GpuCode:
 
 
 def read_ptx(text: bytes) -> GpuCode | None:
-    """Return what a module of PTX was written for; None if the text does not begin as one."""
+    """Return the target and version of a PTX module, or None if the text does not begin like one."""
     comments = _COMMENTS.match(text)
     head = PTX_HEAD.match(text, comments.end() if comments else 0)
     return ptx_code(head) if head else None
 
 
 def ptx_code(head: re.Match[bytes]) -> GpuCode:
-    """Return what PTX with this head was written for."""
+    """Return the target and version in the directives of PTX.
+
+    :param head: match of ``PTX_HEAD``.
+    """
     made_for = capability(int(head[2]), head[3].decode())
     return GpuCode(ptx=frozenset({made_for}), ptx_versions=frozenset({head[1].decode()}))
 
@@ -263,7 +271,7 @@ def ptx_code(head: re.Match[bytes]) -> GpuCode:
 def _unpack(stored: bytes, size: int, flags: int) -> bytes:
     """Decompress the content of an entry.
 
-    :raises WheelError: it has another size than its entry says.
+    :raises WheelError: it cannot be decompressed, or its size differs from the entry's.
     """
     data = _lz4(stored, size) if flags & _LZ4 else _zstandard(stored, size)
     if len(data) != size:
@@ -280,7 +288,7 @@ def _lz4(stored: bytes, size: int) -> bytes:
 
 
 def _zstandard(stored: bytes, size: int) -> bytes:
-    # The standard library has it from Python 3.14 on; before, the same code comes as a package.
+    # backports.zstd is the same code for Python before 3.14.
     module = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     try:
         return bytes(module.ZstdDecompressor().decompress(stored, max_length=size))

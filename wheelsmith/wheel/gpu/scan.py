@@ -1,4 +1,4 @@
-"""Find GPU code in a file, at any place: names of sections are not consulted."""
+"""Find GPU code anywhere in a file, independent of section names."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from wheelsmith.wheel.gpu.code import FileSlice, GpuCode, joined
 from wheelsmith.wheel.gpu.fatbin import CONTAINER_MARK, PTX_HEAD, ptx_code, read_container, read_cubin, read_ptx
 
 _CHUNK = 4 << 20  # bytes
-_OVERLAP = 4096  # bytes of the next chunk that are looked at too, so that nothing is cut in two
-_HEAD = 64 << 10  # bytes, in which PTX begins: a licence may stand before it
+_OVERLAP = 4096  # bytes of the next chunk that are also searched, for code at the boundary of two chunks
+_HEAD = 64 << 10  # bytes; a PTX file may begin with a licence, and its first directives must be in this range
 _ELF = b"\x7fELF"
 _CUBIN, _EM_CUDA, _EM_AMDGPU = b"\x7fELF\x02\x01\x01", b"\xbe\0", b"\xe0\0"
 _LINKED = (b"\2\0", b"\3\0")  # e_type of programs and libraries
@@ -22,13 +22,13 @@ _LINKED = (b"\2\0", b"\3\0")  # e_type of programs and libraries
 _BUNDLE, _SPIRV = b"__CLANG_OFFLOAD_BUNDLE__", b"\x03\x02\x23\x07"
 _VERSION = b".version"
 _KERNEL = re.compile(rb"\.(?:entry|func)\b")
-# What a program registers at its start, one for each container: magic, version (2 after nvlink), pointers.
+# A program registers one such record for each container at its start: magic, version (2 after nvlink), pointers.
 _REGISTRATION = struct.pack("<I", 0x466243B1)
 _REGISTRATION_VERSIONS = (struct.pack("<I", 1), struct.pack("<I", 2))
-_POINTER = 8  # bytes, to which what holds a pointer is aligned
-# The message of cudaErrorInsufficientDriver: only the runtime itself holds it.
+_POINTER = 8  # bytes; alignment of records with pointers
+# The message of cudaErrorInsufficientDriver, which only the CUDA runtime contains.
 _RUNTIME = b"CUDA driver version is insufficient for CUDA runtime version"
-# Source code of any language, templates of it, and documentation: PTX in them is text about PTX.
+# Suffixes of source code, templates and documentation. PTX in such files is an example or a template.
 _TEXTS = (
     *(".py", ".pyi", ".pyx", ".pxd", ".pxi", ".ipynb", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh"),
     *(".hpp", ".hxx", ".inc", ".inl", ".ipp", ".def", ".td", ".mlir", ".ll", ".s", ".asm", ".rs", ".go", ".jl"),
@@ -38,11 +38,11 @@ _TEXTS = (
 
 
 def read_gpu_code(file: BinaryIO, size: int, name: str = "") -> GpuCode:
-    """Read all the GPU code in a file: containers, cubins and PTX.
+    """Read all GPU code in a file: containers, cubins and PTX.
 
-    :param file: seekable; it is read in pieces.
-    :param size: of the file, in bytes.
-    :param name: of the file, which tells source code and documentation from data.
+    :param file: seekable; it is read in chunks.
+    :param size: size of the file, in bytes.
+    :param name: name of the file, to recognize source code and documentation.
     """
     whole = FileSlice(file=file, start=0, size=size)
     head = whole.read(0, min(_HEAD, size))
@@ -59,16 +59,16 @@ def read_gpu_code(file: BinaryIO, size: int, name: str = "") -> GpuCode:
 
 
 def _other_vendor(head: bytes) -> str | None:
-    """Return the vendor of the GPUs that a file is for, if it begins as code for other GPUs than NVIDIA's."""
+    """Return the vendor if the file is GPU code that is not for NVIDIA, or None."""
     if head.startswith(_BUNDLE) or (head.startswith(_ELF) and head[18:20] == _EM_AMDGPU):
         return "AMD"
     return "Vulkan or OpenCL" if head.startswith(_SPIRV) and head[6:8] == b"\1\0" else None
 
 
 class _Scan:
-    """One pass over a file, which reads the code at each mark.
+    """Searches a file once for marks, and reads the GPU code at each.
 
-    :param is_text: whether the file is about PTX, so that PTX within it does not count.
+    :param is_text: True if the file is source code or documentation, so that PTX in it does not count.
     """
 
     def __init__(self, whole: FileSlice, *, is_text: bool) -> None:
@@ -100,7 +100,7 @@ class _Scan:
         elif mark == _CUBIN:
             self._read_cubin(rest)
         elif mark == _VERSION and not self._is_text:
-            # How much of the string is PTX, the program may decide.
+            # The program decides how much of the string it compiles.
             text = rest.read(0, min(_OVERLAP, rest.size)).partition(b"\0")[0]
             if (head := PTX_HEAD.match(text)) and _KERNEL.search(text):
                 self.codes.append(ptx_code(head))
@@ -119,9 +119,9 @@ class _Scan:
             self.codes.append(cubin.code(cubin.capability))
 
     def registration_mistakes(self, *, linked: bool) -> Iterator[GpuCode]:
-        """Compare what an ELF file registers with CUDA's runtime with the containers in it.
+        """Compare the containers that an ELF file registers with the CUDA runtime with those found in it.
 
-        :param linked: whether it is a program or a library; the code of object files is linked later.
+        :param linked: True for programs and libraries. The code of object files is linked later.
         """
         code = joined(self._contained)
         if self.registered > self._containers:
@@ -133,7 +133,7 @@ class _Scan:
 
 
 def _marks(chunk: bytes) -> Iterator[tuple[int, bytes]]:
-    """Find what may be the beginning of GPU code."""
+    """Yield the offset of each possible start of GPU code, with its mark."""
     for mark in (CONTAINER_MARK, _CUBIN, _VERSION, _REGISTRATION, _RUNTIME):
         at = chunk.find(mark)
         while 0 <= at < _CHUNK:

@@ -1,4 +1,4 @@
-"""The exports of the libraries of the platform, CUDA and Python, made by ``scripts/library_symbols.py``."""
+"""Read the exports of the platform's, CUDA's and Python's libraries, which ``scripts/library_symbols.py`` writes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 class LibraryExports:
     """The exports of a set of libraries.
 
-    :param symbols: soname → symbol → the versions that it has, ``""`` for none.
+    :param symbols: soname → symbol → its versions, ``""`` for none.
     """
 
     symbols: dict[str, dict[str, tuple[str, ...]]]
 
     def versions(self, library: str, symbol: str) -> tuple[str, ...]:
-        """Return the versions of a symbol in a library; none if it does not export it."""
+        """Return the versions of a symbol in a library; none if the library does not export it."""
         return self.symbols.get(library, {}).get(symbol, ())
 
     def defined(self, library: str) -> frozenset[str]:
-        """Return the versions that a library has for any symbol."""
+        """Return the versions of all symbols of a library."""
         return frozenset(v for found in self.symbols.get(library, {}).values() for v in found if v)
 
 
@@ -36,14 +36,14 @@ def platform_exports(arch: str) -> LibraryExports:
 
 @cache
 def cuda_exports(major: int) -> LibraryExports | None:
-    """Return the exports of the libraries of a major release of CUDA, or None if it is not known."""
+    """Return the exports of the libraries of a major release of CUDA, or None if they are unknown."""
     found = _read("cuda.json.xz")["libraries"].get(str(major))
     return _exports(found) if found is not None else None
 
 
 @cache
 def python_exports() -> dict[str, frozenset[str]]:
-    """Return the exports of CPython: ``3.12`` → symbols."""
+    """Return the exports of CPython: release (``3.12``) → symbols."""
     return {version: frozenset(symbols) for version, symbols in _read("python.json.xz")["versions"].items()}
 
 

@@ -1,8 +1,8 @@
-"""The exports of each library of each torch release, as fingerprints.
+"""Look up the exports of each library of each torch release by fingerprint.
 
-One file an architecture, made by ``scripts/torch_symbols.py``: a line of JSON, then xz-compressed planes. Plane ``n``
-holds byte ``n`` of every row, in ascending order of rows: the first planes compress to nothing. A row is a symbol's
-fingerprint, the number of a library, and the releases in which that library exports the symbol, a bit each.
+``scripts/torch_symbols.py`` writes one file for each architecture: a line of JSON, then xz-compressed planes. Plane
+``n`` has byte ``n`` of every row, and the rows are sorted, so that the first planes compress well. A row has a symbol's
+fingerprint, the number of a library, and a bit for each release in which the library exports the symbol.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 
-FINGERPRINT = 5  # bytes: of 400,000 symbols, one in three million strangers looks like one of them
+FINGERPRINT = 5  # bytes; an unknown symbol collides with one of 400,000 with a probability of 1 in 3 million
 LIBRARY = 1  # byte
 MASK = 2  # bytes
 
 
 def fingerprint(symbol: str) -> int:
-    """Return the number that stands for a symbol."""
+    """Return the fingerprint of a symbol."""
     return int.from_bytes(hashlib.blake2b(symbol.encode(), digest_size=FINGERPRINT).digest())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchLibrary:
-    """One library of one release.
+    """One library of one torch release.
 
-    :param soname: DT_SONAME, which need not be the file's name.
-    :param needed: DT_NEEDED: torch's own libraries, CUDA's and the platform's.
+    :param soname: DT_SONAME, which may differ from the file name.
+    :param needed: DT_NEEDED, with libraries of torch, CUDA and the platform.
     """
 
     soname: str
@@ -44,7 +44,9 @@ class SymbolTable:
     """The exports of every known torch release for one architecture.
 
     :param libraries: release → file name → library.
-    :param packed: the rows, compressed until they are asked for.
+    :param names: file names of libraries; a row's library number is the index.
+    :param count: number of rows.
+    :param packed: compressed rows.
     """
 
     releases: tuple[str, ...]
@@ -54,9 +56,9 @@ class SymbolTable:
     packed: bytes
 
     def exported_by(self, symbol: str, libraries: Iterable[str] | None = None) -> frozenset[str]:
-        """Return the releases, as ``major.minor``, in which one of these libraries exports the symbol.
+        """Return the releases (``major.minor``) in which one of these libraries exports the symbol.
 
-        :param libraries: file names; None for any library of torch.
+        :param libraries: file names; None means any library of torch.
         """
         wanted = fingerprint(symbol)
         among = None if libraries is None else {self.names.index(name) for name in libraries if name in self.names}
@@ -69,20 +71,20 @@ class SymbolTable:
         return frozenset(release for bit, release in enumerate(self.releases) if mask >> bit & 1)
 
     def library(self, release: str, name: str) -> str | None:
-        """Return the file name of the library that the loader takes for a name, in one release; None where none is."""
+        """Return the file name of a release's library with this file name or soname, or None."""
         libraries = self.libraries[release]
         if name in libraries:
             return name
         return next((file for file, library in libraries.items() if library.soname == name), None)
 
     def renamed(self, release: str, name: str) -> str | None:
-        """Return the file name that auditwheel gave a library in one release; None where it is not there so."""
+        """Return the file name that auditwheel gave to a library of a release, or None if it did not rename it."""
         stem, dot, rest = name.partition(".so")
         renamed = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{8}}\.so{re.escape(rest)}[\d.]*")
         return next((file for file in self.libraries[release] if dot and renamed.fullmatch(file)), None)
 
     def exports_of(self, release: str) -> dict[str, set[int]]:
-        """Return the fingerprints of all that each library of one release exports."""
+        """Return the exports of a release: file name of the library → fingerprints."""
         bit = self.releases.index(release)
         found: dict[str, set[int]] = {name: set() for name in self.libraries[release]}
         for place in range(self.count):
@@ -104,13 +106,13 @@ class SymbolTable:
 
 @cache
 def symbol_table(arch: str) -> SymbolTable | None:
-    """Return the table for an architecture, or None where none was made."""
+    """Return the table of an architecture, or None if there is none."""
     path = files(__package__).joinpath(f"torch-{arch}.bin")
     return read_table(path.read_bytes()) if path.is_file() else None
 
 
 def read_table(data: bytes) -> SymbolTable:
-    """Return the table that a file holds."""
+    """Parse the content of a table's file."""
     head, _, body = data.partition(b"\n")
     facts = json.loads(head)
     libraries = {
