@@ -1,4 +1,4 @@
-"""The matrix.yaml to begin with: for what a source's users are most likely to run, planned before it is written."""
+"""Write a first matrix.yaml for a source. It has the newest combinations that can be planned here."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ from wheelsmith.source.archive import ARCHIVES
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain import Toolchains
 
-_RELEASES = 2  # of a framework, the newest
-_TRIED = 4  # releases of torch that a project is asked for, one after the other
+_RELEASES = 2  # newest releases of a framework to include
+_TRIED = 4  # newest releases of torch to try for a project
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./@+=~-]*(:[A-Za-z0-9_./@+=~-]+)*")
 _NO_TEXT = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 _GUESSED_VERSION = "0.1.0"
-# The end of an archive's name, with the version in it.
+# The suffix of an archive's name, including its version.
 _ARCHIVE = re.compile(rf"(-v?\d[^-]*)?({'|'.join(map(re.escape, ARCHIVES))})$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What a first matrix.yaml says.
+    """The content of a first matrix.yaml.
 
-    :param kernel: where the source is.
-    :param distribution: of a project that does not say it plainly, or of a kernel whose name is another project's.
-    :param module: the import name of such a kernel.
-    :param version: of what does not say it plainly.
-    :param computes: ``cpu`` and CUDA toolkits, as the axis has them.
-    :param python: of a project; None for a kernel, which serves every one.
-    :param hint: what its build wants to be told.
+    :param kernel: the source.
+    :param distribution: the project's name, if its metadata has no static name or if the kernel's name belongs to
+        another project.
+    :param module: the kernel's import name, if its own belongs to another project.
+    :param version: the version, if the metadata has no static one.
+    :param computes: values of the cuda axis: ``cpu`` and CUDA toolkits.
+    :param python: for a project; None for a kernel, which supports every Python.
+    :param hint: known build settings of the project.
     """
 
     kernel: KernelRef
@@ -62,11 +63,11 @@ class Draft:
 
 
 def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -> tuple[str, str, int]:
-    """Return the matrix.yaml to begin with, what people call its kernel, and how many cells have a plan.
+    """Return a first matrix.yaml, the kernel's display name, and the number of cells with a plan.
 
-    :param kernel: where the source is.
-    :param file: where it will lie: paths start from there.
-    :raises WheelsmithError: the source cannot be had, or nothing of it can be built here.
+    :param kernel: the source.
+    :param file: the future file; relative paths start from its folder.
+    :raises WheelsmithError: the source is not available, or none of its cells can be built here.
     """
     request, base = Request(matrix=file, cache=cache), file.resolve().parent
     inputs = LockedInputs(kernel=kernel, lock=None, ask=Toolchains(cache, listen).lock)
@@ -81,7 +82,7 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
         tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, inputs, listen, source)
         if tried.plans:
             kept = _narrowed(draft, tried.plans)
-            # A cell has the same plan whatever others stand beside it.
+            # A plan does not depend on the other cells of a matrix, so these plans remain valid.
             cells = sum(_has(kept, plan.cell) for plan in tried.plans)
             return render(kept), tried.kernel, cells
         excluded = tried.excluded or excluded
@@ -106,7 +107,7 @@ def _of_kernel(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
 
 
 def _of_project(kernel: KernelRef, spec: ProjectSpec, source: SourceTree, name: str) -> Iterator[Draft]:
-    """Yield a draft for each release of torch, the newest first: an environment is looked up for each."""
+    """Yield a draft for each torch release, newest first. Each release needs its own environment."""
     hint = hint_for(name)
     backends = hint.backends if hint else _backends(source)
     for release in [*reversed(torch_releases().values())][:_TRIED]:
@@ -124,7 +125,7 @@ def _of_project(kernel: KernelRef, spec: ProjectSpec, source: SourceTree, name: 
 
 
 def _likely_name(kernel: KernelRef, base: Path) -> str:
-    """Return what a project is most likely called that does not say it: as the place where it lies."""
+    """Guess the name of a project without a static name from its address."""
     if kernel.sdist:
         return kernel.sdist.partition("==")[0]
     place = kernel.subdirectory or kernel.hub or (kernel.git or "").removesuffix(".git")
@@ -133,7 +134,7 @@ def _likely_name(kernel: KernelRef, base: Path) -> str:
 
 
 def _backends(source: SourceTree) -> tuple[str, ...]:
-    """Return what a project is for, by the classes of torch's cpp_extension that its setup.py names."""
+    """Return the backends of a project, from its .cu files and the classes of cpp_extension in its setup.py."""
     text = source.read_bytes("setup.py") if "setup.py" in source.paths else b""
     device = any(path.endswith(".cu") for path in source.paths) or b"CUDAExtension" in text
     only_device = b"CUDAExtension" in text and b"CppExtension" not in text
@@ -141,7 +142,7 @@ def _backends(source: SourceTree) -> tuple[str, ...]:
 
 
 def _narrowed(draft: Draft, plans: tuple[BuildPlan, ...]) -> Draft:
-    """Keep the newest releases that are planned, and of them the CPU and the newest toolkit."""
+    """Keep the newest releases with a plan, and for them the CPU and the newest toolkit."""
     cells = [plan.cell for plan in plans]
     releases = sorted({cell.release for cell in cells}, key=numbers)[-_RELEASES:]
     newest = {cell.toolkit for cell in cells if cell.release == releases[-1]}
@@ -165,7 +166,7 @@ def _nothing(excluded: tuple[Excluded, ...]) -> MatrixError:
 
 
 def render(draft: Draft) -> str:
-    """Return the text, with comments that say what else may stand there."""
+    """Return a draft as YAML, with comments about other settings."""
     environment = text_environment("wheelsmith.run")
     environment.filters |= {"scalar": _scalar, "quoted": _quoted, "json": json.dumps}
     environment.tests["commit"] = re.compile("[0-9a-f]{40}").fullmatch
@@ -177,8 +178,8 @@ def _quoted(release: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Return a text as YAML has it, in quotes only where it must be."""
+    """Return a text as a YAML scalar, quoted only if necessary."""
     if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT:
         return text
-    # JSON has two escapes for one sign beyond the first 65,536, and YAML takes each for a sign of its own.
+    # JSON escapes a character above U+FFFF as two surrogates, which YAML reads as two characters.
     return json.dumps(text, ensure_ascii=not text.isprintable())

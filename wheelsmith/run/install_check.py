@@ -1,4 +1,4 @@
-"""Test the wheel that an index has for this machine, installed in a fresh environment."""
+"""Test an index's wheel for this machine in a fresh environment."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from wheelsmith.index.resolve.target import Target
 from wheelsmith.model.wheel_name import same_version
 from wheelsmith.run.release import built
 
-_ENVIRONMENT_PATIENCE = 300.0  # seconds in which a virtual environment is there, on a slow disk
-_PIP_PATIENCE = 3600.0  # seconds in which torch is fetched and installed, on a slow line
+_ENVIRONMENT_PATIENCE = 300.0  # seconds to create a virtual environment on a slow disk
+_PIP_PATIENCE = 3600.0  # seconds to fetch and install torch over a slow connection
 _MOST_OUTPUT = 16 << 20  # bytes that a command may print
-_MOST_PROCESSES = 1 << 20  # threads, too: a library may have some for each core
+_MOST_PROCESSES = 1 << 20  # including threads: a library may start some for each core
 _LONGEST_WHERE = 300  # characters
 _NOTHING_SAID = "nothing is said of the wheel; test it again where there is more"
 _ASK = "does the index say the same everywhere? wheelsmith index doctor URL"
-# Of SIGKILL and SIGTERM, which are sent where memory or a job of CI comes to its end: a program that crashes has other
-# signals. Of a command that it ran, a shell tells 128 more.
+# Exit codes for SIGKILL and SIGTERM, which mean that memory ran out or that a CI job was stopped. A crash has other
+# signals. A shell adds 128 to the signal of a command that it ran.
 _KILLED = {-9, -15, 137, 143}
-# What would have a Python find packages elsewhere than in its own environment.
+# Variables that make Python find packages outside of its environment.
 _ELSEWHERE = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE"}
-# What pip may be told by variables: where packages come from, and how to get there. Others would have it install
-# something else than anybody gets, or somewhere else.
+# Variables of pip that stay set: its indexes and its network settings. Other variables could make it install different
+# packages from those that users get, or install them in another place.
 _OF_PIP = {
     *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST", "PIP_CERT"),
     *("PIP_CLIENT_CERT", "PIP_PROXY", "PIP_KEYRING_PROVIDER", "PIP_CONFIG_FILE", "PIP_CACHE_DIR"),
@@ -53,14 +53,14 @@ _OF_PIP = {
 
 @contextmanager
 def fresh_environment(python: str) -> Iterator[Path]:
-    """Make a virtual environment with nothing in it, in a temporary folder.
+    """Create an empty virtual environment in a temporary folder.
 
-    :param python: the interpreter that it is made from.
-    :raises MachineError: there can be none.
+    :param python: the interpreter to create it with.
+    :raises MachineError: it cannot be created.
     """
     with tempfile.TemporaryDirectory(prefix="wheelsmith-test-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch, "environment")
-        # -I: the folder that this was started in may be a stranger's, and hold a venv.py.
+        # -I: the current folder may be untrusted and contain a venv.py.
         argv = (python, "-I", "-m", "venv", "--without-pip", str(folder))
         try:
             made = subprocess.run(argv, capture_output=True, text=True, timeout=_ENVIRONMENT_PATIENCE, check=False)
@@ -75,10 +75,10 @@ def fresh_environment(python: str) -> Iterator[Path]:
 
 
 def only_built(catalogue: Catalogue, out: Path) -> Catalogue:
-    """Return what an index offers of what a run or join left, and nothing else.
+    """Return a catalogue with only the wheels that a run or join built.
 
-    :param out: its output folder.
-    :raises ReleaseError: it has another project, or the index has none of its wheels.
+    :param out: the output folder of the run or join.
+    :raises ReleaseError: the folder has another project, or the index has none of its wheels.
     """
     left = built(out)
     if left.state.project != catalogue.project:
@@ -105,9 +105,9 @@ def where_of(machine: Machine) -> str:
 
 
 def check_words(where: str, details: str | None) -> None:
-    """Refuse words that no page could show.
+    """Reject texts that a page cannot show.
 
-    :raises WheelTestError: it says which.
+    :raises WheelTestError: a text is invalid.
     """
     try:
         WheelTest(outcome=WheelOutcome.PASSED, where=where, details=details)
@@ -119,15 +119,15 @@ def check_words(where: str, details: str | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelTester:
-    """Installs a wheel in a fresh environment, and runs a command there.
+    """Installs a wheel in a fresh environment and runs a command there.
 
-    :param environment: a fresh one.
-    :param base: the index's address, with a slash at its end.
-    :param command: its first word is looked for beside the environment's Python first.
-    :param attempts: how often it may be run until it passes.
-    :param seconds: that one attempt may take.
-    :param say: takes each line that is printed meanwhile, made harmless.
-    :param cancel: ends it.
+    :param environment: the fresh environment.
+    :param base: the index's address, with a trailing slash.
+    :param command: the command; its program is searched for in the environment's ``bin`` first.
+    :param attempts: maximum number of runs until the command passes.
+    :param seconds: time limit of one attempt.
+    :param say: receives each line of output, made safe for a terminal.
+    :param cancel: stops the test once it is set.
     """
 
     environment: Path
@@ -139,12 +139,12 @@ class WheelTester:
     cancel: Event
 
     def test(self, wheel: IndexEntry, install: Template) -> WheelOutcome:
-        """Install the wheel that was chosen, and run the command.
+        """Install the chosen wheel and run the command.
 
-        :param install: pick's command for that environment.
-        :raises PackageIndexError: another wheel was installed than the one that was chosen.
-        :raises MachineError: the wheel cannot be installed here, or the command not run, or somebody killed it.
-        :raises KeyboardInterrupt: it was cancelled.
+        :param install: pick's install command for the environment.
+        :raises PackageIndexError: pip installed another wheel.
+        :raises MachineError: the wheel cannot be installed here, or the command cannot be run or was killed.
+        :raises KeyboardInterrupt: the test was cancelled.
         """
         self._install(wheel, install)
         for attempt in range(1, self.attempts + 1):
@@ -155,9 +155,9 @@ class WheelTester:
         return WheelOutcome.FAILED
 
     def _install(self, wheel: IndexEntry, install: Template) -> None:
-        """Install the wheel with its requirements, and see that it is this one, and there.
+        """Install the wheel and its requirements, and verify that the environment has this wheel.
 
-        A failure of pip is no failure of the wheel: a server, a disk or a proxy may be the reason.
+        A failure of pip is not a failure of the wheel: the cause may be a server, a disk or a proxy.
         """
         name = _project(wheel)
         report = self.environment.with_name("pip.json")
@@ -171,13 +171,14 @@ class WheelTester:
         self._require_there(wheel)
 
     def _require_chosen(self, wheel: IndexEntry, report: Path) -> None:
-        """Refuse to test another wheel than the chosen one."""
+        """Require that pip installed the chosen wheel."""
         name = _project(wheel)
         version, found = _reported(report, name)
         if version is not None and not same_version(version, wheel.version):
             raise PackageIndexError(f"{name} {version} was installed, and not {wheel.version}", remedy=_ASK)
         if found is None:
-            # An old pip tells nothing, and a new one only what the page had: it looks at the bytes itself.
+            # An old pip writes no report, and a new one reports only a hash from the page. Install the wheel again with
+            # its hash, so that pip verifies the file.
             address = f"{name} @ {self.base}{wheel.url}#sha256={wheel.sha256}"
             again = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--force-reinstall", "--no-deps")
             found = wheel.sha256 if self._pip((*again, address), None).ok else None
@@ -185,14 +186,14 @@ class WheelTester:
             raise PackageIndexError(f"another {wheel.filename} was installed than the index tells of", remedy=_ASK)
 
     def _require_there(self, wheel: IndexEntry) -> None:
-        """Refuse an installation that pip was configured to make elsewhere, or not at all."""
+        """Require the wheel in the environment. pip may be configured to install elsewhere, or not at all."""
         folders = {str(folder) for folder in self.environment.glob("lib*/python*/site-packages")}
         there = distributions(name=_project(wheel), path=sorted(folders))
         if not any(same_version(each.version, wheel.version) for each in there):
             raise MachineError("pip installed the wheel nowhere in its environment", remedy="see: pip config list")
 
     def _pip(self, line: Sequence[str], report: Path | None) -> Exit:
-        """Run pip, which reads its options from variables, too, and leaves one alone that it does not know."""
+        """Run pip. A variable requests the report, because an old pip ignores a variable that it does not know."""
         told = {"PIP_REPORT": str(report)} if report else {}
         ended = self._run(line, {**activated(self.environment), **told}, self.environment, _PIP_PATIENCE)
         if ended.ending is Ending.TIMEOUT:
@@ -236,14 +237,14 @@ def recorded(target: Target, wheel: IndexEntry, outcome: WheelOutcome, where: st
 
 
 def activated(environment: Path) -> dict[str, str]:
-    """Return this process's variables, as if the environment had been activated, and nothing else were to be found."""
+    """Return the variables of this process as if the environment were activated and had no other packages."""
     kept = {
         name: text
         for name, text in os.environ.items()
         if name not in _ELSEWHERE and (name in _OF_PIP or not name.startswith("PIP_"))
     }
     path = f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    # Python would otherwise import from the folder that it is started in: the source in the place of the wheel.
+    # Without PYTHONSAFEPATH, Python would import the source in the current folder instead of the wheel.
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(environment), "PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1"}
 
 
@@ -256,7 +257,7 @@ def _ending(ended: Exit) -> str:
 
 
 def _reported(report: Path, name: str) -> tuple[str | None, str | None]:
-    """Return the version and the sha256 of what pip installed, as it says itself; None where it does not."""
+    """Return the version and the sha256 that pip's report has for a project, each None if it is missing."""
     try:
         items = read_json(read_bounded(report, _MOST_OUTPUT))["install"]
         found = next(item for item in items if canonicalize_name(item["metadata"]["name"]) == name)

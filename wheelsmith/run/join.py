@@ -1,4 +1,4 @@
-"""Join what the jobs of a pipeline built into one index; every wheel is checked again."""
+"""Join the wheels from the jobs of a pipeline into one index, and check each of them again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LARGEST_LOG = 64 << 20  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardResult:
-    """What a job reports of one cell.
+    """The result of one cell, as a job reports it.
 
     :param folder: the job's output folder.
     """
@@ -58,10 +58,10 @@ class MissingShardsError(PackageIndexError):
 
 
 def read_shard_results(plan: ShardedPlan, folders: Sequence[Path]) -> dict[str, ShardResult]:
-    """Return what the jobs report of every cell, by its id.
+    """Return cell ID → the result that a job reports.
 
-    :param folders: the jobs' output folders, or folders that contain those.
-    :raises PackageIndexError: one is of another plan, or two are of one shard.
+    :param folders: the jobs' output folders, or folders that contain them.
+    :raises PackageIndexError: a folder belongs to another plan, or two belong to one shard.
     :raises MissingShardsError: a cell has no result.
     """
     found: dict[int, Path] = {}
@@ -88,7 +88,7 @@ def read_shard_results(plan: ShardedPlan, folders: Sequence[Path]) -> dict[str, 
 
 
 def _output_folders(folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield the folders that runs wrote to: CI systems put those of several jobs into one folder."""
+    """Yield the output folders of runs. A CI system may put those of several jobs into one folder."""
     for folder in folders:
         if not folder.is_dir():
             raise PackageIndexError(f"there is no folder {folder}")
@@ -110,7 +110,7 @@ def _read_record(folder: Path) -> RunRecord:
 
 
 def _sanitized(result: BuildResult) -> BuildResult:
-    """Return a result whose texts can be printed and whose times are times."""
+    """Return a result with printable texts and valid times."""
     if failure := result.failure:
         failure = Failure(
             stage=visible(failure.stage),
@@ -138,7 +138,7 @@ def _require_results(plan: ShardedPlan, reported: Mapping[str, ShardResult]) -> 
         raise MissingShardsError(f"there is no answer for every cell: {named}", remedy=f"run again: {again}")
 
 
-def join(  # one parameter an option
+def join(  # one parameter for each option
     plan: ShardedPlan,
     reported: Mapping[str, ShardResult],
     listen: Listener,
@@ -149,14 +149,14 @@ def join(  # one parameter an option
     engine: str | None,
     jobs: int | None,
 ) -> RunRecord:
-    """Check every wheel again, and put all of them into one index at once.
+    """Check every wheel again, and publish all of them to one index in one step.
 
     A cell fails if its wheel is not the one that its job reports, or fails its check.
 
-    :param reported: cell id → what its job reports.
-    :param out: gets the index, results and logs.
-    :param cache: gets a scratch folder; what is joined does not come into the cache.
-    :raises WheelsmithError: the output folder or the machine is not fit for it.
+    :param reported: cell ID → the result that its job reports.
+    :param out: the folder for the index, results and logs.
+    :param cache: the folder for scratch files; the wheels are not added to the cache.
+    :raises WheelsmithError: the output folder or the machine cannot be used.
     """
     make_output_folder(out)
     chosen = choose(engine or AUTO, images=frozenset({None}), trusted=False, cache=cache).engine.name
@@ -177,7 +177,7 @@ def join(  # one parameter an option
             given = to_check[result.plan_digest][1]
             result = replace(result, log=given.log)
             if result.wheel and result.status is not Status.FOLDED:
-                # Checked here; built by the job, which knows how long that took.
+                # The wheel was only checked here, so the status and the times of the build come from the job.
                 status = Status.CACHED if given.status is Status.CACHED else Status.BUILT
                 result = replace(result, status=status, timings=given.timings, built_in=given.built_in)
             run.finish(result)
@@ -187,7 +187,7 @@ def join(  # one parameter an option
         if cancel.is_set():
             collector.cancel_rest()
         collector.fail_rest(_EXECUTOR)
-        # Also when interrupted: the index has the wheels that results.json names.
+        # Publish even after an interruption, so that the index has the wheels in results.json.
         if run.results:
             publish_run(plan, run.results, out=out, store=store, work=folder)
     return plan.record(run.results, interrupted=cancel.is_set())
@@ -196,9 +196,9 @@ def join(  # one parameter an option
 def _take_over(
     plan: ShardedPlan, reported: Mapping[str, ShardResult], logs: Path, store: Store, folder: Path, run: ActiveRun
 ) -> dict[str, tuple[Build, BuildResult]]:
-    """Put the jobs' wheels into a store, and give every cell without one its result.
+    """Copy the jobs' wheels into a store, and report the result of every cell without a wheel.
 
-    Gives what is to be checked: build digest → the build and its job's result.
+    :return: the builds to check: build digest → the build and its job's result.
     """
     to_check: dict[str, tuple[Build, BuildResult]] = {}
     with WheelReader() as reader:
@@ -222,7 +222,7 @@ def _take_over(
 
 
 def _store_wheel(plan: BuildPlan, path: Path, store: Store, reader: WheelReader) -> None:
-    """Put the wheel of a job into a store.
+    """Put a job's wheel into a store.
 
     :raises WheelError: it cannot be read, or was not built from this plan.
     """
@@ -233,10 +233,10 @@ def _store_wheel(plan: BuildPlan, path: Path, store: Store, reader: WheelReader)
 
 
 def _copy_wheel(wheels: Path, wheel: WheelRecord, folder: Path) -> Path:
-    """Return a copy of the wheel of a job.
+    """Copy a job's wheel and return the copy.
 
-    :param folder: a scratch folder for this wheel alone.
-    :raises WheelError: it is not there, or not the one that the job reports.
+    :param folder: a scratch folder for this wheel only.
+    :raises WheelError: it is missing, or not the one that the job reports.
     """
     name = wheel.filename
     if visible(name) != name or Path(name).name != name or not name.endswith(".whl"):
@@ -259,7 +259,7 @@ def _copy_wheel(wheels: Path, wheel: WheelRecord, folder: Path) -> Path:
 
 
 def _copy_log(given: ShardResult, cell: str, logs: Path) -> str | None:
-    """Copy the log of a cell under the cell's name, and return that; None if there is no log that can be copied."""
+    """Copy a cell's log under the cell's name and return that name; None if there is no readable log."""
     name, folder = given.result.log, given.folder / "logs"
     if name is None or Path(name).name != name or folder.is_symlink():
         return None

@@ -1,4 +1,4 @@
-"""Plan by a lock, and make a lock of what a matrix was planned with."""
+"""Plan with a lock file, and create one from the inputs of a planned matrix."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _REMEDY = "see what changed, then: wheelsmith lock --upgrade, or --upgrade-packa
 
 @dataclass(kw_only=True)
 class LockedInputs:
-    """The source and the environments that a matrix is planned with: locked ones, and new ones for the rest.
+    """The source and the build environments of a matrix, from the lock file if it has them.
 
-    :param kernel: as the matrix names it.
-    :param lock: None where there is none.
+    :param kernel: the kernel as the matrix names it.
+    :param lock: None if there is no lock file.
     :param ask: chooses the wheels of environments that are not locked.
-    :param strict: fail where an input differs from the lock, or is no longer available.
+    :param strict: fail if an input differs from the lock file or is no longer available.
     """
 
     kernel: KernelRef
@@ -50,7 +50,7 @@ class LockedInputs:
 
     @property
     def fetched(self) -> KernelRef:
-        """Return the kernel to fetch: at its locked commit, unless that is to be compared with the newest one."""
+        """Return the kernel to fetch: at its locked commit, or with ``strict`` at the newest one, to compare them."""
         source = self.lock.source if self.lock and not self.strict else None
         if source is None or not (self.kernel.hub or self.kernel.git):
             return self.kernel
@@ -71,7 +71,7 @@ class LockedInputs:
         return wheels
 
     def used(self, source: SourceTree, plans: tuple[BuildPlan, ...]) -> Lock:
-        """Return the lock of what was planned; wheels have no address yet."""
+        """Return the lock file for some plans. Its wheels have no addresses yet."""
         users = {
             (plan.project.environment, plan.project.python): plan.cell.id for plan in reversed(plans) if plan.project
         }
@@ -101,9 +101,9 @@ class LockedInputs:
         )
 
     def check(self, source: SourceTree, plans: tuple[BuildPlan, ...], matrix: Path, listen: Listener) -> None:
-        """Warn of every difference from the lock, or fail if the inputs are strict.
+        """Warn about every difference from the lock file, or fail if ``strict`` is set.
 
-        :raises MatrixError: something differs; the error names all of it.
+        :raises MatrixError: an input differs; the error lists all differences.
         """
         if self.lock is None:
             return
@@ -113,14 +113,14 @@ class LockedInputs:
             for difference in found:
                 listen(Notice(level="warning", text=f"{lock_path(matrix).name}: {difference}"))
             return
-        # Offline no index can be asked; the files are compared with their hashes when they are used.
+        # Indexes are not available offline. Files are verified by their hashes when they are used.
         wrong = [*found, *(() if is_offline() else _unavailable(used))]
         if wrong:
             raise MatrixError("; ".join(wrong), where=Place(file=lock_path(matrix).name), remedy=_REMEDY)
 
 
 def required_lock(matrix: Path) -> Lock:
-    """Return the lock beside a matrix file.
+    """Return the lock file of a matrix.
 
     :raises MatrixError: there is none, or it cannot be read.
     """
@@ -132,9 +132,9 @@ def required_lock(matrix: Path) -> Lock:
 
 
 def reject_dropped_cells(before: Lock | None, excluded: Iterable[Excluded]) -> None:
-    """Refuse to write a lock that lacks a cell, for instance because an index does not answer.
+    """Refuse to drop a cell from a lock file, for instance because an index does not respond.
 
-    :param before: the lock as it is.
+    :param before: the existing lock file.
     :raises MatrixError: a locked cell cannot be planned any more.
     """
     known = set(before.cells if before else ())
@@ -144,7 +144,7 @@ def reject_dropped_cells(before: Lock | None, excluded: Iterable[Excluded]) -> N
 
 
 def without_packages(lock: Lock, names: tuple[str, ...]) -> Lock:
-    """Return a lock without the environments that contain any of some packages.
+    """Return a lock file without the environments that contain any of these packages.
 
     :raises MatrixError: no environment contains one of them.
     """
@@ -159,7 +159,7 @@ def without_packages(lock: Lock, names: tuple[str, ...]) -> Lock:
 
 
 def with_addresses(used: Lock, known: Lock | None) -> Lock:
-    """Return a lock with the address of every wheel, from a known lock or from the index.
+    """Return a lock file with the address of every wheel, from a known lock file or from the index.
 
     :raises ToolchainError: a wheel is not available.
     """

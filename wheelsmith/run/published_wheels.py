@@ -1,4 +1,4 @@
-"""The wheels of an index on the network, fetched as an installer would."""
+"""Fetch the wheels of an index on the network, as an installer does."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ LARGEST_WHEEL = 4 << 30  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedWheel:
-    """A wheel of an index on the network, as it lies here now.
+    """A downloaded wheel of an index.
 
-    :param bundle: what was signed of it; None where its index names nothing.
+    :param bundle: the file with its signature; None if the index lists none.
     """
 
     path: Path
@@ -34,12 +34,12 @@ class PublishedWheel:
 
 
 def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[PublishedWheel]:
-    """Fetch every wheel of an index, and what was signed of it.
+    """Fetch every wheel of an index, with its signature.
 
-    :param address: of the index, as pip is given it.
-    :param folder: an empty one.
-    :raises PackageIndexError: it has none, too many, or a file that is not the one that it tells of.
-    :raises ToolchainError: it does not answer, or not as an index does.
+    :param address: the index's address, as for pip's ``--index-url``.
+    :param folder: an empty folder for the files.
+    :raises PackageIndexError: the index has no wheel or too many, or a file does not match its hash.
+    :raises ToolchainError: there is no response, or not that of an index.
     """
     shown = visible(redact(address))
     if is_ambiguous(address):
@@ -71,11 +71,11 @@ def _is_wheel(filename: str) -> bool:
 
 
 def fetch_wheel(offer: Offer, folder: Path, settings: PipSettings, listen: Listener) -> PublishedWheel:
-    """Fetch a wheel, and what was signed of it.
+    """Fetch a wheel, with its signature.
 
-    :param folder: is made where it is not there.
-    :raises PackageIndexError: it is not the file that its index tells of.
-    :raises ToolchainError: it does not come.
+    :param folder: the folder for the files, created if it does not exist.
+    :raises PackageIndexError: the file does not match the hash on the index.
+    :raises ToolchainError: it cannot be fetched.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = _at(offer.location, folder / offer.filename, LARGEST_WHEEL, settings, listen)
@@ -87,7 +87,7 @@ def fetch_wheel(offer: Offer, folder: Path, settings: PipSettings, listen: Liste
 
 
 def _at(location: Location, path: Path, most: int, settings: PipSettings, listen: Listener) -> Path:
-    """Return where a file lies, once it is fetched."""
+    """Return the local path of a file, fetching it if necessary."""
     if location.path:
         return location.path
     with settings.client() as client:

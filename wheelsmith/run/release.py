@@ -1,4 +1,4 @@
-"""The steps of a release that one machine makes: each looks at what lies there, so that any can be run again alone."""
+"""The steps of a release on one machine. Each step reads its input from disk, so that it can be repeated alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BUILD = "build first: build-matrix, join, or release --step build"
 
 
 class ReleaseStep(StrEnum):
-    """What a release consists of, in order."""
+    """The steps of a release, in order."""
 
     BUILD = "build"
     CHECK = "check"
@@ -51,10 +51,10 @@ class ReleaseStep(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltVersion:
-    """What a run left of its project.
+    """The version of a project that a run built.
 
-    :param version: that the run made, without a local part.
-    :param failed: ids of the cells that have no wheel and should.
+    :param version: without a local version.
+    :param failed: IDs of the planned cells without a wheel.
     """
 
     state: ProjectState
@@ -63,20 +63,20 @@ class BuiltVersion:
 
     @property
     def entries(self) -> tuple[IndexEntry, ...]:
-        """Return the wheels of that version: the folder may have those of earlier ones, too."""
+        """Return the wheels of this version. The folder may have wheels of earlier versions too."""
         return of_version(self.state.entries, self.version)
 
     @property
     def catalogue(self) -> Catalogue:
-        """Return what is told of it."""
+        """Return the catalogue of the project."""
         return catalogue_of(self.state)
 
 
 def built(out: Path) -> BuiltVersion:
-    """Return what the last run left: of its project the version that it made.
+    """Return the version that the last run built.
 
     :param out: the output folder.
-    :raises ReleaseError: there was none, or it has no wheel.
+    :raises ReleaseError: there was no run, or it has no wheel.
     """
     try:
         run = RunRecord.read(out)
@@ -91,9 +91,9 @@ def built(out: Path) -> BuiltVersion:
 
 
 def release_of(out: Path, found: BuiltVersion) -> IndexRelease:
-    """Return what is to be published: the version that was made, and no other that lies there.
+    """Return the release to publish: only the version that the run built.
 
-    :raises PackageIndexError: what lies there is not whole.
+    :raises PackageIndexError: the folder is incomplete.
     """
     release, project, asked = release_from([out]), found.state.project, Version(found.version)
     wanted = {entry.sha256 for entry in found.entries}
@@ -107,9 +107,9 @@ def release_of(out: Path, found: BuiltVersion) -> IndexRelease:
 
 
 def refuse_incomplete(found: BuiltVersion) -> None:
-    """Refuse a version of which a planned cell has no wheel.
+    """Require a wheel for every planned cell of a version.
 
-    :raises ReleaseError: it is one, and names what is missing.
+    :raises ReleaseError: wheels are missing; the error lists their cells.
     """
     complete = completeness(found.state, found.version)
     if complete is None or complete.missing or found.failed:
@@ -122,9 +122,9 @@ def refuse_incomplete(found: BuiltVersion) -> None:
 
 
 def check_again(out: Path, found: BuiltVersion) -> int:
-    """Check every wheel of the version as it lies there; return how many that are.
+    """Check every wheel of the version again, and return their number.
 
-    :raises ReleaseError: one does not tell the truth.
+    :raises ReleaseError: a wheel fails the check.
     """
     with WheelReader() as reader:
         for entry in found.entries:
@@ -136,7 +136,7 @@ def check_again(out: Path, found: BuiltVersion) -> int:
 
 
 def changes_since(storage: Storage, found: BuiltVersion) -> VersionChanges:
-    """Return what the version brings, against what an index has.
+    """Return the changes of the version since the previous one on an index.
 
     :raises PackageIndexError: the index cannot be read.
     """
@@ -147,13 +147,13 @@ def changes_since(storage: Storage, found: BuiltVersion) -> VersionChanges:
 def live_wheels(
     address: str, found: BuiltVersion, listen: Listener, policy: SignaturePolicy | None = None
 ) -> Iterator[str]:
-    """Fetch every wheel of the version as an installer would, and yield the names of those that are the right ones.
+    """Fetch and verify every wheel of the version as an installer does, and yield its name.
 
-    :param address: where the index is served: its root, beneath which ``simple/`` lies.
-    :param policy: who must have signed it; None where that is nobody's matter.
-    :raises ReleaseError: one is not listed, yanked, or of other bytes.
-    :raises AttestationError: it is not signed so.
-    :raises ToolchainError: the index does not answer.
+    :param address: the root of the served index, which contains ``simple/``.
+    :param policy: the policy that signatures must satisfy; None for no verification of signatures.
+    :raises ReleaseError: a wheel is not listed, is yanked, or has other bytes.
+    :raises AttestationError: a signature does not satisfy the policy.
+    :raises ToolchainError: the index does not respond.
     """
     base, settings, project = address.rstrip("/"), pip_settings(), found.state.project
     entries = [entry for entry in found.entries if entry.roots]
@@ -190,9 +190,9 @@ def _bundle(live: PublishedWheel) -> bytes:
 
 
 def examine_live(address: str, found: BuiltVersion) -> None:
-    """Look at the project's pages as pip and uv would.
+    """Check the project's pages as pip and uv see them.
 
-    :raises ReleaseError: one of them would fail.
+    :raises ReleaseError: an installer would fail.
     """
     diagnosis = examine(address, CrawlScope(projects=(found.state.project,)))
     if not diagnosis.ok:

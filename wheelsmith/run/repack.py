@@ -1,4 +1,4 @@
-"""Prepare wheels of what a Hub repo has built: which build folders become wheels, and why the others do not."""
+"""Prepare wheels from the builds in a Hub repo, with a reason for each build that cannot become a wheel."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _SHOWN = 30  # variants that an error lists
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepackRequest:
-    """Which repo, and what its wheels are called.
+    """The repo to repack, and the names of its wheels.
 
-    :param repo: ``hub:org/name``, with ``@revision`` or without, or a folder with ``build/`` in it.
-    :param run: how the wheels are made; its matrix is not read, and its globs are of variants.
-    :param distribution: the project's name; None takes the kernel's.
-    :param module: the import name; None takes the kernel's own.
-    :param version: None takes the one that the builds name.
+    :param repo: ``hub:org/name``, optionally with ``@revision``, or a folder that contains ``build/``.
+    :param run: the options of the run; its matrix is ignored, and its globs select variants.
+    :param distribution: the project's name; None for the kernel's name.
+    :param module: the import name; None for the kernel's own.
+    :param version: None for the version in the builds' metadata.
     """
 
     repo: str
@@ -63,10 +63,10 @@ class RepackRequest:
 
     @property
     def kernel(self) -> KernelRef:
-        """Return the repo that is named.
+        """Return the repo as a kernel.
 
-        :raises MatrixMistakesError: a name is none.
-        :raises MatrixError: nor is the version.
+        :raises MatrixMistakesError: a name is invalid.
+        :raises MatrixError: the version is invalid.
         """
         place: dict[str, str | None] = {"path": self.repo}
         if self.repo.startswith(_HUB):
@@ -85,9 +85,9 @@ class RepackRequest:
         return str(self.kernel.hub or self.kernel.path).rstrip("/").rpartition("/")[2]
 
     def select(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the variants that are asked for.
+        """Return the selected variants.
 
-        :raises SelectionError: a glob matches none, or nothing is left.
+        :raises SelectionError: a glob matches no variant, or none is left.
         """
         remedy = f"it has: {', '.join(names[:_SHOWN])}"
         for pattern in (*self.run.only, *self.run.skip):
@@ -103,10 +103,11 @@ class RepackRequest:
 def prepare_repack(
     request: RepackRequest, listen: Listener = log_notices
 ) -> tuple[Prepared, tuple[VariantAnswer, ...]]:
-    """Read the builds of a repo, and plan a wheel of each that wheels can be made of; answer every variant.
+    """Read the builds of a repo, and plan a wheel for each usable one.
 
-    :param listen: hears of what is worth knowing meanwhile.
-    :raises WheelsmithError: the repo or the machine is not fit for it, or nobody says what the wheels are called.
+    :param listen: receives notices and the progress of downloads; by default notices go to ``logging``.
+    :return: the planned run, and an answer for every variant.
+    :raises WheelsmithError: the repo or the machine cannot be used, or the wheels have no name.
     """
     kernel = request.kernel
     builds = read_hub_builds(kernel.hub, str(kernel.revision)) if kernel.hub else read_build_folder(Path(request.repo))
@@ -116,7 +117,7 @@ def prepare_repack(
     if size := sum(builds.sizes.get(name, 0) for name in known):
         said = f"{counted(len(known), 'variant')} of {kernel.hub} to fetch: {show_size(size)}"
         listen(Notice(level="info", text=said))
-    # A folder is hashed as a whole: wheels that an earlier run made of it stay as long as it holds what they do.
+    # Read all variants of a local folder, because the index keeps earlier wheels only if their source is still there.
     trees = builds.fetch(known if kernel.hub else _usable_variants(builds.names)[0])
     folders: list[BuildFolder] = []
     for name, variant in known.items():
@@ -134,7 +135,7 @@ def prepare_repack(
 
 
 def _usable_variants(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[VariantAnswer]]:
-    """Return the variants that wheels can be made of, and why not of the others."""
+    """Return the variants that can become wheels, and answers with reasons for the others."""
     known: dict[str, HubVariant] = {}
     answers = []
     for name in names:
@@ -184,7 +185,7 @@ def _prepared(
 
 
 def _together(builds: BuildTrees, trees: Sequence[SourceTree]) -> SourceTree:
-    """Return all the files that wheels are made of; those of the repo itself are in each tree."""
+    """Return one tree with the files of all wheels. Every tree contains the repo's own files."""
     files = {file.path: file for tree in trees for file in tree.files}
     tree = canonical_digest(sorted(tree.id.tree for tree in trees))
     source = SourceId(origin=builds.origin, revision=builds.revision, commit=builds.commit, tree=tree)
@@ -192,9 +193,9 @@ def _together(builds: BuildTrees, trees: Sequence[SourceTree]) -> SourceTree:
 
 
 def _read_folder(variant: HubVariant, tree: SourceTree, request: RepackRequest) -> BuildFolder:
-    """Read what a build folder holds and says.
+    """Read the files and the metadata of a build folder.
 
-    :raises SourceError: its files are not what it says, or nothing that can be imported.
+    :raises SourceError: its files do not match its metadata, or cannot be imported.
     """
     root = f"build/{variant.name}/"
     hashes = {file.path.removeprefix(root): file.sha256 for file in tree.files if file.path.startswith(root)}
@@ -221,10 +222,10 @@ def _read_folder(variant: HubVariant, tree: SourceTree, request: RepackRequest) 
 
 
 def _names_of(folders: Sequence[BuildFolder], request: RepackRequest, listen: Listener) -> WheelNames:
-    """Return what the wheels are called: by one name and one version, for a repo is one kernel at one version.
+    """Return the name and version of the wheels. All builds of a repo are of one kernel at one version.
 
-    :param listen: hears of what nobody says.
-    :raises MatrixError: the builds do not say it, or do not agree, or the name is another project's.
+    :param listen: receives a warning about missing metadata.
+    :raises MatrixError: the builds have no name or version or different ones, or the name belongs to another project.
     """
     modules = sorted({folder.package.module for folder in folders})
     if len(modules) > 1:

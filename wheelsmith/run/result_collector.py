@@ -51,7 +51,7 @@ class ResultCollector:
             self.take(BuildResult(cell=plan.cell, plan_digest=plan.build_digest, status=status, failure=failure))
 
     def _verified(self, plan: BuildPlan, result: BuildResult) -> BuildResult:
-        """Return the result if its wheel is in the store, and a failure if it is not."""
+        """Return the result if its wheel is in the store, otherwise a failure."""
         if result.wheel is None:
             return replace(result, plan_digest=plan.build_digest)
         stored = self._store.find(plan.build_digest)

@@ -1,4 +1,4 @@
-"""The plan that the jobs of a pipeline share: it is written once, and every job builds by it."""
+"""The plan that the jobs of a pipeline share. It is written once and read by every job."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
 from wheelsmith.wheel.recorded_plan import plan_differences
 
-_LARGEST = 256 << 20  # bytes: a plan of flash-attn2's is one megabyte
+_LARGEST = 256 << 20  # bytes; a plan of flash-attn2 has one megabyte
 _WORD = re.compile(r"(?P<number>\d{1,6})/(?P<count>\d{1,6})", re.ASCII)
 _WRITE = "write it once for all jobs: wheelsmith plan --shards 3"
 
 
 def sharded_plan(prepared: Prepared, count: int, *, longest: float, most: int) -> ShardedPlan:
-    """Split what was prepared.
+    """Split a prepared run into shards.
 
-    :param count: of shards; 0 takes as few as the limits allow.
-    :param longest: seconds of one core that a shard may take then.
-    :param most: shards that there may be then.
-    :raises MatrixError: nobody says what the project is called, so that there can be no index.
+    :param count: number of shards; 0 for as few as the limits allow.
+    :param longest: maximum seconds of one core that a shard takes, if ``count`` is 0.
+    :param most: maximum number of shards, if ``count`` is 0.
+    :raises MatrixError: the project has no name or version, so that there can be no index.
     """
     if not prepared.distribution or not prepared.version:
         raise MatrixError("nobody says what the project is called", remedy="say kernel.distribution and version")
@@ -49,14 +49,14 @@ def sharded_plan(prepared: Prepared, count: int, *, longest: float, most: int) -
 
 
 def write_shards(plan: ShardedPlan, path: Path) -> None:
-    """Write what the jobs share."""
+    """Write the plan that the jobs share."""
     atomic_write(path, canonical_json(plan.to_json()) + b"\n")
 
 
 def read_shards(path: Path) -> ShardedPlan:
-    """Read what the jobs share.
+    """Read the plan that the jobs share.
 
-    :raises MatrixError: it is not there, or cannot be read.
+    :raises MatrixError: it does not exist, or cannot be read.
     """
     try:
         plan = ShardedPlan.from_json(read_json(read_bounded(path, _LARGEST)))
@@ -70,10 +70,10 @@ def read_shards(path: Path) -> ShardedPlan:
 
 
 def _check_complete(plan: ShardedPlan) -> None:
-    """Refuse a plan that was changed since it was written.
+    """Reject a plan that was changed after it was written.
 
     :raises ValueError: it is inconsistent.
-    :raises PackageIndexError: its project's name is none.
+    :raises PackageIndexError: its project's name is invalid.
     """
     named = sorted(name for shard in plan.shards for name in shard.cells)
     planned = sorted(each.cell.id for each in plan.plans)
@@ -95,18 +95,18 @@ class ChosenShard:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Return the ids of what it builds."""
+        """Return the IDs of its cells."""
         return self.plan.shards[self.number - 1].cells
 
     @property
     def name(self) -> ShardName:
-        """Return what results.json calls it."""
+        """Return its name in results.json."""
         return ShardName(plan=self.plan.digest, number=self.number)
 
     def prepare(self, request: Request, listen: Listener) -> Prepared:
-        """Prepare its cells alone.
+        """Prepare the cells of this shard.
 
-        :raises MatrixError: this machine plans one of them otherwise than all jobs agreed on.
+        :raises MatrixError: this machine plans a cell differently from the shared plan.
         """
         prepared = prepare(replace(request, only=self.cells), listen)
         _require_same_plans(self.plan, prepared)
@@ -114,10 +114,11 @@ class ChosenShard:
 
 
 def chosen_shard(word: str, path: Path) -> ChosenShard:
-    """Return the shard that ``2/3`` is.
+    """Return a shard of a plan.
 
-    :param path: of the plan that all jobs share.
-    :raises MatrixError: it is none of that plan's, or that cannot be read.
+    :param word: the shard's number and the number of shards, e.g. ``2/3``.
+    :param path: the file of the plan that all jobs share.
+    :raises MatrixError: the plan has no such shard, or cannot be read.
     """
     plan = read_shards(path)
     match, count = _WORD.fullmatch(word), len(plan.shards)

@@ -1,4 +1,4 @@
-"""Sign the wheels that a run left, and verify wheels wherever they are."""
+"""Sign the wheels of a run, and verify wheels in folders and on indexes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from wheelsmith.wheel.reader import WheelReader
 
 _AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built apart from other wheels"
 _ADDRESSES = ("https://", "http://")
-# What pip installs from, and builds from: https://github.com/pypa/pip/blob/main/src/pip/_internal/utils/filetypes.py
+# Files that pip installs or builds: https://github.com/pypa/pip/blob/main/src/pip/_internal/utils/filetypes.py
 _TARS = (".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz", ".tlz", ".tar.lz", ".tar.lzma")
 _INSTALLED = (".whl", ".zip", *_TARS)
 _UNSIGNED = "nothing signed lies beside it"
@@ -46,10 +46,10 @@ _UNSIGNED = "nothing signed lies beside it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedWheel(Record):
-    """A wheel that has a signature now.
+    """A signed wheel.
 
-    :param provenance: whether an index can offer it as PEP 740 has it.
-    :param new: whether it was made now; a statement that says the same and is by the same signer stays.
+    :param new: True if the signature is new; an equal statement by the same signer is kept.
+    :param provenance: True if an index can offer the signature in the form of PEP 740.
     """
 
     wheel: str
@@ -59,11 +59,11 @@ class SignedWheel(Record):
 
 
 def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
-    """Sign every wheel of the folder's index; all of them can be signed, or none is.
+    """Sign all wheels in the index of a folder, or none of them.
 
-    :param folder: a run's output folder, or a join's.
-    :param by: who built.
-    :raises AttestationError: a wheel is not what the run left, or was not made by wheelsmith.
+    :param folder: the output folder of a run or a join.
+    :param by: the CI run that built the wheels.
+    :raises AttestationError: a wheel is not the one that the run built, or was not built by wheelsmith.
     :raises PackageIndexError: there is no index, or it cannot be written.
     """
     index = Index(Folder(folder / "index"))
@@ -73,7 +73,7 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
             f"there is no index with wheels in {folder}", remedy="name a folder that build-matrix or join wrote"
         )
     wheels = folder / "wheels"
-    if wheels.is_symlink():  # it may lead anywhere
+    if wheels.is_symlink():  # it may point anywhere
         raise PackageIndexError(
             f"{wheels} is a link", remedy=f"put a folder in its place: rm {shlex.quote(str(wheels))}"
         )
@@ -83,7 +83,7 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
             name: [(entry, _statement(folder / "index", entry, run, by, reader)) for entry in state.entries]
             for name, state in states.items()
         }
-    # All signatures before any is kept: a service may refuse the next one.
+    # Make all signatures before storing any, because a signing service may reject the next one.
     made = {
         name: [(entry, *_signed(statement, _bundle_of(folder / "index", entry), signer)) for entry, statement in each]
         for name, each in todo.items()
@@ -100,7 +100,7 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
 
 
 def _files(signed: SignedBundle) -> dict[str, bytes | None]:
-    """Return what is to lie beside a wheel: suffix → content, None for what may not stay of an earlier signature."""
+    """Return the signature files of a wheel: suffix → content, or None to remove an earlier file."""
     return {SUFFIX: signed.bundle, PROVENANCE: signed.provenance}
 
 
@@ -114,9 +114,9 @@ def _write_beside(wheel: Path, files: Mapping[str, bytes | None]) -> None:
 
 
 def _signed(statement: bytes, before: bytes | None, signer: Signer) -> tuple[SignedBundle, bool]:
-    """Return what is signed of a wheel, and whether it was signed now: times are no reason to sign again."""
+    """Return the signature of a statement, and True if it is new. Different times alone do not need a new one."""
     if before:
-        # A bundle that cannot be read is replaced, and one by another signer too.
+        # An unreadable bundle is replaced, and so is one by another signer.
         with suppress(AttestationError):
             same = says_the_same(read_bundle(before).statement, statement)
             if same and (kept := signer.kept(before)):
@@ -125,7 +125,7 @@ def _signed(statement: bytes, before: bytes | None, signer: Signer) -> tuple[Sig
 
 
 def _statement(index: Path, entry: IndexEntry, run: RunRecord, by: CiRun, reader: WheelReader) -> bytes:
-    """Return what is to be signed of a wheel."""
+    """Return the statement to sign for a wheel."""
     path, known = index / entry.path, entry.provenance
     if known is None or not _is_of_run(entry, known, run):
         raise AttestationError(f"nobody says how {entry.filename} was made", remedy=_AGAIN)
@@ -168,7 +168,7 @@ def _is_of_run(entry: IndexEntry, known: Provenance, run: RunRecord) -> bool:
 
 
 def _bundle_of(index: Path, entry: IndexEntry) -> bytes | None:
-    """Return what was signed of a wheel before; None where nothing was, or it is lost."""
+    """Return the earlier signature bundle of a wheel; None if there is none or its file is missing."""
     for side in entry.announced:
         if side.kind.suffix == SUFFIX and (stored := Folder(index).read(side.path)):
             return stored.data
@@ -189,7 +189,7 @@ def _run_record(folder: Path) -> RunRecord:
 class Judgement(Record):
     """The verdict on one wheel: verified or refused.
 
-    :param refused: all that is wrong.
+    :param refused: the reasons for refusing it, as one text.
     """
 
     wheel: str
@@ -202,8 +202,8 @@ def verify(
 ) -> Iterator[Judgement]:
     """Yield the verdict on each wheel.
 
-    :param places: wheels, folders with wheels or an index in them, and addresses of indexes.
-    :param bundle: the signature of the one wheel that is named; None takes the one beside each wheel.
+    :param places: wheels, folders with wheels or an index, and addresses of indexes.
+    :param bundle: the signature of the only wheel in ``places``; None for the file next to each wheel.
     :raises WheelsmithError: there is no wheel, or an index is incomplete.
     """
     with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, WheelReader() as reader:
@@ -221,7 +221,7 @@ def verify(
 
 
 def _wheels_in(folder: Path) -> Iterator[tuple[Path, bytes | Path | None]]:
-    """Yield the wheels of a folder, and the signature of each or the file with it.
+    """Yield the wheels of a folder, each with its signature or the path of it.
 
     :raises PackageIndexError: there is none.
     """
@@ -237,7 +237,7 @@ def _wheels_in(folder: Path) -> Iterator[tuple[Path, bytes | Path | None]]:
 
 
 def _loose_files(folder: Path) -> list[Path]:
-    """Return what installers would install, or build, at any depth; not the files of an index."""
+    """Return the files that installers would install or build, at any depth, except the files of an index."""
     own = [root / "files" for root in (folder, folder / "index") if has_index(root)]
     found = (path for path in folder.rglob("*") if path.name.lower().endswith(_INSTALLED))
     return sorted(path for path in found if not any(path.is_relative_to(each) for each in own))
@@ -252,11 +252,11 @@ def _is_file(wheel: Path) -> bool:
 
 
 def _judge(wheel: Path, bundle: bytes | Path | None, policy: SignaturePolicy, reader: WheelReader) -> Judgement:
-    name = redact(wheel.name)  # it may be a mistyped address
+    name = redact(wheel.name)  # it may be a mistyped address with a password
     try:
         return Judgement(wheel=name, verified=verify_wheel(wheel, _bundle_data(bundle), policy, reader))
     except SigningKeyError:
-        # A trusted key cannot be read: no wheel is to blame.
+        # The cause is an unreadable trusted key, not the wheel.
         raise
     except WheelsmithError as error:
         return Judgement(wheel=name, refused=error.message)

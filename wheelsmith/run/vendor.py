@@ -1,4 +1,4 @@
-"""Put everything that a locked matrix is built from into one folder, for machines without a network."""
+"""Collect the inputs of a locked matrix in one folder, for machines without a network."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _SCRATCH = ".scratch-"
 
 
 def vendor(prepared: Prepared, folder: Path, listen: Listener) -> tuple[int, int]:
-    """Write the folder anew, and return how many files and bytes it has.
+    """Write the folder, and return the number and the total bytes of its files.
 
-    What an earlier one has is not fetched again. Each toolchain is laid out once from what was written, so that nothing
-    is missing.
+    Files of an earlier folder are not fetched again. Each toolchain is installed once in a scratch folder, so that
+    nothing is missing.
 
-    :param prepared: a matrix that keeps to its lock.
-    :raises MatrixError: the folder is somebody else's.
-    :raises ToolchainError: something is not to be had.
+    :param prepared: a matrix that is planned with its lock file.
+    :raises MatrixError: the folder exists and was not written by this command.
+    :raises ToolchainError: an input is not available.
     """
     _require_own(folder)
     for text in _left_out(prepared):
         listen(Notice(level="warning", text=text))
-    # In the cache, for beside the matrix a lock would be taken for the kernel's.
+    # The lock is in the cache, because next to the matrix it would become a part of the kernel's source.
     cache = prepared.request.cache / "locks"
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(cache / f".vendor-{canonical_digest(str(folder))[:16]}.lock"):
@@ -67,7 +67,7 @@ def vendor(prepared: Prepared, folder: Path, listen: Listener) -> tuple[int, int
 
 
 def _require_own(folder: Path) -> None:
-    """Refuse to replace what was not written here."""
+    """Require that the folder is new or was written by this command."""
     is_new = not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir()))
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     is_own = MARK in names <= _OWN and (folder / MARK).read_bytes().startswith(_BEGINS)
