@@ -1,4 +1,4 @@
-"""Every rule that a wheel is checked by, in the order in which findings are given."""
+"""All rules of the wheel check, in the order of their findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compute platform and CUDA that a wheel names, and the GPU code that its files hold."""
+"""Compare the GPU code in a wheel with its compute platform, its CUDA release and its plan."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from wheelsmith.wheel.symbol_resolution import CUDA_LIBRARY, CUDA_MAJORS, TORCH_
 from wheelsmith.wheel.symbols import cuda_exports
 
 _CUDAS_WORDS = re.compile(rb"cuda|cublas|cudnn|cufft|curand|cusparse|nvidia|nvrtc|triton", re.IGNORECASE)
-_FIRST = 12  # CUDA; in CUDA 11 too many libraries have version numbers of their own
+_FIRST = 12  # in CUDA 11, too many libraries have version numbers that differ from CUDA's
 _GPU_FILES = (".cubin", ".fatbin", ".ptx")
-_WITH_MINOR = 11  # the last CUDA whose runtime has a minor in its name
+_WITH_MINOR = 11  # the last CUDA release with a minor in the name of its runtime
 
 
 def examined_files(wheel: Inspection) -> Iterator[tuple[str, tuple[str, ...] | None, GpuCode]]:
-    """Return each extension with what it needs and its GPU code, then all other files with GPU code together."""
+    """Yield name, DT_NEEDED and GPU code of each extension, then one entry for all other files with GPU code."""
     for name, extension in wheel.extensions.items():
         yield name, extension.needed, wheel.gpu_code.get(name, GpuCode())
     others = [name for name in wheel.gpu_code if name not in wheel.extensions]
@@ -34,9 +34,9 @@ def examined_files(wheel: Inspection) -> Iterator[tuple[str, tuple[str, ...] | N
 
 
 def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: str | None) -> Finding:
-    """Compare what a file needs and holds with what the version says.
+    """Compare a file's libraries and GPU code with the compute platform of the version.
 
-    :param needed: DT_NEEDED; None of what is no library.
+    :param needed: DT_NEEDED; None for files other than libraries.
     :param compute: ``cpu``, ``cu130``, or None.
     """
     wrong = []
@@ -56,15 +56,15 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
 
 
 def _is_cudas(library: str) -> bool:
-    """Return True for a library of CUDA's, or one of torch's that needs CUDA."""
+    """Return True if a library belongs to CUDA or to torch's CUDA builds."""
     match = CUDA_LIBRARY.fullmatch(library)
     return match is not None and (match["stem"] in _majors() or f"lib{match['stem']}.so" in TORCH_CUDA)
 
 
 def _is_of_another_cuda(library: str, cuda: int) -> bool:
-    """Return True if a library of CUDA's has the name that another major release gives it.
+    """Return True if a CUDA library has the name that it has in another major release.
 
-    :param cuda: the major release; of one that is not known, nothing is.
+    :param cuda: major release; for unknown ones the result is False.
     """
     match = CUDA_LIBRARY.fullmatch(library)
     majors = _majors().get(match["stem"], {}) if match else {}
@@ -75,19 +75,19 @@ def _is_of_another_cuda(library: str, cuda: int) -> bool:
 
 @cache
 def _majors() -> dict[str, dict[int, str]]:
-    """Library without its number → major release of CUDA → the number in its name."""
+    """Return the known CUDA libraries: name without number → major release of CUDA → number in the name."""
     found: dict[str, dict[int, str]] = {}
     for cuda in CUDA_MAJORS:
         exports = cuda_exports(cuda) if cuda >= _FIRST else None
         for library in exports.symbols if exports else ():
-            # What has no number, libcheckpoint.so, may be any project's.
+            # A library without a number, such as libcheckpoint.so, may belong to any project.
             if (match := CUDA_LIBRARY.fullmatch(library)) and match["major"]:
                 found.setdefault(match["stem"], {})[cuda] = match["major"]
     return found
 
 
 def _runtime_major(compute: str) -> str:
-    """Return the number in the runtime's name: CUDA 10 had one for each minor, and all of CUDA 11 had 11.0."""
+    """Return the number in the runtime's name: the release for CUDA 10, 11.0 for CUDA 11, the major after that."""
     major = cuda_major(compute)
     return str(major) if major > _WITH_MINOR else "11.0" if major == _WITH_MINOR else cuda_release(compute) or "10"
 
@@ -118,7 +118,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _speaks_of_cuda(wheel: Inspection) -> bool:
-    """Say whether a wheel has anything to do with CUDA: code, a library, a requirement, or only a word of it."""
+    """Return True if a wheel contains GPU code or the runtime, or mentions CUDA in a library, requirement or file."""
     if any(code.present or code.runtime for code in wheel.gpu_code.values()):
         return True
     named = (name for extension in wheel.extensions.values() for name in extension.needed)
@@ -130,11 +130,11 @@ def _speaks_of_cuda(wheel: Inspection) -> bool:
 
 
 def compare_toolkit(name: str, code: GpuCode, cuda: str) -> Finding:
-    """Compare what made a file's GPU code with a toolkit.
+    """Compare the toolkits that made a file's GPU code with the CUDA release of the version.
 
-    PTX of an older front end is right: a driver of this CUDA compiles it.
+    PTX from an older toolkit is allowed: a driver of this CUDA release compiles it.
 
-    :param cuda: ``13.0``, or ``13`` where the version leaves the minor open.
+    :param cuda: ``13.0``, or ``13`` if the version names only the major release.
     """
     release = numbers(cuda)
     others = sorted(other for other in code.assemblers if numbers(other)[: len(release)] != release)
@@ -171,7 +171,7 @@ def _examine_machine_code(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _impossible_targets(code: GpuCode) -> list[str]:
-    """Return machine code for GPUs that its toolkit does not support, in words; an unknown toolkit is not judged."""
+    """Return a mistake for each GPU that the toolkits cannot make machine code for; none if a toolkit is unknown."""
     toolkits = cuda_toolkits()
     if not code.assemblers or not code.assemblers <= toolkits.keys():
         return []
@@ -182,7 +182,7 @@ def _impossible_targets(code: GpuCode) -> list[str]:
 
 
 def compare_plan(codes: Iterable[GpuCode], spec: WheelSpec) -> Finding:
-    """Compare all the code of a wheel with what the plan asked for."""
+    """Compare the GPU code of a wheel with the GPU architectures of its plan."""
     code = joined(codes)
     missing = [
         f"no machine code for {c}" + (", only what has yet to be linked" if c in code.relocatable else "")

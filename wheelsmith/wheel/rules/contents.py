@@ -1,4 +1,4 @@
-"""Check the files of a wheel: RECORD, platform, bytecode, names of extensions, programs and what it installs."""
+"""Check the files of a wheel: RECORD, purity, bytecode, extension suffixes, programs and installed paths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
 _ELSEWHERE = re.compile(r"[^/]+\.data/(?!purelib/)")
-# https://docs.python.org/3/library/sysconfig.html, EXT_SUFFIX; PyPy names its release and its ABI.
+# https://docs.python.org/3/library/sysconfig.html, EXT_SUFFIX. PyPy's suffix has its release and its ABI.
 _ONE_PYTHON = re.compile(r"\.(?P<abi>cpython-\d+[a-z]*|pypy\d+-pp\d+)(?:-(?P<machine>[\w-]+))?\.so$")
 _STABLE = re.compile(r"\.(?P<abi>abi3t?)\.so$")
 _INFO = re.compile(r"\.(?:dist-info|egg-info|egg-link)$")
@@ -31,7 +31,7 @@ _REMEDY = "declare files that are meant: --declare PATH, or kernel.declare in ma
 
 
 def _examine_archive(wheel: Inspection) -> Iterator[Finding]:
-    """Report what was read. A wheel that cannot be read is refused under this name before any rule runs."""
+    """Report the size of the wheel. An unreadable wheel fails under this rule's name before any rule runs."""
     size = sum(digest.size for digest in wheel.digests.values())
     yield Finding(rule=READABLE.name, ok=True, message=f"{counted(len(wheel.files), 'file')}, {size} bytes")
 
@@ -72,7 +72,7 @@ def _purity(wheel: Inspection) -> Iterator[Finding]:
         wrong.append(f"a wheel for {', '.join(sorted(platforms))} holds nothing that is compiled")
     pure = (wheel.wheel_headers.get("Root-Is-Purelib") or "").strip().lower()
     # https://packaging.python.org/en/latest/specifications/binary-distribution-format/
-    # What `.data` says where it goes, Root-Is-Purelib does not move: Intel's wheels have their libraries in `data/lib`.
+    # Root-Is-Purelib does not apply to files in `.data`. Intel's wheels have their libraries in `data/lib`.
     moved = [name for name in compiled if not _ELSEWHERE.match(name)]
     if pure == "true" and moved:
         wrong.append(
@@ -123,7 +123,7 @@ def _python_of(magic: bytes) -> str:
 
 @cache
 def _magic_numbers() -> dict[str, range]:
-    """Return the magic numbers of each CPython's bytecode, by its ``major.minor``."""
+    """Return the magic numbers of bytecode: release of CPython (``major.minor``) → numbers."""
     facts = read_facts("wheelsmith.wheel", "bytecode.json")
     starts = [*facts["first"].values(), facts["end"]]
     ranges = zip(facts["first"], starts[:-1], starts[1:], strict=True)
@@ -150,16 +150,16 @@ def _suffix(wheel: Inspection) -> Iterator[Finding]:
 
 
 def suffix_mistakes(name: str, arch: str, tags: list[Tag]) -> Iterator[str]:
-    """Yield what is wrong with a file's name.
+    """Yield mistakes in the file name of an extension.
 
-    :param arch: of its machine code.
+    :param arch: CPU architecture of its machine code.
     """
     abis = {tag.abi for tag in tags}
     claimed = ", ".join(sorted({f"{tag.interpreter}-{tag.abi}" for tag in tags}))
     if name.endswith(".pyd"):
         yield "is named as Pythons on Windows look for it"
     elif found := _STABLE.search(name):
-        # With both stable ABIs in the tag there may be a file for each.
+        # A tag with both stable ABIs allows one file for each.
         free = sorted(abi for abi in abis if abi.endswith("t") and (abi != "abi3t" or "abi3" not in abis))
         if found["abi"] == "abi3" and free:
             yield f"is not looked for by a free-threaded Python, and the tag says {', '.join(free)}"
@@ -204,7 +204,7 @@ def _program_mistake(program: EntryPoint, wheel: Inspection, paths: list[str]) -
     path, top = called["module"].replace(".", "/"), called["module"].partition(".")[0]
     if any(each.startswith((f"{path}.", f"{path}/")) for each in paths):
         return None
-    # Compiled code may make modules, and a package without __init__.py may have modules of other projects.
+    # Compiled code may create modules, and other projects may add modules to a package without __init__.py.
     parents = tuple(f"{path.rsplit('/', depth)[0]}." for depth in range(1, path.count("/") + 1))
     if any(each.startswith(parents) and each.endswith(".so") for each in paths):
         return None
@@ -245,9 +245,9 @@ def _installs(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _own_names(wheel: Inspection, files: list[Installed]) -> frozenset[str]:
-    """Return the names in site-packages that are the wheel's: import names, its metadata and bundled libraries.
+    """Return the names in site-packages that belong to the wheel: import packages, metadata and bundled libraries.
 
-    A kernel's import package is planned. A project brings those that it likes.
+    The plan of a kernel has its only import package. A project may have any.
     """
     names = {_name(file.path) for file in files if file.scheme is Scheme.LIBRARY}
     packages = {name for name in names if name.isidentifier()}
@@ -257,7 +257,7 @@ def _own_names(wheel: Inspection, files: list[Installed]) -> frozenset[str]:
 
 
 def _name(path: str) -> str:
-    """Return the name of a module or of a folder in site-packages; other files are named with their suffix."""
+    """Return the top-level name of a path in site-packages: a module, a folder, or a file name with its suffix."""
     top, _, rest = path.partition("/")
     return top.partition(".")[0] if not rest and path.endswith((".py", ".pyc", ".so", ".pyd")) else top
 

@@ -1,4 +1,4 @@
-"""Check ELF files: that the loader takes them and finds their libraries, and which platform they need."""
+"""Check that the loader accepts ELF files and finds their libraries, and that the platform tag fits them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INTERPRETERS = {
     "aarch64": ("/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"),
 }
 _LINKER_SCRIPT = (b"INPUT", b"GROUP", b"OUTPUT_FORMAT", b"/*")
-# glibc reserves 1,664 bytes for libraries that are loaded later; 512 more are optional.
+# glibc reserves 1,664 bytes for libraries loaded later, and 512 optional bytes.
 _MOST_STATIC_TLS = 4096  # bytes
 
 
@@ -46,7 +46,7 @@ def _elf(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _other_files(wheel: Inspection) -> Iterator[str]:
-    """Yield the files that are named as shared libraries and are none; linker scripts are allowed."""
+    """Yield the files named ``*.so`` that are neither ELF files for a CPU nor linker scripts."""
     if any("linux" in tag.platform or tag.platform == "any" for tag in wheel.name.tags):
         for name in sorted({name for name in wheel.files if name.endswith(".so")} - {*wheel.elf_files}):
             if not next(iter(wheel.archive.chunks(name)), b"").lstrip().startswith(_LINKER_SCRIPT):
@@ -83,7 +83,10 @@ def _library_mistakes(extension: Extension) -> Iterator[str]:
 
 
 def _needs_new_loader(extension: Extension) -> bool:
-    """Return True if only loaders that know packed relocations accept the file; musl does not tell."""
+    """Return True if only loaders that support packed relocations accept the file, or if it is linked with musl.
+
+    musl has no symbol versions that could show it.
+    """
     musl = any(library.startswith("libc.musl-") for library in extension.needed)
     return musl or any(version.name == _PACKED for version in extension.needed_versions)
 
@@ -152,7 +155,7 @@ def _libraries(wheel: Inspection) -> Iterator[Finding]:
         if right:
             brought = sorted(lib for lib in extension.needed if not resolver.is_platforms(extension.arch, lib))
             yield finding("libraries", [], f"{name}, beside the platform's: {', '.join(brought) or 'none'}")
-    # One finding for what many files have in common.
+    # One finding for all files with the same mistake.
     yield from (finding("libraries", [_sentence(why, found)], "") for why, found in missing.items())
     if wrong := [*_never_opened(wheel), *_twice(wheel)]:
         yield finding("libraries", wrong, "")
@@ -160,7 +163,7 @@ def _libraries(wheel: Inspection) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Missing:
-    """The libraries that one reason applies to, and the files that need them, in order."""
+    """The libraries that are missing for one reason, and the files that need them, in order."""
 
     files: dict[str, None]
     libraries: dict[str, None]
@@ -173,7 +176,7 @@ def _sentence(why: str, missing: _Missing) -> str:
 
 
 def _never_opened(wheel: Inspection) -> Iterator[str]:
-    """Yield the wheel's copies of libraries that every process has already."""
+    """Yield a mistake for each bundled library that every process has already loaded from the platform."""
     for name, extension in wheel.extensions.items():
         library = posixpath.basename(name)
         if extension.kind == "library" and every_process_has(library):
@@ -181,7 +184,7 @@ def _never_opened(wheel: Inspection) -> Iterator[str]:
 
 
 def _twice(wheel: Inspection) -> Iterator[str]:
-    """Yield libraries of torch's or CUDA's that a process loads twice: the wheel's copy has another name."""
+    """Yield a mistake for each torch or CUDA library that a process loads twice, because a copy has another name."""
     bundled = wheel.resolver.bundled
     for name, extension in wheel.extensions.items():
         for library in extension.needed:
@@ -195,7 +198,10 @@ def _twice(wheel: Inspection) -> Iterator[str]:
 
 
 def _out_of_reach(wheel: Inspection, name: str, library: str) -> str | None:
-    """Return why the loader does not find a library of the wheel; None if it does, or if Python code may load it."""
+    """Return why the loader does not find a library of the wheel, or None.
+
+    Return None also if the wheel does not contain the library, or if its Python code may load it first.
+    """
     bundled = wheel.resolver.bundled
     if place := bundled.found(name, library):
         found = wheel.extensions[place]
@@ -262,21 +268,21 @@ def _platform(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _traced(implied: dict[str, str], tag: str, arch: str, family: str) -> str:
-    """Return a symbol without a version that breaks the tag's promise; other tools show only versions."""
+    """Describe an unversioned symbol that the tag does not promise: other tools show only symbol versions."""
     broken = (v for v in sorted(implied) if not promises(tag, {v}, arch, family))
     return next((f": {implied[version]} is there from {version} on" for version in broken), "")
 
 
 def _is_static(extension: Extension) -> bool:
-    """Return True if a file needs no libc, as a program that was linked statically."""
+    """Return True if a file needs no libc, e.g. a statically linked program."""
     references = (reference for reference in extension.references if not reference.weak)
     return not (extension.needed or extension.needed_versions or extension.interpreter or any(references))
 
 
 def _needs(wheel: Inspection, name: str, implied: Iterable[str]) -> tuple[set[str], str, str]:
-    """Return the versions of symbols that a file needs of the platform, its architecture, and the tag's family.
+    """Return the symbol versions that a file needs from the platform, its architecture, and the family of tags.
 
-    :param implied: versions of symbols that are needed without one.
+    :param implied: versions of the symbols that the file needs without a version.
     """
     extension, bundled = wheel.extensions[name], wheel.resolver.bundled
     versions = {
@@ -289,10 +295,10 @@ def _needs(wheel: Inspection, name: str, implied: Iterable[str]) -> tuple[set[st
 
 
 def _implied(wheel: Inspection, name: str, extension: Extension) -> dict[str, str]:
-    """Return the oldest versions of the symbols that are needed without one, each with such a symbol.
+    """Return the symbols that a file needs without a version: oldest version of the symbol → one such symbol.
 
-    The linker writes no version if the library that it was given lacks the symbol, and the loader takes any version.
-    Symbols that torch, the wheel or an unknown library may offer do not count.
+    The linker writes no version if the library at link time lacks the symbol. The loader then accepts any version.
+    Symbols that torch, the wheel or an unknown library may provide are left out.
     """
     exports, scope = platform_exports(extension.arch), wheel.resolver.scope(name)
     libraries = [name for name in exports.symbols if name in extension.needed or every_process_has(name)]
@@ -316,7 +322,7 @@ def _not_promised(name: str, extension: Extension, tag: str) -> Iterator[str]:
         banned = policy.blacklist.get(library, frozenset()) if policy else frozenset()
         if taken := sorted(r.name for r in extension.references if r.name in banned and not r.weak):
             yield f"{name} needs {', '.join(taken)} of {library}, which {tag} does not promise"
-    # The loader does not compare the kernel of programs.
+    # For programs, the loader does not compare the kernel.
     if promised and extension.kind == "library" and extension.linux and extension.linux > promised:
         wanted, first = (".".join(map(str, numbers)) for numbers in (extension.linux, promised))
         yield (

@@ -1,4 +1,4 @@
-"""Check what a wheel says of itself: names, versions, tags, METADATA, its recorded plan and its variant."""
+"""Check a wheel's metadata: names, versions, tags, METADATA, its recorded plan and its variant."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.variant import property_mistakes
 from wheelsmith.wheel.variant_format import VARIANT_FILE, variant_of
 
-# Subfolders of .data that pip and uv know; they refuse a wheel with another one.
+# Subfolders of .data that pip and uv support. They refuse wheels with other ones.
 _SCHEMES = frozenset({"purelib", "platlib", "headers", "scripts", "data"})
 _NEWEST = "2.5"  # version of METADATA
 _REQUIRED = ("metadata_version", "name", "version")
-_EXTRA = re.compile(r'\bextra == "([^"]+)"|"([^"]+)" == extra\b')  # as packaging writes a marker
+_EXTRA = re.compile(r'\bextra == "([^"]+)"|"([^"]+)" == extra\b')  # in the form that packaging writes
 
 
 def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
@@ -45,7 +45,7 @@ def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _data_folders(wheel: Inspection) -> Iterator[str]:
-    """Yield what installers refuse, or do not agree on."""
+    """Yield mistakes in the names of ``.data`` folders, which installers refuse or treat differently."""
     expected = wheel.info.removesuffix(".dist-info") + ".data"
     for top, scheme, *_ in (f"{name}//".split("/") for name in wheel.files):
         if top.endswith(".data") and scheme and top != expected:
@@ -72,7 +72,7 @@ def _tags(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _format(wheel: Inspection) -> Iterator[str]:
-    """Compare what WHEEL says besides tags: pip refuses another format, and puts files where purity says."""
+    """Yield mistakes in the other headers of WHEEL. pip refuses unknown formats, and purity decides the folder."""
     headers = wheel.wheel_headers
     for field in ("Wheel-Version", "Root-Is-Purelib", "Build"):
         if (count := len(headers.get_all(field, []))) > 1:
@@ -84,7 +84,7 @@ def _format(wheel: Inspection) -> Iterator[str]:
     if pure is None or pure.strip().lower() not in {"true", "false"}:
         yield f"WHEEL says Root-Is-Purelib {'nothing' if pure is None else repr(pure[:40])}: it is true or false"
     build = (headers.get("Build") or "").strip()
-    # The file name may have a build number that WHEEL leaves out: installers go by the file name.
+    # WHEEL may omit the build number of the file name: installers use only the file name.
     if build not in {"", wheel.name.build}:
         yield f"WHEEL says build {build[:40]!r}, the file name {wheel.name.build!r}"
 
@@ -120,7 +120,7 @@ def _metadata(wheel: Inspection) -> Iterator[Finding]:
         *(f"{name} is no field of METADATA, stands there twice or is no UTF-8" for name in sorted(unread)),
         *wheel.requirements.wrong,
         *_validated({key: value for key, value in raw.items() if key in _REQUIRED}),
-        # setuptools wrote License-File years before the version of METADATA that knows it, and installers read it.
+        # setuptools wrote License-File years before a metadata version defined it, and installers read it.
         *_validated({**raw, "metadata_version": _NEWEST}),
         *_absent(wheel),
         *_itself(wheel),
@@ -132,17 +132,17 @@ def _validated(raw: dict[str, object]) -> list[str]:
     try:
         Metadata.from_raw(cast("RawMetadata", raw))
     except ExceptionGroup as group:
-        # Requirements were read before.
+        # `wheel.requirements` has reported these already.
         found = (" ".join(str(error).split())[:300] for error in group.exceptions)
         return [text for text in found if "requires-dist" not in text]
     return []
 
 
 def _absent(wheel: Inspection) -> Iterator[str]:
-    """Yield what METADATA names and the wheel lacks."""
+    """Yield mistakes for files, modules and extras in METADATA that the wheel lacks."""
     files = [name for name in wheel.files if name.startswith(f"{wheel.info}/")]
     for value in wheel.metadata.get_all("License-File", []):
-        # Metadata 2.4 has them in a folder of their own; before, tools put them wherever they liked.
+        # Since metadata 2.4, license files are in `licenses/`. Before, each tool chose its own folder.
         path = value.strip()
         if not any(name.endswith(f"/{path}") or name == f"{wheel.info}/{path.rpartition('/')[2]}" for name in files):
             yield f"License-File says {path[:100]!r}, and there is no such file in {wheel.info}"
@@ -157,7 +157,7 @@ def _absent(wheel: Inspection) -> Iterator[str]:
 
 
 def _itself(wheel: Inspection) -> Iterator[str]:
-    """Yield requirements of the project itself in another version, which no installer can meet."""
+    """Yield a mistake for each requirement of another version of the project itself, which cannot be satisfied."""
     for line in wheel.requirements.lines:
         same = canonicalize_name(line.name) == wheel.name.project and line.marker is None
         if same and not line.specifier.contains(wheel.name.version, prereleases=True):
@@ -189,7 +189,7 @@ def _recorded(wheel: Inspection) -> Iterator[Finding]:
     if recorded is None:
         return
     said, own = recorded.data["wheel"], (wheel.name.project, str(wheel.name.version))
-    # A label of a variant comes instead of a local version.
+    # In a variant wheel, the label replaces the local version.
     same = (canonicalize_name(said["distribution"]), said["version"]) == own or wheel.name.label is not None
     wrong = [] if same else [f"it records a plan of {said['distribution'][:80]} {said['version'][:80]}"]
     metadata = hashlib.sha256(wheel.metadata_file).hexdigest()
@@ -206,7 +206,7 @@ def _promises(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
     planned = (canonicalize_name(spec.distribution), spec.version)
     wrong = [] if (name, str(version)) == planned else [f"the plan is for {spec.distribution} {spec.version}"]
     yield finding("plan-name", wrong, f"{name} {version} as planned")
-    # A project may do better than its plan: abi3, which serves later Pythons too.
+    # A project may build an abi3 wheel, which also serves later Pythons, although the plan has another tag.
     wrong = [
         str(tag)
         for tag in tags

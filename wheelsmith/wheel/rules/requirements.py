@@ -1,4 +1,4 @@
-"""The requirements of a wheel agree with each other and with what its version names."""
+"""Check that a wheel's requirements agree with each other and with its version."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from wheelsmith.wheel.requirements import FrameworkRequirement, holds
 from wheelsmith.wheel.rules.rule import Rule
 
 _SHOWN = 10  # mistakes
-# Projects for one CUDA are named nvidia-cublas-cu12, cupy-cuda13x, tensorrt-cu12-libs or jax-cuda12-plugin.
+# Such as nvidia-cublas-cu12, cupy-cuda13x, tensorrt-cu12-libs or jax-cuda12-plugin.
 _SUFFIXED = re.compile(r".+?-cu(?:da)?(?P<major>1\d)(?:\dx?|x)?(?:-[a-z]+)*")
 _EXTRA = re.compile(r"cu(?:da)?-?(?P<major>1\d)(?:\d|x)?")  # cuda-core[cu12], jax[cuda12]
 _MAJORS = range(11, 15)  # of CUDA
-_COUNTED = 13  # the first whose packages have no -cu13 in their names
+_COUNTED = 13  # the first CUDA release with package names without -cu13
 
 
 def _torch(wheel: Inspection) -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def _other_framework(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _framework(rule: str, wheel: Inspection, name: str, requirement: FrameworkRequirement | None) -> Finding:
-    """Compare what is required of a framework with the release and the compute platform that the version names."""
+    """Compare the requirement for a framework with the release and the compute platform in the version."""
     version = wheel.local_version
     release = version.release if version.framework == name else None
     said = f"the version says {STABLE if version.stable else f'{name} {release}'}"
@@ -78,7 +78,7 @@ def _together(wheel: Inspection) -> Iterator[Finding]:
     wrong: dict[str, None] = {}
     extras = ["", *(wheel.metadata.get_all("Provides-Extra", []))]
     for lines in required.values():
-        # Lines that agree with each other agree in every environment.
+        # Lines that agree without their markers also agree in every environment.
         if _contradiction(lines):
             ways = product(wheel.environments, extras)
             active = dict.fromkeys(tuple(line for line in lines if holds(line, *way)) for way in ways)
@@ -87,7 +87,7 @@ def _together(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _contradiction(lines: Sequence[Requirement]) -> str | None:
-    """Return why no installer can meet requirements of one project at once, or None."""
+    """Return why no version can satisfy all requirements of one project, or None."""
     for line in lines:
         if line.url and line.url.lower().startswith("file:"):
             return f"Requires-Dist says {line.name} @ {line.url[:80]}: that is a file of one machine"
@@ -116,7 +116,7 @@ def _cuda(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _cuda_majors(line: Requirement) -> set[int] | None:
-    """Return the CUDA majors that a required project may be for, or None if it is not one of CUDA's."""
+    """Return the major releases of CUDA that a requirement admits, or None if it is not for a CUDA package."""
     name, known = canonicalize_name(line.name), cuda_packages()
     if found := _SUFFIXED.fullmatch(name):
         return {int(found["major"])}
@@ -131,7 +131,10 @@ def _cuda_majors(line: Requirement) -> set[int] | None:
 
 
 def _admits(specifiers: SpecifierSet, among: str) -> bool:
-    """Return True if a requirement admits a version among others."""
+    """Return True if a requirement admits a version in a range.
+
+    :param among: specifiers of the range.
+    """
     return not (specifiers & SpecifierSet(among)).is_unsatisfiable()
 
 

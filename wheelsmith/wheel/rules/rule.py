@@ -1,4 +1,4 @@
-"""What a rule is."""
+"""The type of a rule."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from wheelsmith.wheel.report import Finding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One thing that is proven of a wheel from its bytes. ``docs/reference/checks.md`` is made of these.
+    """A property of wheels that a static check proves, with its documentation.
 
-    :param name: as findings and ``--json`` give it.
-    :param proves: what holds of a wheel that passes, one sentence.
-    :param leaves_open: what a wheel that passes may still get wrong.
-    :param in_the_wild: a published wheel that broke it, with its version and how; empty where none is known.
-    :param examine: gives a finding for each thing looked at; none where the rule does not apply.
+    ``scripts/generate_reference.py`` writes ``docs/reference/checks.md`` from the rules.
+
+    :param name: for findings and ``--json``.
+    :param proves: the property of a wheel that passes, in one sentence.
+    :param leaves_open: mistakes that a wheel may have although it passes.
+    :param in_the_wild: a published wheel that fails, with its version and the reason; empty if none is known.
+    :param examine: yields the findings; none if the rule does not apply to the wheel.
     """
 
     name: str
@@ -27,5 +29,5 @@ class Rule:
     examine: Callable[[Inspection], Iterable[Finding]]
 
     def findings(self, wheel: Inspection) -> Iterable[Finding]:
-        """Return what the rule finds in a wheel."""
+        """Check a wheel against the rule."""
         return self.examine(wheel)

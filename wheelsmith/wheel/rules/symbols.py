@@ -1,4 +1,4 @@
-"""Check the symbols that ELF files need, CPython's own, and the namespaces of Hub kernels' operators."""
+"""Check the symbols that ELF files need, CPython's symbols, and the namespaces of Hub kernels' operators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbol_resolution import CUDA_MAJORS, LookupScope, SymbolResolver, cuda_releases, torch_names
 from wheelsmith.wheel.symbols import cuda_exports, python_exports, symbol_table
 
-# Names as C++ mangles them, of torch's own namespaces.
+# Mangled C++ names in torch's namespaces.
 _TORCHS = re.compile(r"_Z(?:T[ISVT])?N?[KVRO]*(?:2at|3c10|5torch|6caffe2)[0-9A-Z]")
 # Initialisers of another file's thread-local variables, which are optional (Itanium C++ ABI, 5.1.7).
 _THREAD_LOCAL = "_ZTH"
@@ -83,7 +83,7 @@ def _missing(
     resolver: SymbolResolver, scope: LookupScope, name: str, extension: Extension, missing: list[Reference]
 ) -> Iterator[str]:
     arch = extension.arch
-    # The rule about libraries tells of those that some torch releases lack.
+    # The rule `libraries` reports libraries that some torch releases lack.
     lacked = {lib for lib in extension.needed if lib in torch_names(arch) and resolver.without_torch(arch, lib)}
     if resolver.torch is not None:
         missing = [r for r in missing if r.library not in lacked]
@@ -99,12 +99,12 @@ def _missing(
 
 
 def _loaded_for_all(wheel: Inspection, name: str) -> LookupScope | None:
-    """Return what code of the wheel may have loaded with RTLD_GLOBAL before a file is loaded; None if nothing."""
+    """Return the libraries that the wheel's code may have loaded with RTLD_GLOBAL before a file, or None."""
     loads = [load for load in wheel.loads if load.for_all]
     if any(load.library is None for load in loads):
         return LookupScope(own=set(wheel.extensions), others=set(wheel.resolver.cuda_libraries))
     named = {load.library for load in loads if load.library}
-    # A library that the file itself loads comes too late for its own symbols.
+    # The file's own calls of dlopen happen after the loader has resolved its symbols.
     others = (extension for path, extension in wheel.extensions.items() if path != name)
     if any(reference.name == "dlopen" for extension in others for reference in extension.references):
         own = set(wheel.extensions)
@@ -117,7 +117,7 @@ def _loaded_for_all(wheel: Inspection, name: str) -> LookupScope | None:
 
 
 def _is_known(reference: Reference) -> bool:
-    """Return True if a symbol is torch's or CUDA's, which no other library has."""
+    """Return True if a symbol can only come from torch or CUDA."""
     if reference.weak:
         return False
     if _TORCHS.match(reference.name):
@@ -137,13 +137,16 @@ def _lacks(scope: LookupScope, need: NeededVersion) -> str:
 
 
 def _lacking(resolver: SymbolResolver, scope: LookupScope, arch: str, symbol: str) -> list[str]:
-    """Return the torch releases that lack a symbol; none if no torch is required and any has it."""
+    """Return the torch releases that lack a symbol.
+
+    If the wheel does not require torch, one release with the symbol is enough, and the result is empty.
+    """
     lacking = resolver.torch_without(scope, arch, symbol)
     return lacking if resolver.torch is not None or len(lacking) == len(scope.torch) else []
 
 
 def _why(resolver: SymbolResolver, scope: LookupScope, name: str, arch: str, reference: Reference) -> str | None:
-    """Return what is wrong with a symbol that is not found, or None if it may be absent."""
+    """Return the mistake for a symbol that is not found, or None if it may be missing."""
     symbol, table = reference.name, symbol_table(arch)
     somewhere = table.exported_by(symbol) if table and reference.version is None else frozenset[str]()
     if somewhere or _TORCHS.match(symbol):
@@ -158,7 +161,7 @@ def _why(resolver: SymbolResolver, scope: LookupScope, name: str, arch: str, ref
     version = f" in version {reference.version}" if reference.version else ""
     if not reference.weak:
         return f"{name} needs {symbol}{version}, which nothing that it needs exports"
-    # A weak symbol with a version is not optional: only the library that has the version can offer it.
+    # A weak symbol with a version is not optional: its library must provide the version.
     if reference.version is None or symbol.startswith(_THREAD_LOCAL):
         return None
     return f"{name} takes {symbol} as absent, and no {reference.library} has it{version}"
@@ -187,14 +190,14 @@ def _abi3(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
         strong, weak = _python_symbols(wheel, name, extension)
         wrong = [f"{symbol} is not in the stable ABI of {since}" for symbol in outside_abi3(strong, since)]
-        # A weak symbol of a later stable ABI is how a module asks for what a newer Python has.
+        # A weak symbol of a later stable ABI is allowed: a module can use it if the Python is new enough.
         wrong += [f"{symbol} is in no stable ABI, though it may be absent" for symbol in outside_abi3(weak, "cp3999")]
         yield finding("abi3", [f"{name}: {message}" for message in wrong], f"{name}: stable ABI of {since}")
 
 
 def _release(wheel: Inspection) -> Iterator[Finding]:
     tags = sorted({(tag.interpreter, tag.abi) for tag in wheel.name.tags if tag.abi not in {"abi3", "abi3t"}})
-    # A free-threaded Python exports more than is known here, and PyPy has names of its own for everything.
+    # The tables do not have the additional exports of free-threaded Pythons, or PyPy's names.
     pypy = any(interpreter.startswith("pp") for interpreter, _ in tags)
     known = not pypy and not any(tag.abi.endswith("t") for tag in wheel.name.tags)
     for name, extension in wheel.extensions.items():
@@ -205,7 +208,7 @@ def _release(wheel: Inspection) -> Iterator[Finding]:
         wrong = [f"no CPython exports {symbol}" for symbol in nobodys if known]
         wrong += [f"no PyPy exports {symbol}" for symbol in strong if pypy and symbol not in nobodys]
         for interpreter, abi in tags:
-            # A tag such as py3-none is for every Python, and only the stable ABI is in all of them.
+            # A tag such as py3-none is for every Python, and all Pythons have only the stable ABI in common.
             stable = abi == "none" and not interpreter.startswith("cp")
             absent = outside_abi3(strong, "cp3999") if stable else _outside_release(strong, interpreter)
             if abi.endswith("t"):
@@ -218,7 +221,7 @@ def _release(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _python_symbols(wheel: Inspection, name: str, extension: Extension) -> tuple[list[str], list[str]]:
-    """Return CPython's symbols that a file needs, and those that may be absent."""
+    """Return the CPython symbols that a file needs: strong ones, and weak ones."""
     if extension.kind == "program":
         return [], []
     named = [reference for reference in extension.references if reference.name.startswith(_PYTHONS)]
@@ -235,7 +238,7 @@ def _oldest(tags: Iterator[Tag]) -> str | None:
 
 
 def outside_abi3(symbols: list[str], since: str) -> list[str]:
-    """Return the symbols that the stable ABI of ``since`` (``cp39``) does not have."""
+    """Return the symbols that are not in the stable ABI of ``since`` (``cp39``)."""
     found = _PYTHON.fullmatch(since)
     version = (int(found[1]), int(found[2])) if found else (0, 0)
     added = _stable_abi()
@@ -243,21 +246,21 @@ def outside_abi3(symbols: list[str], since: str) -> list[str]:
 
 
 def _outside_release(symbols: list[str], interpreter: str) -> list[str]:
-    """Return the symbols that one CPython (``cp312``) does not export; none if it is not known."""
+    """Return the symbols that a release of CPython (``cp312``) does not export; none if the release is unknown."""
     found = _PYTHON.fullmatch(interpreter)
     exports = python_exports().get(f"{found[1]}.{found[2]}") if found else None
     return sorted(symbol for symbol in symbols if symbol not in exports) if exports is not None else []
 
 
 def _outside_every_release(symbols: list[str]) -> list[str]:
-    """Return the symbols that no known CPython exports, nor the stable ABI."""
+    """Return the symbols that are neither in the stable ABI nor exported by any known CPython."""
     known = frozenset[str]().union(*python_exports().values(), _stable_abi())
     return sorted(symbol for symbol in symbols if symbol not in known)
 
 
 @cache
 def _stable_abi() -> dict[str, tuple[int, int]]:
-    """Return each symbol of the stable ABI with the Python that added it."""
+    """Return the stable ABI: symbol → the Python that added it."""
     entries = [*abi3info.FUNCTIONS.items(), *abi3info.DATAS.items()]
     return {symbol.name: (entry.added.major, entry.added.minor) for symbol, entry in entries}
 
@@ -297,7 +300,7 @@ def _trees(sources: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
 
 
 def _shared(wheel: Inspection, kernel: HubKernel, sources: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield what a kernel registers under namespaces that another kernel may use too."""
+    """Yield a mistake for each registration in a namespace that another kernel may use too."""
     found = []
     if kernel.namespace:
         found.append((f"{kernel.folder}/_ops.py", kernel.namespace))
