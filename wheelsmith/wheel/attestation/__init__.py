@@ -1,1 +1,1 @@
-"""What is signed of wheels: statements of where they come from, their signatures, and who is believed."""
+"""Sign and verify wheels: provenance statements, signatures and policies."""

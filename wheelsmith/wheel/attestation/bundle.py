@@ -1,6 +1,6 @@
-"""Sigstore bundles with a signed in-toto statement.
+"""Read and write Sigstore bundles with a signed in-toto statement.
 
-The format: https://github.com/sigstore/protobuf-specs, bundle v0.3, with an envelope of
+The format is bundle v0.3 of https://github.com/sigstore/protobuf-specs, with an envelope of
 https://github.com/secure-systems-lab/dsse.
 """
 
@@ -27,8 +27,8 @@ class Bundle:
     """A signed statement.
 
     :param statement: the signed bytes.
-    :param hint: the base64 of the sha256 of the key; empty with a certificate.
-    :param certificate: of the signer, as DER; None with a key. Its log entry is not read here.
+    :param hint: base64 of the key's sha256; empty with a certificate.
+    :param certificate: the signer's certificate (DER); None with a key. Its log entry is not read here.
     """
 
     statement: bytes
@@ -38,7 +38,7 @@ class Bundle:
 
     @property
     def signed(self) -> bytes:
-        """Return the bytes that the signature is of: the statement and its type, each after its length."""
+        """Return the bytes that are signed: the type and the statement, each after its length (DSSE's PAE)."""
         from securesystemslib.dsse import Envelope
 
         return Envelope(self.statement, PAYLOAD_TYPE, {}).pae()
@@ -56,9 +56,9 @@ class Bundle:
 
 
 def read_bundle(data: bytes) -> Bundle:
-    """Read a bundle from others.
+    """Parse an untrusted bundle.
 
-    :raises AttestationError: it is none, or of an unknown kind.
+    :raises AttestationError: it is not a bundle, or of an unsupported kind.
     """
     if len(data) > LONGEST:
         raise AttestationError(f"the bundle has more than {LONGEST >> 20} MiB")
@@ -68,7 +68,7 @@ def read_bundle(data: bytes) -> Bundle:
 
 @contextmanager
 def unreadable(what: str) -> Iterator[None]:
-    """Raise AttestationError for what the block raises on JSON of another shape."""
+    """Raise AttestationError if the block fails on invalid JSON."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError) as error:

@@ -1,6 +1,7 @@
-"""Verify signatures by certificates without a network, and read what the certificates claim.
+"""Verify signatures with certificates, and read the claims of the certificates.
 
-The extensions: https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md.
+Verification itself needs no network. The extensions are documented in
+https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ _LONGEST = 2000  # characters of a claim
 def verifier(trust: Path | None) -> Verifier:
     """Return the verifier of certificates, log entries and signatures.
 
-    :param trust: a client's trust configuration or a trusted root, as Sigstore's programs write them; None takes
-        Sigstore's own, as it was last fetched if wheelsmith is offline.
-    :raises SigningKeyError: it cannot be read or fetched.
+    :param trust: a client trust configuration or a trusted root, as Sigstore's programs write them. None means
+        Sigstore's public one. If wheelsmith is offline, it is the one that was last fetched.
+    :raises SigningKeyError: the trust configuration cannot be read or fetched.
     """
     require_extra()
     with _trust_errors(trust):
@@ -76,8 +77,8 @@ def _root(text: str | None, *, offline: bool) -> TrustedRoot:
 def signing_config(trust: Path | None) -> ClientTrustConfig:
     """Return the servers for certificates and log entries, with their roots of trust.
 
-    :param trust: a client's trust configuration; None takes Sigstore's own.
-    :raises SigningKeyError: it cannot be read or fetched, or names no servers.
+    :param trust: a client trust configuration; None means Sigstore's public one.
+    :raises SigningKeyError: the trust configuration cannot be read or fetched, or names no servers.
     """
     require_extra()
     from sigstore.models import ClientTrustConfig
@@ -92,19 +93,19 @@ def signing_config(trust: Path | None) -> ClientTrustConfig:
 
 
 def require_extra() -> None:
-    """Import the libraries of keyless signatures.
+    """Import the libraries for keyless signatures.
 
     :raises SigningKeyError: they are not installed.
     """
     try:
-        import pypi_attestations  # noqa: F401  # whether it is there
+        import pypi_attestations  # noqa: F401  # to test if it is installed
         import sigstore.models  # noqa: F401  # as above
     except ImportError:
         raise SigningKeyError(
             "signatures without a key need sigstore, which is not installed",
             remedy="pip install 'wheelsmith[keyless]'",
         ) from None
-    # Its errors say the same.
+    # sigstore's exceptions contain the same texts as its log.
     logging.getLogger("sigstore").addHandler(logging.NullHandler())
 
 
@@ -121,7 +122,7 @@ def _read_config(path: Path) -> str:
 def _trust_errors(trust: Path | None) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do
+    except Exception as error:  # noqa: BLE001  # sigstore passes on any exception of its libraries
         name = f"the trust configuration {str(trust)!a}" if trust else "Sigstore's trusted root"
         cause = f": {type(error.__cause__).__name__}" if error.__cause__ else ""
         or_offline = "" if trust else "; or verify with --offline by what was fetched last"
@@ -133,15 +134,15 @@ def _trust_errors(trust: Path | None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateClaims(Record):
-    """The signer, as the certificate authority saw the token of a CI system or a person.
+    """The signer, from the token that a CI system or a person gave to the certificate authority.
 
-    :param subject: a workflow's address, or a mail address.
-    :param issuer: of the token, such as ``https://token.actions.githubusercontent.com``.
-    :param repository: its address; None if the issuer names none, like those below.
-    :param ref: such as ``refs/tags/v1``.
+    :param subject: URL of a workflow, or e-mail address.
+    :param issuer: issuer of the token, e.g. ``https://token.actions.githubusercontent.com``.
+    :param repository: URL of the repository. This and the following are None if the issuer does not name them.
+    :param ref: e.g. ``refs/tags/v1``.
     :param commit: in hex.
     :param workflow: the file that started the pipeline, with its repository and revision.
-    :param called: the file of the job, if a workflow calls another.
+    :param called: the file with the job, if the workflow calls another one.
     """
 
     subject: str
@@ -154,22 +155,22 @@ class CertificateClaims(Record):
 
     @property
     def builders(self) -> frozenset[str]:
-        """Return the names that a statement may have for this builder."""
+        """Return the names that a statement may use for this builder."""
         return frozenset(filter(None, (self.workflow, self.called, self.subject)))
 
     @property
     def caller(self) -> str | None:
-        """Return the repository that called another repository's workflow, or None."""
-        # GitHub ignores the case of names.
+        """Return the repository if it called another repository's workflow, or None."""
+        # GitHub's names are case-insensitive.
         subject, own = self.subject.casefold(), f"{self.repository}/".casefold()
         return self.repository if subject.startswith("https://") and not subject.startswith(own) else None
 
     @property
     def workflow_file(self) -> str | None:
-        """Return the path of the workflow in its repository, or None if its address does not show it."""
+        """Return the path of the workflow in its repository, or None if its URL does not contain it."""
         if not (self.workflow and self.repository and self.workflow.startswith(f"{self.repository}/")):
             return None
-        # GitLab writes two slashes.
+        # GitLab writes two slashes after the repository.
         path = self.workflow.removeprefix(f"{self.repository}/").removeprefix("/")
         for revision in filter(None, (self.ref, self.commit)):
             if path.endswith(f"@{revision}"):
@@ -180,7 +181,7 @@ class CertificateClaims(Record):
 class _ClaimsReader:
     """Reads the claims of a certificate after sigstore has verified its chain.
 
-    :param check: raises if the signer is not accepted.
+    :param check: raises AttestationError if the signer is not accepted.
     """
 
     def __init__(self, check: Callable[[CertificateClaims], None]) -> None:
@@ -188,7 +189,7 @@ class _ClaimsReader:
         self.claims: CertificateClaims | None = None
 
     def verify(self, cert: Certificate) -> None:
-        """Read and check a certificate, a policy of sigstore's."""
+        """Read and check a certificate. sigstore calls this method of its policy."""
         self.claims = read_claims(cert)
         self._check(self.claims)
 
@@ -196,12 +197,12 @@ class _ClaimsReader:
 def verify_certified(
     data: bytes, trust: Path | None, check: Callable[[CertificateClaims], None] = lambda _: None
 ) -> tuple[bytes, CertificateClaims]:
-    """Verify a certificate, its log entry and the signature; return the signed statement and the signer.
+    """Verify a certificate, its log entry and the signature. Return the signed statement and the signer.
 
-    :param data: a bundle with a certificate, as ``read_bundle`` has found.
-    :param trust: as ``verifier`` takes it.
+    :param data: a bundle with a certificate, according to ``read_bundle``.
+    :param trust: same as for ``verifier``.
     :param check: raises AttestationError if the signer is not accepted.
-    :raises AttestationError: the bundle is not valid, or the signer is not accepted.
+    :raises AttestationError: the bundle is invalid, or the signer is not accepted.
     :raises SigningKeyError: the trust configuration cannot be read.
     """
     judge, reader = verifier(trust), _ClaimsReader(check)
@@ -211,7 +212,7 @@ def verify_certified(
         _, statement = judge.verify_dsse(Bundle.from_json(data), reader)
     except AttestationError:
         raise
-    except Exception as error:  # noqa: BLE001  # on a bundle from others the libraries raise anything
+    except Exception as error:  # noqa: BLE001  # the libraries raise anything on untrusted bundles
         raise AttestationError(f"it does not hold: {type(error).__name__}: {in_one_line(error)}") from None
     if reader.claims is None:
         raise AttestationError("it does not hold: nobody looked at its certificate")
@@ -219,14 +220,14 @@ def verify_certified(
 
 
 def read_claims(certificate: Certificate) -> CertificateClaims:
-    """Read the claims of a certificate that has been verified.
+    """Read the claims of a verified certificate.
 
-    :raises ValueError: it does not name one signer clearly.
+    :raises ValueError: it does not name exactly one signer.
     """
     from cryptography import x509
 
     try:
-        # Raises if one is there twice.
+        # Raises if an extension occurs twice.
         found = {each.oid.dotted_string: each.value for each in certificate.extensions}
         names = list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
     except (x509.DuplicateExtension, x509.ExtensionNotFound) as error:

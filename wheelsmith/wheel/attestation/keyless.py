@@ -1,4 +1,4 @@
-"""Sign without a key: by a certificate that is had for a CI system's token, with an entry in a log."""
+"""Sign without a key: with a short-lived certificate for a CI system's token, and an entry in a transparency log."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _OF_GITLAB = "SIGSTORE_ID_TOKEN"
-_TOKENS = (_OF_GITLAB, "ACTIONS_ID_TOKEN_REQUEST_TOKEN")  # variables that hold some
-_RENEWED = 300.0  # seconds: a certificate is valid for ten minutes, and there may be many wheels
+_TOKENS = (_OF_GITLAB, "ACTIONS_ID_TOKEN_REQUEST_TOKEN")  # variables with secret tokens
+_RENEWED = 300.0  # seconds; a certificate is valid for ten minutes, and signing many wheels can take longer
 _AMBIENT = "in GitHub Actions give the job `permissions: id-token: write`; elsewhere --identity-token env:NAME"
 _AGAIN = "sign again once it answers: nothing was written"
 
 
 class KeylessSigner:
-    """Signs by certificates that are valid for some minutes; the key that each is for is nowhere kept.
+    """Signs with certificates that are valid for ten minutes. Their private keys are never stored.
 
-    :param trust: as ``--trust-config`` names it; None is Sigstore itself.
+    :param context: servers for certificates and log entries.
+    :param token: returns an identity token.
+    :param trust: the file of ``--trust-config``; None means Sigstore's public one.
     """
 
     def __init__(self, context: SigningContext, token: Callable[[], str], trust: Path | None) -> None:
@@ -47,10 +49,10 @@ class KeylessSigner:
 
     @classmethod
     def with_token(cls, identity_token: str | None, trust: Path | None) -> Self:
-        """Return one that signs with a token of the CI system's, or with one that a variable holds.
+        """Return a signer that takes its token from the CI system or from a variable.
 
-        :param identity_token: ``env:NAME``; None asks the CI system.
-        :raises SigningKeyError: the token is not named as a variable, or there is nowhere to sign.
+        :param identity_token: ``env:NAME`` for a variable with a token; None means the CI system's token.
+        :raises SigningKeyError: the value is not ``env:NAME``, or the trust configuration names no servers.
         """
         require_extra()
         from sigstore.sign import SigningContext
@@ -61,10 +63,10 @@ class KeylessSigner:
         return cls(context, token, trust)
 
     def sign(self, statement: bytes) -> SignedBundle:
-        """Return a statement, signed.
+        """Sign a statement.
 
-        :raises SigningKeyError: no token, certificate or log entry is to be had.
-        :raises AttestationError: what was signed does not hold by what is trusted.
+        :raises SigningKeyError: no token, certificate or log entry is available.
+        :raises AttestationError: the trust configuration does not accept the new signature.
         """
         if self._signer is None or time.monotonic() - self._since > _RENEWED:
             self._signer, self._since = self._certified(), time.monotonic()
@@ -75,9 +77,9 @@ class KeylessSigner:
         return self._with_provenance(signed, claims)
 
     def kept(self, bundle: bytes) -> SignedBundle | None:
-        """Return what was signed before, where it is by the workflow, or whom else its statement names as the builder.
+        """Return an earlier bundle if its certificate belongs to the builder in its statement, or None.
 
-        :raises AttestationError: it is no bundle, or does not hold.
+        :raises AttestationError: it is not a bundle, or not valid.
         """
         if read_bundle(bundle).certificate is None:
             return None
@@ -87,7 +89,7 @@ class KeylessSigner:
         return self._with_provenance(bundle, claims)
 
     def _with_provenance(self, bundle: bytes, claims: CertificateClaims) -> SignedBundle:
-        """Return a bundle with what an index offers of it, which must hold by itself: it has no time of another's."""
+        """Return a bundle, with its form for package indexes if that one is valid too: it lacks signed timestamps."""
         if (provenance := provenance_of(bundle, claims)) is None:
             return SignedBundle(bundle=bundle)
         try:
@@ -114,7 +116,7 @@ def _signed(signer: CertifiedSigner, statement: bytes) -> bytes:
 def _ambient() -> str:
     from sigstore.oidc import detect_credential
 
-    # sigstore asks the machine before it asks GitLab: a runner in a cloud would sign as that machine.
+    # sigstore prefers the token of a cloud machine to GitLab's, so that a runner in a cloud would sign as the machine.
     named = os.environ.get(_OF_GITLAB, "").strip() if os.environ.get("GITLAB_CI") else ""
     token = named or detect_credential()
     if token is None:
@@ -125,7 +127,7 @@ def _ambient() -> str:
 def _of_variable(named: str) -> Callable[[], str]:
     match = _VARIABLE.fullmatch(named)
     if match is None:
-        # What stands there may be the token itself.
+        # Do not show the value: it may be the token itself.
         raise SigningKeyError("--identity-token is not env: and the name of a variable", remedy=_AMBIENT)
 
     def token() -> str:
@@ -144,7 +146,7 @@ def _explained() -> Iterator[None]:
         yield
     except SigningKeyError:
         raise
-    except Exception as error:  # noqa: BLE001  # sigstore raises what its libraries do, requests' among them
+    except Exception as error:  # noqa: BLE001  # sigstore passes on any exception of its libraries, e.g. requests
         text = in_one_line(error) or in_one_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
         remedy = _AMBIENT if isinstance(error, ExpiredIdentity | IdentityError) else _AGAIN
         shown = _without_tokens(redact(text))
@@ -152,7 +154,7 @@ def _explained() -> Iterator[None]:
 
 
 def _without_tokens(text: str) -> str:
-    """Return what a library says without what it was given: some quote what they cannot send."""
+    """Remove tokens from a library's error message: some libraries quote the request that failed."""
     for token in (os.environ.get(name, "") for name in _TOKENS):
         for part in token.split():
             text = text.replace(part, "***")

@@ -1,6 +1,6 @@
-"""Sign and verify with keys: elliptic curve P-256 and Ed25519, which cosign and openssl verify, too.
+"""Sign and verify with keys of the curve P-256 or Ed25519, which cosign and openssl also support.
 
-A private key is a file, an environment variable, or in a key management service that securesystemslib knows.
+A private key is in a file, an environment variable, or a key management service that securesystemslib supports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MAX_SIZE = 64 << 10  # bytes of a key
 _SCHEMES = ("ecdsa-sha2-nistp256", "ed25519")
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
-# Schemes of securesystemslib's URIs; no path has such a word before a colon.
+# Schemes of securesystemslib's URIs. A path does not begin like this.
 _SERVICES = re.compile(r"(awskms|gcpkms|azurekms|hv):.+", re.DOTALL)
 _NEW_KEY = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out release.key"
 _PUBLIC = "openssl pkey -in release.key -pubout -out release.pub"
@@ -33,10 +33,10 @@ _PUBLIC = "openssl pkey -in release.key -pubout -out release.pub"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedBundle:
-    """The signature of a wheel's statement.
+    """A signed statement.
 
     :param bundle: a Sigstore bundle.
-    :param provenance: the same in the form of package indexes (PEP 740); None if it has no such form.
+    :param provenance: the same in the format of package indexes (PEP 740); None if it cannot be converted.
     """
 
     bundle: bytes
@@ -47,15 +47,15 @@ class Signer(Protocol):
     """Signs statements."""
 
     def sign(self, statement: bytes) -> SignedBundle:
-        """Return a signed statement.
+        """Sign a statement.
 
         :raises SigningKeyError: it cannot be signed.
         """
 
     def kept(self, bundle: bytes) -> SignedBundle | None:
-        """Return an earlier bundle if it is by the same signer, else None.
+        """Return an earlier bundle if the same signer made it, or None.
 
-        :raises AttestationError: it is no bundle.
+        :raises AttestationError: it is not a bundle.
         """
 
 
@@ -63,8 +63,8 @@ class Signer(Protocol):
 class VerifyingKey:
     """A public key.
 
-    :param name: where it was read.
-    :param hint: the base64 of the sha256 of its DER, by which a Sigstore bundle names it.
+    :param name: path or variable that it was read from.
+    :param hint: base64 of the sha256 of its DER form, which identifies it in a Sigstore bundle.
     """
 
     name: str
@@ -72,7 +72,7 @@ class VerifyingKey:
     key: sslib.SSlibKey
 
     def verifies(self, signature: bytes, data: bytes) -> bool:
-        """Return True if a signature of data is by this key."""
+        """Return True if this key made the signature of the data."""
         from securesystemslib.exceptions import UnverifiedSignatureError
         from securesystemslib.signer import Signature
 
@@ -85,16 +85,16 @@ class VerifyingKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySigner:
-    """Signs with a key, which may be in a service.
+    """Signs with a key, which may be in a key management service.
 
-    :param sign_bytes: returns a signature of bytes.
+    :param sign_bytes: returns a signature of its argument.
     """
 
     public: VerifyingKey
     sign_bytes: Callable[[bytes], bytes]
 
     def sign(self, statement: bytes) -> SignedBundle:
-        """Return a signed statement.
+        """Sign a statement.
 
         :raises SigningKeyError: the service does not sign, or signs with another key.
         """
@@ -106,9 +106,9 @@ class KeySigner:
         return SignedBundle(bundle=made.to_bytes())
 
     def kept(self, bundle: bytes) -> SignedBundle | None:
-        """Return an earlier bundle if it is by the same key, else None.
+        """Return an earlier bundle if the same key made it, or None.
 
-        :raises AttestationError: it is no bundle.
+        :raises AttestationError: it is not a bundle.
         """
         before = read_bundle(bundle)
         by_it = before.certificate is None and self.public.verifies(before.signature, before.signed)
@@ -116,9 +116,9 @@ class KeySigner:
 
 
 def verifying_key(path: Path) -> VerifyingKey:
-    """Read a public key in PEM.
+    """Read a public key from a PEM file.
 
-    :raises SigningKeyError: it is no key, or of another kind.
+    :raises SigningKeyError: it is not a public key, or of an unsupported kind.
     """
     _require_extra()
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -131,17 +131,17 @@ def verifying_key(path: Path) -> VerifyingKey:
 
 
 def key_signer(named: str, public: Path | None = None) -> KeySigner:
-    """Return the signer with a key that the user names.
+    """Return the signer for the value of ``--key``.
 
-    :param named: a file in PEM, ``env:NAME`` of a variable that holds one, or a URI of securesystemslib's.
-    :param public: of a key in a service.
-    :raises SigningKeyError: it is no key, or of another kind.
+    :param named: path of a PEM file, ``env:NAME`` for a variable with the content of one, or a URI of securesystemslib.
+    :param public: path of the public key of a key in a service.
+    :raises SigningKeyError: it is not a private key, or of an unsupported kind.
     """
     _require_extra()
     if _SERVICES.fullmatch(named):
         return _of_service(named, public)
     if not named.startswith("env:"):
-        # The path may be the key itself, by mistake.
+        # Do not show the path: the user may have passed the key itself by mistake.
         return _of_pem(_read(Path(named), "the file that --key names"), named)
     variable = _VARIABLE.fullmatch(named)
     if variable is None:
@@ -192,7 +192,7 @@ def _verifying(name: str, public: object) -> VerifyingKey:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
     from securesystemslib.signer import SSlibKey
 
-    key = SSlibKey.from_crypto(public)  # type: ignore[arg-type]  # it refuses what it does not know
+    key = SSlibKey.from_crypto(public)  # type: ignore[arg-type]  # it raises for unsupported types
     if key.scheme not in _SCHEMES:
         raise ValueError(f"{key.scheme} is not taken")
     der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)  # type: ignore[attr-defined]  # as above
@@ -201,7 +201,7 @@ def _verifying(name: str, public: object) -> VerifyingKey:
 
 @contextmanager
 def _key_errors(place: str) -> Iterator[None]:
-    """Raise what the libraries raise on a key, without their words: they may quote it."""
+    """Raise SigningKeyError for the libraries' errors, without their texts, which may quote the key."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
@@ -217,12 +217,12 @@ def _key_errors(place: str) -> Iterator[None]:
 def _service_errors(uri: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # noqa: BLE001  # signers raise what their services' libraries raise
+    except Exception as error:  # noqa: BLE001  # signers pass on any exception of their services' libraries
         raise SigningKeyError(f"{uri} does not sign: {type(error).__name__}: {in_one_line(error)}") from None
 
 
 def _read(path: Path, name: str) -> bytes:
-    """Return the bytes of a file that the user names, which may be a link or a pipe."""
+    """Return the content of a file, which may be a link or a pipe."""
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_SIZE + 1)
@@ -236,7 +236,7 @@ def _read(path: Path, name: str) -> bytes:
 
 def _require_extra() -> None:
     try:
-        import cryptography  # noqa: F401  # whether it is there
+        import cryptography  # noqa: F401  # to test if it is installed
         import securesystemslib.signer  # noqa: F401  # as above
     except ImportError:
         raise SigningKeyError(

@@ -1,4 +1,4 @@
-"""Attestations in the form of package indexes: https://peps.python.org/pep-0740/."""
+"""Read and write attestations in the format of package indexes: https://peps.python.org/pep-0740/."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _WORKFLOWS = ".github/workflows/"
 
 
 def provenance_of(bundle: bytes, claims: CertificateClaims) -> bytes | None:
-    """Return a bundle as provenance, or None if indexes do not know its signer as a publisher.
+    """Return a bundle as a provenance file, or None if PEP 740 has no publisher for its signer.
 
-    :param bundle: a verified one.
-    :param claims: of its signer.
+    :param bundle: a verified bundle.
+    :param claims: claims of its certificate.
     """
     import pypi_attestations
     from sigstore.models import Bundle
@@ -33,9 +33,9 @@ def provenance_of(bundle: bytes, claims: CertificateClaims) -> bytes | None:
 
 
 def bundle_in(provenance: bytes) -> bytes:
-    """Return the bundle that readers make of provenance that ``provenance_of`` wrote.
+    """Convert a provenance file from ``provenance_of`` back to a bundle.
 
-    :raises AttestationError: they make none.
+    :raises AttestationError: it cannot be converted.
     """
     import pypi_attestations
     from sigstore.errors import Error
@@ -67,9 +67,9 @@ def _publisher(claims: CertificateClaims) -> Any:
 
 
 def subjects_of(provenance: bytes) -> set[tuple[str, str]]:
-    """Return file names and sha256 from the statements in a provenance file.
+    """Return the file names and sha256 of the statements in a provenance file.
 
-    :raises AttestationError: it is none, or an attestation has no certificate or no log entry.
+    :raises AttestationError: it is not a provenance file, or an attestation has no certificate or no log entry.
     """
     with unreadable("the provenance"):
         return {_subject(each) for each in _attestations(parse_json(provenance.decode()))}
@@ -78,7 +78,7 @@ def subjects_of(provenance: bytes) -> set[tuple[str, str]]:
 def is_of(provenance: bytes, bundle: Bundle) -> bool:
     """Return True if all attestations have the statement, signature and certificate of a bundle.
 
-    :param provenance: one that ``subjects_of`` reads.
+    :param provenance: a file that ``subjects_of`` accepts.
     """
     signed = (bundle.certificate, bundle.statement, bundle.signature)
     return all(_signed(each) == signed for each in _attestations(parse_json(provenance.decode())))
@@ -101,7 +101,7 @@ def _attestations(data: Any) -> list[Any]:
 
 
 def _subject(attestation: Any) -> tuple[str, str]:
-    # Indexes need nothing of what statements are made from.
+    # Imported here because indexes do not need the modules that write statements.
     from wheelsmith.wheel.attestation.statement import read_subject
 
     certificate, statement, _ = _signed(attestation)

@@ -1,4 +1,4 @@
-"""Policies: who may sign, and what statements may say of source, repository and builder."""
+"""Read policies: the accepted signers, and the sources, repositories and builders that statements may name."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from wheelsmith.wheel.attestation.keys import VerifyingKey, verifying_key
 from wheelsmith.wheel.attestation.statement import StatementClaims
 
 GITHUB, GITLAB = "https://token.actions.githubusercontent.com", "https://gitlab.com"
-# Token issuers of workflows, by the address of the workflow or repository.
+# Start of a workflow's or repository's URL → token issuer.
 _ISSUERS = {"https://github.com/": GITHUB, "https://gitlab.com/": GITLAB}
 _MAX_SIZE = 1 << 16  # bytes
 _MAX_SHOWN = 4  # identities in one message
-# The part of a source before the path of its repository, where an @ follows a user.
+# The part of a source before the path of its repository. An @ in it follows a user name.
 _BEFORE_PATH = re.compile(r"hub:|git:([A-Za-z+]+://[^/]*/|[^/:]*:)?")
 _ARCHIVE = re.compile(r"(?P<place>.+)@(?P<revision>[0-9a-f]{64})", re.DOTALL)
 _EXAMPLE = "keys: [release.pub], and perhaps sources: ['hub:org/name'] and builders: ['https://…']"
@@ -33,14 +33,14 @@ _EXAMPLE = "keys: [release.pub], and perhaps sources: ['hub:org/name'] and build
 class Identity:
     """A workflow or a person that may sign without a key. All given fields must match.
 
-    ``*`` matches anything but a slash, except in ``issuer`` and ``repository``. Without a repository, the workflow's
-    own repository is required: others may call it.
+    ``*`` matches any text without a slash, but has no special meaning in ``issuer`` and ``repository``. Without a
+    repository, the workflow must run in its own repository, because others can call it.
 
-    :param issuer: of the token.
-    :param subject: the address in the certificate: a workflow with its revision, or a mail address.
-    :param repository: its address.
+    :param issuer: issuer of the token.
+    :param subject: subject of the certificate: URL of a workflow with its revision, or e-mail address.
+    :param repository: URL of the repository.
     :param workflow: path of a workflow or pipeline file in the repository.
-    :param ref: such as ``refs/tags/*``.
+    :param ref: e.g. ``refs/tags/*``.
     """
 
     issuer: str
@@ -82,14 +82,14 @@ def identity_violation(claims: CertificateClaims, identities: tuple[Identity, ..
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignaturePolicy:
-    """Accepted signers and statements.
+    """The accepted signers and statements. Empty sources, repositories or builders allow any value.
 
-    :param keys: any of which may sign.
-    :param identities: any of which may sign with a certificate.
-    :param trust: accepted certificate authorities and logs, as ``verifier`` takes it.
-    :param sources: of wheels, as ``hub:org/name`` or ``hub:org/name@revision``; none allow all.
-    :param repositories: checked out by a CI system; none allow all, and builds outside of CI systems.
-    :param builders: may contain ``*`` for anything but a slash; none allow all.
+    :param keys: keys of which any may sign.
+    :param identities: identities of which any may sign with a certificate.
+    :param trust: accepted certificate authorities and logs, same as for ``verifier``.
+    :param sources: sources of wheels: ``hub:org/name`` or ``hub:org/name@revision``.
+    :param repositories: repositories that a CI system checked out; empty also allows builds outside CI systems.
+    :param builders: builders; ``*`` matches any text without a slash.
     """
 
     keys: tuple[VerifyingKey, ...] = ()
@@ -112,8 +112,8 @@ class SignaturePolicy:
             yield f"it is made by {claims.builder}, not by {' or '.join(self.builders)}"
 
     def with_overrides(self, **rules: tuple[str, ...]) -> SignaturePolicy:
-        """Return a copy with the given rules replaced, as far as they are not empty."""
-        return replace(self, **{name: values for name, values in rules.items() if values})  # type: ignore[arg-type]  # rules alone
+        """Return a copy with the given fields replaced. Empty ones are ignored."""
+        return replace(self, **{name: values for name, values in rules.items() if values})  # type: ignore[arg-type]  # only fields with texts
 
 
 _Text = Annotated[str, Field(min_length=1)]
@@ -141,7 +141,7 @@ class _PolicyModel(BaseModel):
     keys: _Texts = ()
     identities: Annotated[tuple[_IdentityModel, ...], Field(min_length=1)] = ()
     trust_config: _Text | None = Field(None, alias="trust-config")
-    # An empty list would allow all.
+    # An empty list would allow everything, so one is an error.
     sources: _Texts = ()
     repositories: _Texts = ()
     builders: _Texts = ()
@@ -180,14 +180,14 @@ def read_policy(path: Path) -> SignaturePolicy:
 
 
 def _is_of(claims: StatementClaims, source: str) -> bool:
-    """Return True if a statement has a source that the policy names, perhaps with a revision."""
+    """Return True if a statement has the source, and the revision if the policy names one."""
     place, revision = _place_and_revision(source)
     places = {claims.source, claims.source.partition("#subdirectory=")[0]}
     return place in places and (revision is None or revision in {claims.revision, claims.commit})
 
 
 def _place_and_revision(source: str) -> tuple[str, str | None]:
-    """Split a source at the @ of its revision, never at an @ in its own name."""
+    """Split a source at the @ before its revision, not at an @ in its name."""
     if before := _BEFORE_PATH.match(source):
         path, at, revision = source[before.end() :].partition("@")
         return before[0] + path, revision if at else None
@@ -196,7 +196,7 @@ def _place_and_revision(source: str) -> tuple[str, str | None]:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    """Match a text, where ``*`` in the pattern stands for anything but a slash."""
+    """Return True if a text matches a pattern, in which ``*`` matches any text without a slash."""
     return re.fullmatch("[^/]*".join(map(re.escape, pattern.split("*"))), text) is not None
 
 

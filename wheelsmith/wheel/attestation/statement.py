@@ -1,7 +1,7 @@
-"""In-toto statements about wheels with SLSA provenance, made from their plans and the record of the run.
+"""Write and read in-toto statements about wheels, with SLSA provenance from their plans and the record of the run.
 
-The forms: https://github.com/in-toto/attestation, statement v1; https://slsa.dev/spec/v1.0/provenance. Digests other
-than the sha256 of a file have names of wheelsmith's own: docs/reference/provenance.md.
+The formats are statement v1 of https://github.com/in-toto/attestation, and https://slsa.dev/spec/v1.0/provenance.
+Digests other than the sha256 of a file have names that wheelsmith defines: docs/reference/provenance.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wheelsmith.wheel.recorded_plan import RecordedPlan
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "urn:wheelsmith:build:1"
-# Of several files together: the source's, those below a folder of an archive, and the pins of a prefix.
+# Digests of several files: the source, a folder of an archive, and the pins of a prefix.
 TREE, FOLDER, PINS = "wheelsmithTree", "wheelsmithFolder", "wheelsmithPins"
 _SHA256 = "sha256:"
 Descriptor = dict[str, Any]
@@ -37,16 +37,17 @@ Pins = tuple[PinnedFile | PinnedTree | PinnedPackage, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made(Record):
-    """How a wheel was made, beside what it records itself.
+    """The provenance of a wheel, in addition to its recorded plan.
 
     :param cells: ids of the cells that it serves.
-    :param wheelsmith: the version that made it.
-    :param builder: a URI of the builder.
-    :param invocation: a URI of the run, if it has one.
-    :param checkout: what a CI system checked out for the run, if there was one.
-    :param matrix_sha256: of the matrix file, if it is known.
-    :param image: the digest of a container, if there was one.
-    :param started_on: UTC, when the run that built it began; None if an earlier run built it.
+    :param wheelsmith: version of wheelsmith that built it.
+    :param builder: URI of the builder.
+    :param invocation: URI of the run, or None.
+    :param checkout: checkout of a CI system for the run, or None.
+    :param matrix_sha256: sha256 of the matrix file, or None.
+    :param image: digest of the container image, or None.
+    :param started_on: start of the run that built it, in UTC; None if an earlier run built it.
+    :param finished_on: end of the build, in UTC, or None.
     """
 
     cells: tuple[str, ...]
@@ -63,13 +64,13 @@ class Made(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementClaims:
-    """The claims of a statement that are compared with something.
+    """The claims of a statement that verification compares.
 
-    :param filename: of the wheel.
-    :param plan_digest: of the plan that the wheel records.
-    :param source: such as ``hub:org/name``.
-    :param tree: the digest of the source's files.
-    :param repository: that a CI system checked out.
+    :param filename: file name of the wheel.
+    :param plan_digest: digest of the plan that the wheel records.
+    :param source: e.g. ``hub:org/name``.
+    :param tree: digest of the source's files.
+    :param repository: URL of the repository that a CI system checked out, or None.
     """
 
     filename: str
@@ -88,7 +89,7 @@ def write_statement(filename: str, sha256: str, recorded: RecordedPlan, made: Ma
     """Return the statement of a wheel, as canonical JSON.
 
     :param recorded: the plan that the wheel records.
-    :raises AttestationError: the plan is of another wheelsmith.
+    :raises AttestationError: another version of wheelsmith wrote the plan in a format that cannot be read.
     """
     try:
         materials = dependencies(recorded, made.source, made.image, made.checkout)
@@ -122,25 +123,25 @@ def write_statement(filename: str, sha256: str, recorded: RecordedPlan, made: Ma
 
 
 def read_subject(data: bytes) -> tuple[str, str]:
-    """Return the file name and the sha256 of the one file that a statement is of.
+    """Return the file name and the sha256 of the only subject of a statement.
 
-    :raises AttestationError: it is no statement, or of several files.
+    :raises AttestationError: it is not a statement, or has several subjects.
     """
     with unreadable("the statement"):
         return _subject(parse_json(data.decode()))
 
 
 def read_statement(data: bytes) -> StatementClaims:
-    """Read a statement about one wheel from others.
+    """Parse an untrusted statement about one wheel.
 
-    :raises AttestationError: it is none.
+    :raises AttestationError: it is not such a statement.
     """
     with unreadable("the statement"):
         return _claims(parse_json(data.decode()))
 
 
 def says_the_same(one: bytes, other: bytes) -> bool:
-    """Return True if two statements differ only in the time and the run of a CI system."""
+    """Return True if two statements differ only in their times and in the CI run."""
     try:
         return bool(_timeless(parse_json(one.decode())) == _timeless(parse_json(other.decode())))
     except (ValueError, TypeError, LookupError, AttributeError):
@@ -196,12 +197,12 @@ def _text(value: Any) -> str:
 def dependencies(
     recorded: RecordedPlan, source: SourceId, image: str | None, checkout: Checkout | None
 ) -> list[Descriptor]:
-    """Return what a plan's wheel is made from, each by its digests.
+    """Return the inputs of a wheel's build, with their digests.
 
-    :param image: a container's, by its digest.
-    :param checkout: what a CI system had there, the matrix perhaps in it.
-    :raises ValueError: the plan is not as this wheelsmith writes plans.
-    :raises LookupError: as above.
+    :param image: digest of the container image, or None.
+    :param checkout: checkout of a CI system, which may contain the matrix file; or None.
+    :raises ValueError: the plan is not in the format of this version of wheelsmith.
+    :raises LookupError: the same.
     """
     found = [_source(source), *_toolchain(recorded.data), *_environment(recorded.data)]
     if image:
@@ -270,7 +271,7 @@ def _pypi(project: str, version: str, filename: str | None = None) -> str:
 
 
 def made_from(prefix: PrefixId) -> Pins:
-    """Return the files that a prefix is made from; none where this wheelsmith knows no prefix of its digest."""
+    """Return the pinned files of a prefix; none if this version of wheelsmith has no prefix with its digest."""
     try:
         return next((pins for known, pins in _named_so(prefix) if known == prefix), ())
     except KeyError:
@@ -278,9 +279,9 @@ def made_from(prefix: PrefixId) -> Pins:
 
 
 def _named_so(prefix: PrefixId) -> Iterator[tuple[PrefixId, Pins]]:
-    """Yield the prefixes that are known by its name, whatever their digests.
+    """Yield the known prefixes with the same kind, version and architecture, and any digest.
 
-    :raises KeyError: none is.
+    :raises KeyError: there is none.
     """
     if prefix.kind == CXX:
         yield from ((each.prefix, each.packages) for each in cxx_toolchains())

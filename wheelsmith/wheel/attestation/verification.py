@@ -1,4 +1,4 @@
-"""Verify signatures of wheels, and compare their statements with the wheels and with a policy."""
+"""Verify the signatures of wheels, and compare their statements with the wheels and with a policy."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from wheelsmith.wheel.attestation.statement import StatementClaims, read_stateme
 from wheelsmith.wheel.reader import WheelReader
 
 LARGEST = 4 << 30  # bytes of a wheel
-_MAX_SHOWN = 2000  # characters of a message that quotes others
+_MAX_SHOWN = 2000  # characters of a message that quotes untrusted texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Record):
     """A verified wheel: its signer and the claims of its statement.
 
-    :param key: its name in the policy; None with a certificate.
+    :param key: name of the key in the policy; None with a certificate.
     :param certificate: claims of the certificate; None with a key.
-    :param source: such as ``hub:org/name``.
+    :param source: e.g. ``hub:org/name``.
     """
 
     wheel: str
@@ -45,7 +45,7 @@ class Verified(Record):
 
     @property
     def signer(self) -> str:
-        """Return the signer, for people."""
+        """Return a description of the signer."""
         if self.certificate is None:
             return str(self.key)
         return f"{self.certificate.subject}, as {self.certificate.issuer} says"
@@ -53,7 +53,7 @@ class Verified(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Signed:
-    """A statement with a valid signature by either a key or a certificate."""
+    """A statement with a valid signature, by either a key or a certificate."""
 
     claims: StatementClaims
     key: VerifyingKey | None = None
@@ -61,9 +61,9 @@ class _Signed:
 
 
 def verify_statement(filename: str, sha256: str, bundle: bytes, policy: SignaturePolicy) -> Verified:
-    """Verify the signature of a wheel that is not here; only its statement is read.
+    """Verify the signature of a wheel that is not on this machine.
 
-    :param sha256: of the wheel, which is compared with the file later.
+    :param sha256: expected sha256 of the wheel. The caller must compare the file with it later.
     :raises AttestationError: with all violations.
     """
     signed = _verify_signature(bundle, policy)
@@ -91,7 +91,7 @@ def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy, reader: Wh
 def builder_conflict(claims: StatementClaims, certificate: CertificateClaims) -> str | None:
     """Return how the builder in a statement contradicts the certificate, or None.
 
-    A local builder contradicts nothing.
+    A local builder contradicts no certificate.
     """
     if claims.builder in certificate.builders or claims.builder == LOCAL or claims.builder.startswith(f"{LOCAL}:"):
         return None
@@ -156,7 +156,7 @@ def _policy_violations(signed: _Signed, policy: SignaturePolicy) -> Iterator[str
 
 
 def _certified(signed: _Signed) -> StatementClaims:
-    """Return the claims, with the repository of the certificate if there is one: a statement may name any."""
+    """Return the claims with the certificate's repository, if there is a certificate: a statement can name any."""
     if signed.certificate is None:
         return signed.claims
     return replace(signed.claims, repository=signed.certificate.repository)
