@@ -1,4 +1,4 @@
-"""Where a build runs: strategies behind one narrow protocol."""
+"""Run builds in podman, docker or bubblewrap, or directly on the machine."""
 
 from wheelsmith.base.sanitize import visible
 from wheelsmith.engine.cgroup import granted_cores, granted_memory

@@ -1,4 +1,4 @@
-"""bubblewrap: the embedded engine. No daemon, no image, about 15 ms a start."""
+"""Run commands with bubblewrap. It needs no daemon and no image, and starts in about 15 ms."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _INSTALL = "apt-get install bubblewrap"
 _OLDEST = (0, 8)
 _RUN_SIZE = 16 * 2**20  # bytes
 _PERMISSION = "sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0"
-# A container's own filter refuses namespaces, and the kernel a new /proc where parts of the old one are hidden.
-# What each engine leaves in its containers, and what those must be started with:
+# In a container, the container's seccomp filter refuses namespaces, and the kernel refuses a new /proc where parts of
+# the container's /proc are masked. Each key is a file that identifies the engine of the container.
 _PERMISSION_IN = {
     Path("/run/.containerenv"): "podman run --security-opt seccomp=unconfined --security-opt 'unmask=/proc/*' …",
     Path("/.dockerenv"): (
@@ -44,7 +44,7 @@ _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 class Bubblewrap:
-    """Runs commands in namespaces of their own, with the host's /usr read-only."""
+    """Runs commands in new namespaces, with the host's /usr read-only."""
 
     name = "bwrap"
     isolation = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
@@ -53,7 +53,7 @@ class Bubblewrap:
     starts_at_once = True
 
     def probe(self) -> Probe:
-        """Say whether bubblewrap is there and may make namespaces."""
+        """Return the state of bubblewrap: installed, recent enough and permitted to create namespaces."""
         program = shutil.which("bwrap")
         if program is None:
             return Probe(readiness=Readiness.MISSING, detail="bwrap is not on PATH", remedy=_INSTALL)
@@ -76,16 +76,16 @@ class Bubblewrap:
         return Probe(readiness=Readiness.READY, version=version)
 
     def build_host(self, image: str | None) -> BuildHost:
-        """Say what this machine itself has: it is what commands see."""
+        """Return the compilers and Pythons of this machine."""
         del image
         return with_visible_pythons(this_machine())
 
     def tidy(self) -> None:
-        """Remove the control groups that dead runs left."""
+        """Remove the control groups of ended runs."""
         remove_dead_groups()
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
-        """Run a command to its end."""
+        """Run a command and wait for its end."""
         leave_session_keyring()
         group = limited_tree(command.limits)
         try:
@@ -117,16 +117,16 @@ class Bubblewrap:
             *_NO_CORES,
             *_root(program, _shown(command), command.limits),
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
-            # Without this the root would be a writable tmpfs.
+            # The root would otherwise be a writable tmpfs.
             *("--remount-ro", "/", "--chdir", command.workdir, "--seccomp", str(filter_)),
             *_last_step(command.workdir, command.limits, (*_environment(command), *command.argv)),
         )
 
 
-# --new-session keeps the build from typing into the terminal that wheelsmith runs in (TIOCSTI).
-# --disable-userns, because a build that makes a user namespace of its own may mount control groups in it; where
-# wheelsmith is root, it could then lift its own limits, or freeze the groups of others.
-# The three capabilities are for the last step alone, which gives them up.
+# --new-session: a build could otherwise type into wheelsmith's terminal (TIOCSTI).
+# --disable-userns: in a new user namespace a build could mount control groups. If wheelsmith runs as root, the build
+# could then remove its own limits or freeze other groups.
+# --cap-add: only the last step needs the three capabilities, and it drops them.
 _NAMESPACES = (
     *("--unshare-all", "--unshare-user", "--disable-userns"),
     *("--hostname", "wheelsmith", "--die-with-parent", "--new-session"),
@@ -135,8 +135,8 @@ _NAMESPACES = (
 )
 
 
-# The build's root stays in the mount namespace that bubblewrap made, and the build itself moves to another: so its
-# mountinfo has nothing that it could reach, and lists nothing. A bind mount is listed with its path on the host.
+# mountinfo lists bind mounts with their paths on the host. To hide them, this script moves the build to a new mount
+# namespace, but its root stays in bubblewrap's. No mount of the new one is reachable, so mountinfo is empty.
 _KEEP_ROOT = (
     'exec 3</; exec /usr/bin/unshare --mount --propagation unchanged --root=/proc/self/fd/3 --wd="$1"'
     ' /bin/sh -c "$2" "$@"'
@@ -146,12 +146,12 @@ _KEEP_ROOT = (
 _GIVE_UP = 'shift; exec 3<&- /usr/bin/setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all "$@"'
 
 
-# One byte, at which the kernel hands a crash to nobody; see setrlimit in engine/system_calls.json.
+# With a limit of one byte the kernel starts no core dump program; see setrlimit in engine/system_calls.json.
 _NO_CORES = ("/usr/bin/prlimit", "--core=1:1")
 
 
 def _last_step(workdir: str, limits: Limits, argv: tuple[str, ...]) -> tuple[str, ...]:
-    # Not before bubblewrap starts: there it would count for all processes of this user.
+    # Set inside of the sandbox's user namespace. Outside, the limit would count all processes of this user.
     most = most_processes(limits)
     processes = ("/usr/bin/prlimit", f"--nproc={most}:{most}")
     return ("/bin/sh", "-c", _KEEP_ROOT, "wheelsmith", workdir, _GIVE_UP, *processes, *argv)
@@ -159,10 +159,10 @@ def _last_step(workdir: str, limits: Limits, argv: tuple[str, ...]) -> tuple[str
 
 @contextmanager
 def _filter() -> Iterator[int]:
-    """Yield a pipe with the filter of system calls in it; bubblewrap reads it once."""
+    """Yield the descriptor of a pipe that contains the system call filter. bubblewrap reads it once."""
     read, write = os.pipe()
     try:
-        # A pipe holds sixteen pages, which no filter fills, so this waits for nobody.
+        # This does not block: a pipe holds sixteen pages, and every filter is smaller.
         os.write(write, launch_filter(platform.machine()))
         os.close(write)
         yield read
@@ -171,14 +171,14 @@ def _filter() -> Iterator[int]:
 
 
 def _permission() -> str:
-    """Return what lets bubblewrap make namespaces: of this machine, or of the container that we are in."""
+    """Return the command that permits bubblewrap to create namespaces on this machine or in this container."""
     return next((remedy for mark, remedy in _PERMISSION_IN.items() if mark.exists()), _PERMISSION)
 
 
 def _trial(program: str) -> subprocess.CompletedProcess[str]:
-    """Start a sandbox that sees what every build sees, and does nothing.
+    """Run ``true`` in a sandbox with the mounts of a build.
 
-    Not all of this machine: bubblewrap fails where another process takes away a mount that it was to show.
+    It does not mount the host's root, because bubblewrap fails if another process unmounts something below it.
     """
     with _filter() as filter_:
         return subprocess.run(
@@ -198,12 +198,12 @@ def _root(program: str, shown: tuple[str, ...], limits: Limits) -> tuple[str, ..
 
 
 def _shown(command: Command) -> tuple[str, ...]:
-    """Return the options for what a command sees of this machine."""
+    """Return the options that mount the visible parts of this machine for a command."""
     return host_mounts(_pythons(command.python), host_view().development if command.brings_compilers else ())
 
 
 def _pythons(version: str | None = None) -> tuple[InstalledPython, ...]:
-    """Return the Pythons that a command needs, the one to prefer first."""
+    """Return the Pythons that a command needs, in order of preference."""
     own = InstalledPython(os.path.realpath(sys.base_prefix), f"{sys.version_info[0]}.{sys.version_info[1]}")
     program = this_machine().pythons.get(version or "")
     if program is None or version is None:
@@ -212,9 +212,11 @@ def _pythons(version: str | None = None) -> tuple[InstalledPython, ...]:
 
 
 def _in_memory(most: int | None) -> tuple[str, ...]:
-    """Return the folders that are kept in memory: no process holds what lies there, so each has a size of its own.
+    """Return the options for the folders in memory.
 
-    :param most: bytes; None leaves it to the kernel, which takes half of what there is.
+    Their content belongs to no process, so each has its own size limit.
+
+    :param most: size limit in bytes; None is the kernel's default, half of the machine's memory.
     """
     size = ("--size", str(most)) if most else ()
     folders = (*size, "--tmpfs", "/tmp", "--size", str(_RUN_SIZE), "--tmpfs", "/run")  # noqa: S108  # inside
@@ -229,7 +231,8 @@ def _environment(command: Command) -> tuple[str, ...]:
     bins = (f"{python.prefix}/bin" for python in _pythons(command.python))
     path = ":".join(dict.fromkeys([*command.path, *bins, "/usr/bin", "/bin"]))
     whole = {"PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the sandbox's own tmpfs
-    # Not by bubblewrap: the last step, which has capabilities, must not load what a variable names.
+    # bubblewrap must not set the variables: the last step has capabilities, and must not load a library that a variable
+    # names.
     return ("/usr/bin/env", *(f"{name}={value}" for name, value in sorted(whole.items())))
 
 
@@ -248,19 +251,23 @@ _JOIN_SESSION_KEYRING = 1
 
 
 def leave_session_keyring() -> None:
-    """Give this thread, and what it starts from now on, a session keyring of its own, with no keys in it.
+    """Join a new and empty session keyring, for this thread and the processes that it starts.
 
-    A child inherits its session's keyring through every namespace, and with it what Kerberos and eCryptfs keep there.
+    Namespaces do not isolate the session keyring. A child would inherit the keys that Kerberos and eCryptfs keep there.
     """
     number = _KEYCTL.get(platform.machine())
     if number is not None:
-        # A kernel without key store has nothing to leave.
+        # The result does not matter: without a key store in the kernel, there is no keyring to leave.
         ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(_JOIN_SESSION_KEYRING), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRule(Record):
-    """A file or folder, as a pattern, and why it is shown or hidden."""
+    """A file or folder that the sandbox shows or hides.
+
+    :param path: a glob pattern.
+    :param why: the reason.
+    """
 
     path: str
     why: str
@@ -268,11 +275,13 @@ class PathRule(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostView(Record):
-    """What is shown, and what of that is hidden again.
+    """The parts of the host that sandboxes without an image show and hide.
 
-    :param development: what is hidden besides where compilers are brought along.
-    :param python: below where a Python is installed outside of ``/usr``; ``{version}`` stands for ``3.11``.
-    :param python_hidden: likewise.
+    :param shown: mounted read-only.
+    :param hidden: covered below the shown folders.
+    :param development: also hidden if the build has its own compilers.
+    :param python: shown of a Python outside of ``/usr``, relative to its prefix; ``{version}`` is for example ``3.11``.
+    :param python_hidden: hidden again below that prefix.
     """
 
     source: str
@@ -286,13 +295,13 @@ class HostView(Record):
 
 @cache
 def host_view() -> HostView:
-    """Return what sandboxes without image see of this machine."""
+    """Return the parts of the host that sandboxes without an image show and hide."""
     return HostView.from_json(read_facts(__package__, "host_view.json"))
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledPython:
-    """Where a Python of this machine is: ``prefix``/bin/python``version``, without links in ``prefix``."""
+    """An installed Python, at ``prefix``/bin/python``version``. ``prefix`` contains no links."""
 
     prefix: str
     version: str
@@ -300,9 +309,10 @@ class InstalledPython:
 
 @cache
 def host_mounts(pythons: tuple[InstalledPython, ...], more_hidden: tuple[PathRule, ...] = ()) -> tuple[str, ...]:
-    """Return bubblewrap's options for what is seen of this machine; it is looked at once a process.
+    """Return bubblewrap's options that mount the visible parts of this machine. Cached for the process.
 
-    :param more_hidden: what is hidden besides, but for a Python's own.
+    :param pythons: Pythons to show.
+    :param more_hidden: more to hide, except for the headers and libraries of these Pythons.
     """
     known = host_view()
     words = [word for sight in known.shown for word in ("--ro-bind-try", sight.path, sight.path)]
@@ -316,14 +326,14 @@ def host_mounts(pythons: tuple[InstalledPython, ...], more_hidden: tuple[PathRul
     hidden = _targets((*known.hidden, *more_hidden), Path("/"), [*(sight.path for sight in known.shown), "/proc"])
     words += [word for path in hidden for word in _hide(path)]
     for python in pythons:
-        # After what hides /usr/local, for a Python may be there.
+        # A Python may be in /usr/local, so its mounts come after the one that hides that folder.
         words += _show_python(python, hidden)
         found = _targets(known.python_hidden, Path(python.prefix), [python.prefix])
         own = [path for path in found if path not in hidden]
         hidden += own
         words += [word for path in own for word in _hide(path)]
-    # Where wheelsmith is root, the build's user owns /proc/sys outside too, and needs no capability to write there:
-    # kernel.core_pattern names a program that the host runs as root.
+    # If wheelsmith runs as root, the build's user owns /proc/sys on the host, too, and can write to it without any
+    # capability. For example, kernel.core_pattern names a program that the host runs as root.
     folders = [path for path in hidden if Path(path).is_dir()]
     return (*words, *(word for path in [*folders, "/proc"] for word in ("--remount-ro", path)))
 
@@ -332,7 +342,7 @@ def _show_python(python: InstalledPython, hidden: list[str]) -> list[str]:
     prefix = Path(python.prefix)
     patterns = [sight.path.format(version=python.version) for sight in host_view().python]
     if (prefix / "conda-meta").is_dir():
-        # The libraries of conda's Python are files among those of every other package.
+        # conda installs the libraries of Python and of all other packages in the same folder.
         patterns.append("lib")
     found = [path for pattern in patterns for path in sorted(prefix.glob(pattern))]
     if prefix.is_relative_to(_USR) and not _is_below(prefix, hidden):
@@ -352,7 +362,7 @@ def _is_below(path: Path, folders: list[str]) -> bool:
 
 
 def _targets(sights: Iterable[PathRule], folder: Path, shown: list[str]) -> list[str]:
-    """Return what there is of it in shown folders, by the path that every link to it ends at."""
+    """Return the existing paths in shown folders that match the rules, with links resolved."""
     patterns = (sight.path.removeprefix("/") for sight in sights)
     found = (path.resolve() for pattern in patterns for path in sorted(folder.glob(pattern)))
     seen = (path for path in found if path.exists() and any(path.is_relative_to(each) for each in shown))
@@ -362,5 +372,5 @@ def _targets(sights: Iterable[PathRule], folder: Path, shown: list[str]) -> list
 def _hide(path: str) -> tuple[str, ...]:
     if Path(path).is_dir():
         return ("--tmpfs", path)
-    # Without devices on the mount nobody can open it, and for Python it is no file.
+    # The mount does not allow devices, so it cannot be opened. For Python it is not a file.
     return ("--ro-bind", "/dev/null", path)

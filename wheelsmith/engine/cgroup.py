@@ -1,7 +1,7 @@
-"""Control groups of either version: the resources of this process, and limits on memory and processes of a tree.
+"""Control groups, version 1 and 2: the resources of this process, and limits on memory and processes of a tree.
 
-The kernel names mounts in ``/proc/self/mountinfo`` and a process's groups in ``/proc/self/cgroup`` (cgroups(7)). In a
-container the mount begins at the container's own group, which need not be named there.
+``/proc/self/mountinfo`` lists the mounts and ``/proc/self/cgroup`` the groups of a process (cgroups(7)). In a container
+the root of the mount is the container's group, and ``/proc/self/cgroup`` may not contain its path.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from wheelsmith.engine.protocol import Limits
 _OWN_PROC = Path("/proc/self")
 _PROC = Path("/proc")
 _PREFIX = "wheelsmith-"
-# Controllers that count what a tree uses; in version 2 both are one group.
+# Controllers that measure use. In version 2 one group has both.
 _COUNTED = ("memory", "cpuacct")
-# What limits a group, and what stands there where nothing does.
+# Files with the limits of a group, and the values that mean no limit.
 _LIMITS = (
     *("memory.limit_in_bytes", "memory.max", "memory.high"),
     *("pids.max", "cpu.cfs_quota_us", "cpu.max", "cpuset.cpus"),
 )
 _UNLIMITED = ("max", "-1", "")
-_NO_LIMIT = 2**60  # bytes; version 1 writes an absent limit as the largest number of whole pages
+_NO_LIMIT = 2**60  # bytes; in version 1 no limit is the largest multiple of the page size
 _serial = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPath:
-    """The groups that a process is in, as far as they can be seen.
+    """The visible control groups of a process.
 
     :param version: 1 or 2.
-    :param folders: the process's own group first, then whatever holds that one, up to the mount.
+    :param folders: the process's group, then its ancestors up to the mount point.
     """
 
     version: int
@@ -46,11 +46,11 @@ class GroupPath:
 
 
 def group_path(controller: str, proc: Path = _OWN_PROC, *, of: Path | None = None) -> GroupPath | None:
-    """Return the groups that limit a resource for a process; None where none is mounted.
+    """Return the groups that limit a resource of a process, or None if none are mounted.
 
-    :param controller: such as ``memory`` or ``cpu``.
-    :param proc: our own folder in /proc: what is mounted where is as we see it.
-    :param of: the process's folder in /proc, if it is another.
+    :param controller: for example ``memory`` or ``cpu``.
+    :param proc: /proc folder of this process, which lists the mounts that are visible here.
+    :param of: /proc folder of the process, if it is another one.
     """
     try:
         mounts = _mounts((proc / "mountinfo").read_text(encoding="utf-8", errors="surrogateescape"))
@@ -65,12 +65,12 @@ def group_path(controller: str, proc: Path = _OWN_PROC, *, of: Path | None = Non
 
 
 def _mounts(text: str) -> dict[str, tuple[str, Path]]:
-    """Return controller → the group that its mount begins at, and where that is; the second version is ``""``."""
+    """Return controller → (group at the root of the mount, mount point). The key for version 2 is ``""``."""
     found: dict[str, tuple[str, Path]] = {}
     for line in text.splitlines():
         fields, _, rest = line.partition(" - ")
         words, kind = fields.split(), rest.split()
-        if len(words) < 5 or len(kind) < 3 or kind[0] not in {"cgroup", "cgroup2"}:  # noqa: PLR2004  # as the manual counts
+        if len(words) < 5 or len(kind) < 3 or kind[0] not in {"cgroup", "cgroup2"}:  # noqa: PLR2004  # fields in proc_pid_mountinfo(5)
             continue
         place = (_unescaped(words[3]), Path(_unescaped(words[4])))
         for name in kind[2].split(",") if kind[0] == "cgroup" else [""]:
@@ -88,7 +88,7 @@ def _own(text: str) -> dict[str, str]:
 
 
 def _below(root: str, path: str) -> str:
-    """Return a group's path beneath a mount's; a group outside of it shows as the mount itself."""
+    """Return the path of a group relative to the root of a mount, or ``/`` if it is outside of the mount."""
     if root == "/":
         return path
     return path.removeprefix(root) if path == root or path.startswith(f"{root}/") else "/"
@@ -101,7 +101,7 @@ def _upwards(point: Path, path: str) -> tuple[Path, ...]:
 
 
 def _unescaped(word: str) -> str:
-    """Undo mountinfo's octal escapes of blanks and backslashes."""
+    """Decode the octal escapes of spaces and backslashes in mountinfo."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         word = word.replace(code, character)
     return word
@@ -109,31 +109,31 @@ def _unescaped(word: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlGroup:
-    """A limit on one process tree.
+    """Limits on one process tree, enforced by the kernel.
 
-    :param folders: the group's folder under each controller; none where nobody counts.
-    :param limits: also given as resource limits of each process, for what groups do not cover.
+    :param folders: the group's folder under each controller; empty if nothing is measured.
+    :param limits: the limits. Those that control groups do not have are set as resource limits of each process.
     """
 
     folders: tuple[Path, ...]
     limits: Limits
 
     def wrap(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a command that joins the group, takes its resource limits and becomes ``argv``."""
+        """Return a command that joins the group, sets the resource limits and then executes ``argv``."""
         join = (f"echo $$ > {shlex.quote(str(folder / 'cgroup.procs'))}" for folder in self.folders)
         return limited(self.limits, argv, *join)
 
     def watch(self, pid: int) -> bool:
-        """Return whether the tree may go on; the kernel sees to it that it keeps within its limits."""
+        """Return True, because the kernel enforces the limits."""
         del pid
         return True
 
     def out_of_memory(self) -> bool:
-        """Say whether the kernel killed a process of the group for its memory."""
+        """Return True if the kernel killed a process of the group because the memory limit was reached."""
         return any(_oom_kills(folder) > 0 for folder in self.folders)
 
     def peak_memory(self) -> int | None:
-        """Return the most bytes the tree held at once, or None where nobody counted."""
+        """Return the peak memory in bytes, or None if it was not measured."""
         for folder in self.folders:
             for name in ("memory.peak", "memory.max_usage_in_bytes"):
                 with contextlib.suppress(OSError, ValueError):
@@ -141,7 +141,7 @@ class ControlGroup:
         return None
 
     def cpu_seconds(self) -> float | None:
-        """Return the time that cores spent on the tree, or None where nobody counted."""
+        """Return the CPU time in seconds, or None if it was not measured."""
         for folder in self.folders:
             with contextlib.suppress(OSError, ValueError):
                 return int((folder / "cpuacct.usage").read_text()) / 1e9
@@ -151,7 +151,7 @@ class ControlGroup:
         return None
 
     def kill(self) -> None:
-        """Kill whatever of the tree is left."""
+        """Kill all remaining processes of the tree."""
         for _ in range(50):
             left = [pid for folder in self.folders for pid in members(folder)]
             if not left:
@@ -169,22 +169,22 @@ class ControlGroup:
 
 
 def limited(limits: Limits, argv: tuple[str, ...], *first: str) -> tuple[str, ...]:
-    """Return a command that takes the limits which hold for each process, and becomes ``argv``.
+    """Return a command that sets the resource limits of each process and then executes ``argv``.
 
-    :param first: commands of the shell that must succeed before.
+    :param first: shell commands that run before and must succeed.
     """
     script = [f"ulimit -f {max(1, limits.disk // 512)}", *first, 'exec "$@"']
     return ("/bin/sh", "-c", " && ".join(script), "wheelsmith", *argv)
 
 
 class NoGroupError(Exception):
-    """No control group can be made; the message says why."""
+    """No control group can be created. The message contains the reason."""
 
 
 def make_group(limits: Limits) -> ControlGroup:
-    """Make a group with these limits. Every limit that holds for this process holds for the group.
+    """Create a group with these limits. The limits of this process also apply to the group.
 
-    :raises NoGroupError: that is not permitted here.
+    :raises NoGroupError: no group can be created.
     """
     name = f"{_PREFIX}{os.getpid()}-{next(_serial)}"
     memory = group_path("memory")
@@ -203,11 +203,11 @@ def make_group(limits: Limits) -> ControlGroup:
 
 
 def group_of_container(identity: str, pid: str, limits: Limits, proc: Path = _PROC) -> ControlGroup:
-    """Return the groups that an engine made for a container, or none where they are not on this machine.
+    """Return the groups that an engine created for a container; no groups if they are on another machine.
 
-    :param identity: the container's id, which its groups are named after: a daemon in a virtual machine tells
-        process numbers that here belong to somebody else.
-    :param pid: the container's first process.
+    :param identity: the container's ID, which its groups have in their names. A daemon in a virtual machine returns
+        PIDs that belong to other processes on this machine.
+    :param pid: PID of the container's first process.
     """
     places = (group_path(controller, proc / "self", of=proc / pid) for controller in _COUNTED)
     folders = dict.fromkeys(place.folders[0] for place in places if place and place.folders)
@@ -216,7 +216,7 @@ def group_of_container(identity: str, pid: str, limits: Limits, proc: Path = _PR
 
 
 def remove_dead_groups() -> None:
-    """Kill and remove the groups of wheelsmith processes that are no more."""
+    """Remove the groups of wheelsmith processes that have ended, and kill the processes in them."""
     paths = (group_path(controller) for controller in ("memory", "cpuacct", "pids"))
     for parent in {folder for path in paths if path for folder in path.folders}:
         for folder in parent.glob(f"{_PREFIX}*"):
@@ -228,9 +228,9 @@ def remove_dead_groups() -> None:
 
 
 def members(folder: Path) -> list[int]:
-    """Return the processes of a group that can be signalled from here.
+    """Return the PIDs of a group's processes in this PID namespace.
 
-    One of another namespace reads as 0, which to ``kill`` means the caller's own group (cgroups(7)).
+    The PID of a process in another namespace reads as 0 (cgroups(7)), which for ``kill`` is the caller's process group.
     """
     try:
         return [pid for line in (folder / "cgroup.procs").read_text().split() if (pid := int(line)) > 0]
@@ -239,7 +239,7 @@ def members(folder: Path) -> list[int]:
 
 
 def _homes(place: GroupPath) -> tuple[Path, ...]:
-    """Return where a group may be made so that it lies within every limit of this process, the widest first."""
+    """Return the folders in which a new group is within all limits of this process, the outermost first."""
     own = place.folders
     limiting = next((count for count, folder in enumerate(own) if _is_limited(folder)), len(own) - 1)
     return own[limiting::-1]
@@ -258,7 +258,7 @@ def _make_v1(memory: Path, limits: Limits) -> tuple[Path, ...]:
     memory.mkdir()
     if most := limits.counted_memory:
         (memory / "memory.limit_in_bytes").write_text(str(most))
-        with contextlib.suppress(OSError):  # absent where swap is not accounted for
+        with contextlib.suppress(OSError):  # absent if swap accounting is disabled
             (memory / "memory.memsw.limit_in_bytes").write_text(str(most))
     folders = [memory]
     with contextlib.suppress(OSError):
@@ -270,7 +270,7 @@ def _make_v1(memory: Path, limits: Limits) -> tuple[Path, ...]:
 
 
 def _beside(controller: str, name: str) -> list[Path]:
-    """Make the group of another controller."""
+    """Create the group of another controller."""
     place = group_path(controller)
     if place is None or place.version != 1:
         return []
@@ -302,7 +302,7 @@ def _oom_kills(folder: Path) -> int:
 
 
 def granted_cores(proc: Path = _PROC) -> int:
-    """Return the cores that this process may keep busy: those it may run on, and no more than its quota pays for."""
+    """Return the number of cores that this process may use, from its CPU affinity and its quotas."""
     cores = float(len(os.sched_getaffinity(0)))
     if place := group_path("cpu", proc / "self"):
         cores = min([cores, *_quotas(place)])
@@ -310,7 +310,7 @@ def granted_cores(proc: Path = _PROC) -> int:
 
 
 def granted_memory(proc: Path = _PROC) -> int:
-    """Return the bytes that are free for this process: of the machine, and of each group that it is in."""
+    """Return the free memory in bytes for this process, on the machine and in each of its control groups."""
     free = _available(proc)
     if place := group_path("memory", proc / "self"):
         free = min([free, *_left(place)])
@@ -334,7 +334,7 @@ def _left(place: GroupPath) -> Iterator[int]:
         ("memory.limit_in_bytes", "memory.usage_in_bytes") if place.version == 1 else ("memory.max", "memory.current")
     )
     for folder in place.folders:
-        # The root has no limit of its own, and "max" is no number.
+        # The root group has no limit file, and "max" is not a number.
         with contextlib.suppress(OSError, ValueError):
             most = int((folder / limit).read_text())
             if most < _NO_LIMIT:

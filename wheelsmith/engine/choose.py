@@ -1,4 +1,4 @@
-"""Which engine runs a build here, and why."""
+"""Choose the engine for a run."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from wheelsmith.model.build_host import AUTO, ENGINES, KnownEngine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenEngine:
-    """The engine that runs a build, and why not one that is installed and comes before it."""
+    """The chosen engine.
+
+    :param passed_over: reasons why installed engines of higher preference cannot be used.
+    """
 
     engine: Engine
     passed_over: tuple[EngineError, ...] = ()
 
 
 def engines(cache: Path) -> dict[str, Engine]:
-    """Return every engine by name, the ones to prefer first.
+    """Return all engines by name, in order of preference.
 
-    :param cache: where engines keep what they know of images.
+    :param cache: the cache folder, where container engines store the surveys of images.
     """
     return {name: _make(known, cache) for name, known in ENGINES.items()}
 
@@ -37,12 +40,12 @@ def _make(known: KnownEngine, cache: Path) -> Engine:
 
 
 def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Path) -> ChosenEngine:
-    """Return the engine called ``name``; ``auto`` takes the first that works and has the image.
+    """Return the engine called ``name``. For ``auto``, return the first that works and has all images.
 
-    :param images: the images that cells ask for; None is the default one.
-    :param trusted: whether the kernel is the user's own folder. Somebody else's code never runs unconfined
-        unless the user asks for ``local`` by name.
-    :raises EngineError: it is not ready here, with what fixes it.
+    :param images: names of the images that cells need; None is the default image.
+    :param trusted: True if the kernel is a folder of the user. Other code runs without a sandbox only if the user
+        names the engine ``local``.
+    :raises EngineError: the engine cannot be used on this machine, or no engine can.
     """
     known = engines(cache)
     if name != AUTO:
@@ -69,9 +72,11 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
 
 
 def engine_for_own_programs(engine: Engine) -> Engine:
-    """Return where wheelsmith's own programs read what a build left: an image need not have this Python.
+    """Return the engine for wheelsmith's own programs, which read the output of builds.
 
-    :param engine: the one that builds.
+    They need the Python that wheelsmith runs in, and an image may not have it.
+
+    :param engine: the engine that builds.
     """
     if not engine.has_images:
         return engine
@@ -80,7 +85,7 @@ def engine_for_own_programs(engine: Engine) -> Engine:
 
 
 def _refusal(engine: Engine, probe: Probe, images: frozenset[str | None]) -> EngineError | None:
-    """Return why the engine cannot be taken, or None when it can."""
+    """Return the reason why the engine cannot be used, or None."""
     if probe.readiness is not Readiness.READY:
         return EngineError(f"engine {engine.name} is {probe.readiness.value}: {probe.detail}", remedy=probe.remedy)
     try:

@@ -1,7 +1,8 @@
-"""The first process of a container, as a program for its ``python3``: ``leash.py SECONDS``.
+"""The first process of a container, as a program for the image's ``python3 -c`` with one argument, SECONDS.
 
-It ends when the pipe that wheelsmith holds does. Whoever may look into a process may open its pipe and keep it from
-ever ending; so nobody may look into this one. It is read from inside of images, whose Python may be old.
+The process exits when wheelsmith closes the other end of its stdin pipe. It is not dumpable: otherwise another process
+in the container could open the pipe through /proc and keep it open. The code must run on old Pythons, which images may
+have.
 """
 
 import os
@@ -10,11 +11,11 @@ import sys
 import time
 
 READY = "wheelsmith: ready"
-_NOT_DUMPABLE = 4, 0  # prctl(2): PR_SET_DUMPABLE, to none
+_NOT_DUMPABLE = 4, 0  # prctl(2): PR_SET_DUMPABLE, SUID_DUMP_DISABLE
 
 
 def hold(seconds: float) -> None:
-    """Wait for the end of stdin, but no longer than so many seconds."""
+    """Wait until stdin is closed or the given number of seconds has passed."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if select.select([0], [], [], max(0.0, end - time.monotonic()))[0] and not os.read(0, 4096):
@@ -26,7 +27,7 @@ if __name__ == "__main__":
         import ctypes
 
         ctypes.CDLL(None).prctl(*_NOT_DUMPABLE, 0, 0, 0)
-    except (ImportError, OSError):  # a Python without it: the time is still bounded
+    except (ImportError, OSError):  # a Python without ctypes; the time limit still applies
         pass
     sys.stdout.write(READY + "\n")
     sys.stdout.flush()

@@ -1,9 +1,9 @@
-"""What docker and podman have in common: one container a command, held on a leash.
+"""The common base of docker and podman: run each command in a new container.
 
-Both are driven through their command lines, as cibuildwheel does: the client libraries lose output or cannot build.
-The container's first process reads a pipe that only wheelsmith holds open, so it ends, and with it everything in the
-container, when wheelsmith ends, however it ends. The command itself is run beside it by ``exec``: the container
-outlives it, so what the kernel counted for its memory can still be read.
+The engines are called through their command lines, as cibuildwheel does, because the client libraries lose output or
+cannot build images. The container's first process reads a pipe that only wheelsmith holds open. If wheelsmith ends for
+any reason, the pipe closes, the first process exits, and the kernel kills all other processes of the container. The
+command itself is started by ``exec``. The container outlives it, so that its memory counters can still be read.
 """
 
 from __future__ import annotations
@@ -40,29 +40,33 @@ IMAGE = "org.wheelsmith.image"
 RECIPE = "org.wheelsmith.recipe"
 BASE = "org.wheelsmith.base"
 DEFAULT_IMAGE = "manylinux_2_28"
-_LONGEST_VISIT = 7 * 24 * 3600  # seconds that a person may stay in a shell
+_LONGEST_VISIT = 7 * 24 * 3600  # seconds of an interactive shell
 _START_SECONDS = 120.0
 _END_SECONDS = 20.0
 _SURVEY = "/opt/wheelsmith-survey.py"
 _KILLED = 128 + 9
-# A docker client's configuration may set these in every container, with credentials in them.
+# A docker client can be configured to set these in every container, and they may contain credentials.
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
-_STARTTIME = 19  # the field's place in /proc/PID/stat after the program's name; proc(5) calls it 22
-_LATE = 60  # seconds after its time limit at which a container ends by itself, though its leash was cut
-# What a client needs of the environment; the rest, tokens above all, must not reach even the client, which some
-# configurations tell to hand its environment on.
+_STARTTIME = 19  # index in /proc/PID/stat after the program's name; field 22 in proc(5)
+_LATE = 60  # seconds after the time limit at which the first process exits even if the pipe is still open
+# The variables that a client needs. It gets no others, above all no tokens, because it can be configured to pass its
+# environment on to containers.
 _CLIENT_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "SSH_AUTH_SOCK", "REGISTRY_AUTH_FILE")
 _CLIENT_PREFIXES = ("XDG_", "DOCKER_", "CONTAINER", "DBUS_SESSION_")
 
 
 def image_reference(name: str) -> str:
-    """Return the reference of an image by the name that matrix.yaml uses: a recipe's, or a reference itself."""
+    """Return the image reference for a name in matrix.yaml, which is the name of a recipe or already a reference."""
     return name if set(name) & set("/:@") else f"localhost/wheelsmith/{name}:latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningContainer:
-    """A running container that ends when its holder does."""
+    """A running container.
+
+    :param group: the limits of its processes.
+    :param client: the process whose stdin pipe keeps the container running.
+    """
 
     name: str
     group: TreeLimits
@@ -70,9 +74,9 @@ class RunningContainer:
 
 
 class ContainerEngine(ABC):
-    """Runs each command in a container of its own.
+    """Runs each command in a new container.
 
-    :param cache: where what an image offers is kept, by the image's id.
+    :param cache: the cache folder, where the surveys of images are stored by image ID.
     """
 
     name: str
@@ -86,26 +90,27 @@ class ContainerEngine(ABC):
 
     @abstractmethod
     def probe(self) -> Probe:
-        """Say whether the engine works, in at most a second."""
+        """Return the state of the engine, within one second."""
 
     @abstractmethod
     def client(self) -> tuple[str, ...]:
-        """Return the client's command, with the options that this machine needs."""
+        """Return the command of the client with the options that this machine requires."""
 
     @abstractmethod
     def run_options(self, limits: Limits) -> tuple[str, ...]:
-        """Return the options of ``run`` that only this engine has."""
+        """Return the engine-specific options of ``run``."""
 
     @abstractmethod
     def label_format(self, label: str) -> str:
-        """Return the template that prints a label in ``ps``."""
+        """Return the template that prints a label in the output of ``ps``."""
 
     # --- images ---------------------------------------------------------------------------------------------
 
     def build_host(self, image: str | None) -> BuildHost:
-        """Say what an image offers; ``None`` is the default image.
+        """Return the compilers and Pythons of an image.
 
-        :raises EngineError: there is no such image, or it cannot build anything.
+        :param image: name of a recipe or image reference; None is the default image.
+        :raises EngineError: the image does not exist or cannot build anything.
         """
         found = self._find(image or DEFAULT_IMAGE)
         kept = self._cache / f"{self.name}-{found.digest.removeprefix('sha256:')}-{_survey_digest()}.json"
@@ -119,7 +124,10 @@ class ContainerEngine(ABC):
         return host
 
     def ask(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Run the client to its end, with nothing to read."""
+        """Run the client with empty stdin and return the completed process.
+
+        :raises EngineError: the client cannot be started.
+        """
         try:
             return subprocess.run(
                 [*self.client(), *argv],
@@ -144,13 +152,16 @@ class ContainerEngine(ABC):
         return ImageId(name=name, digest=digest)
 
     def image_id(self, reference: str) -> str | None:
-        """Return the id of an image that the engine has, ``sha256:…``, or None."""
+        """Return the ID of a local image, ``sha256:…``, or None if the engine does not have it."""
         answer = self.ask("image", "inspect", "--format", "{{.Id}}", reference)
         digest = answer.stdout.strip()
         return None if answer.returncode else digest if ":" in digest else f"sha256:{digest}"
 
     def _survey(self, image: ImageId) -> dict[str, object]:
-        """Ask an image, from inside, what it can build with."""
+        """Run a program in an image that lists its compilers and Pythons.
+
+        :raises EngineError: the image cannot build anything.
+        """
         lines: list[str] = []
         command = Command(
             name=f"wheelsmith-survey-{image.digest.removeprefix('sha256:')[:12]}",
@@ -177,7 +188,7 @@ class ContainerEngine(ABC):
     # --- commands -------------------------------------------------------------------------------------------
 
     def tidy(self) -> None:
-        """Remove the containers of wheelsmith processes that are no more."""
+        """Remove the containers of wheelsmith processes that have ended."""
         template = f"{{{{.ID}}}} {self.label_format(OWNER)}"
         listed = self.ask("ps", "--all", "--no-trunc", "--filter", f"label={OWNER}", "--format", template)
         dead = [words[0] for line in listed.stdout.splitlines() if len(words := line.split()) > 1 and is_dead(words[1])]
@@ -185,7 +196,7 @@ class ContainerEngine(ABC):
             self._remove(*dead)
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
-        """Run a command to its end."""
+        """Run a command and wait for its end."""
         with self._leash(command) as leash:
             inside = self._inside(command)
             if isinstance(leash.group, ContainerTree):
@@ -211,13 +222,13 @@ class ContainerEngine(ABC):
 
     @contextmanager
     def _leash(self, command: Command) -> Iterator[RunningContainer]:
-        """Hold a running container with nothing in it but a process that waits for us to let go."""
+        """Keep a container running that contains only its first process, and remove it at the end."""
         name = command.name
-        # Where memory ran out, podman's monitor leaves a file called "oom" in the folder that it was started in.
+        # When memory runs out, podman's monitor writes a file called "oom" to its current folder.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             client, refusal = self._start(command, name, folder)
             if refusal and "in use" in refusal:
-                # Another live run builds the same cell; dead ones were removed when this run began.
+                # Another run is building the same cell. Containers of ended runs were removed by ``tidy``.
                 name = f"{name}-{os.getpid()}"
                 client, refusal = self._start(command, name, folder)
             if refusal:
@@ -246,7 +257,7 @@ class ContainerEngine(ABC):
         )
         assert client.stdout is not None  # noqa: S101  # stdout=PIPE above
         said = []
-        # An engine that hangs must not hang a pipeline.
+        # An engine that hangs must not block a pipeline.
         watchdog = Timer(_START_SECONDS, client.kill)
         watchdog.start()
         try:
@@ -264,7 +275,7 @@ class ContainerEngine(ABC):
             raise EngineError(f"engine {self.name} needs an image")
         limits = command.limits
         memory = str(limits.counted_memory) if limits.counted_memory else None
-        # The client's own reading of a digest alone differs; an id is read alike by both.
+        # Docker and podman interpret a bare digest differently, but an ID the same.
         image = command.image.digest.removeprefix("sha256:")
         return (
             *("run", "--interactive", "--rm", "--pull", "never", "--name", name),
@@ -284,7 +295,7 @@ class ContainerEngine(ABC):
         )
 
     def _inside(self, command: Command) -> tuple[str, ...]:
-        """Return the command on top of the image's own environment, with the limits that groups do not cover."""
+        """Return the command with its environment variables and PATH, and with the limits that cgroups do not have."""
         environment = {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the container's own tmpfs
         limits = f'ulimit -f {max(1, command.limits.disk // 512)}; PATH="$1$PATH"; shift; exec "$@"'
         words = (f"{name}={value}" for name, value in sorted(environment.items()))
@@ -302,7 +313,7 @@ class ContainerEngine(ABC):
         identity, _, pid = answer.stdout.strip().partition(" ")
         group = group_of_container(identity, pid, limits)
         namespace = namespace_of(pid)
-        # A daemon in a virtual machine names processes of its own, and bounds them there.
+        # A daemon in a virtual machine returns PIDs of that machine and enforces the limits there.
         here = namespace not in {None, namespace_of(os.getpid())}
         return ContainerTree(limits=limits, namespace=str(namespace)) if here and not group.folders else group
 
@@ -310,11 +321,11 @@ class ContainerEngine(ABC):
         self.ask("rm", "--force", *self.remove_options(), *names)
 
     def remove_options(self) -> tuple[str, ...]:
-        """Return the options of ``rm`` that end a container at once."""
+        """Return the options of ``rm`` that kill a container immediately."""
         return ()
 
     def build_options(self) -> tuple[str, ...]:
-        """Return the options of ``build`` that this machine needs."""
+        """Return the options of ``build`` that this machine requires."""
         return ()
 
 
@@ -327,7 +338,7 @@ def _wait(client: subprocess.Popen[str]) -> None:
 
 
 def _judged(exit_: Exit, group: TreeLimits) -> Exit:
-    """Tell a kill apart where nobody could count the memory: 137 is then most likely the memory limit."""
+    """Interpret exit code 137. If the memory was not measured, the most likely cause is the memory limit."""
     if exit_.ending is not Ending.EXITED or exit_.code != _KILLED:
         return exit_
     counted = not isinstance(group, ControlGroup) or bool(group.folders) or not group.limits.memory
@@ -350,15 +361,17 @@ def _survey_digest() -> str:
 
 
 def this_process() -> str:
-    """Name this process by machine, boot, process namespace, number and start."""
+    """Return an identifier of this process: machine, boot, PID namespace, PID and start time."""
     return ":".join([*_here(), str(os.getpid()), str(_start(os.getpid()))])
 
 
 def is_dead(owner: str) -> bool:
-    """Say whether the process that ``this_process`` named is surely no more.
+    """Return True if the process with this identifier has certainly ended.
 
-    A daemon may be shared with other machines, and with other containers of this one, whose processes cannot be seen
-    from here: those are never called dead.
+    A daemon may be shared with other machines or with other containers of this machine. Their processes are not visible
+    from here, so the result for them is False.
+
+    :param owner: identifier from ``this_process``.
     """
     words = owner.split(":")
     own = _here()
@@ -384,14 +397,14 @@ def _start(pid: int) -> str | None:
         stat = Path("/proc", str(pid), "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The program's name stands in parentheses and may hold anything, parentheses too.
+    # The program's name is in parentheses and may contain any character, including parentheses.
     return stat.rpartition(")")[2].split()[_STARTTIME]
 
 
 def first_process(limits: Limits) -> str:
-    """Return a shell's words that wait for the end of the pipe, though not for ever.
+    """Return the shell command of the first process, which waits until the pipe closes or the time limit has passed.
 
-    Without Python in the image, what runs beside it can hold the pipe open.
+    In an image without Python, other processes of the container can keep the pipe open.
     """
     seconds = int(limits.seconds) + _LATE
     program = shlex.quote(files("wheelsmith.engine").joinpath("container_init.py").read_text(encoding="utf-8"))
@@ -400,7 +413,7 @@ def first_process(limits: Limits) -> str:
 
 
 def client_environment() -> dict[str, str]:
-    """Return the environment that the client runs in."""
+    """Return the environment variables of the client."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -1,4 +1,4 @@
-"""docker: containers by a daemon."""
+"""Run commands with docker."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _INSTALL = "apt-get install docker.io"
 
 
 class Docker(ContainerEngine):
-    """Runs commands in docker's containers."""
+    """Runs commands in docker containers."""
 
     name = "docker"
 
     def probe(self) -> Probe:
-        """Say whether docker is there, its daemon answers, and it is new enough."""
+        """Return the state of docker: installed, daemon reachable and recent enough."""
         if shutil.which("docker") is None:
             return Probe(readiness=Readiness.MISSING, detail="docker is not on PATH", remedy=_INSTALL)
         answer = self.ask("version", "--format", "{{json .Server.Version}}")
@@ -35,23 +35,23 @@ class Docker(ContainerEngine):
         return Probe(readiness=Readiness.READY, version=str(version) if version else None)
 
     def client(self) -> tuple[str, ...]:
-        """Return docker's command."""
+        """Return the docker command."""
         return ("docker",)
 
     def run_options(self, limits: Limits) -> tuple[str, ...]:
-        """Need nothing that podman does not have."""
+        """Return no options."""
         del limits
         return ()
 
     def has_buildkit(self) -> bool:
-        """Say whether images can be built with BuildKit: by a plugin, or by a client that still brings it."""
+        """Return True if BuildKit is available, as the buildx plugin or in the client, which contains it before 23."""
         if self.ask("buildx", "version").returncode == 0:
             return True
         answer = self.ask("version", "--format", "{{.Client.Version}}")
         return answer.returncode == 0 and Version(answer.stdout.strip().split("+")[0]) < _NO_BUILDKIT_INSIDE
 
     def label_format(self, label: str) -> str:
-        """Return the template that prints a label in ``ps``."""
+        """Return the template that prints a label in the output of ``ps``."""
         return f'{{{{.Label "{label}"}}}}'
 
     def _refused(self, stderr: str) -> Probe:

@@ -1,4 +1,4 @@
-"""Make, list and remove the images that cells are built in."""
+"""Build, list and remove container images for builds."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _DEFAULT_CA = "/etc/ssl/certs/ca-certificates.crt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRecipe(Record):
-    """How an image is made: a folder with a Dockerfile, and what it starts from.
+    """A folder with a Dockerfile, and the base of the image.
 
-    :param base: another recipe that it starts from.
-    :param suite: the Debian release that it starts from, made by mmdebstrap.
-    :param example: what a user would give as the base, when neither is there.
+    :param base: name of the recipe whose image is the base, or None.
+    :param suite: name of the Debian release to create as the base with mmdebstrap, or None.
+    :param example: example of a base for messages, if the recipe has neither.
     """
 
     name: str
@@ -48,9 +48,10 @@ class ImageRecipe(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image(Record):
-    """An image that wheelsmith made; ``size`` in bytes.
+    """An image that wheelsmith built.
 
-    :param current: whether its recipe is still what it was made from.
+    :param size: bytes.
+    :param current: True if the recipe has not changed since.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Image(Record):
 
 @cache
 def recipes() -> dict[str, ImageRecipe]:
-    """Return every recipe by its name."""
+    """Return name → recipe."""
     data = json.loads((_folder() / "recipes.json").read_bytes())
     return {item["name"]: ImageRecipe.from_json(item) for item in data["recipes"]}
 
@@ -76,11 +77,13 @@ def build_image(
     packages: tuple[str, ...],
     on_line: Callable[[str], None],
 ) -> Image:
-    """Make an image, and the image that it starts from when that is a recipe too.
+    """Build an image, and first its base if that is missing and has a recipe or a Debian suite.
 
-    :param name: what matrix.yaml will call it.
-    :param base: what it starts from: a reference by digest, or an image that the engine has.
-    :raises EngineError: the engine could not; with what fixes it.
+    :param name: name for use in matrix.yaml.
+    :param base: an image reference with a digest, or a local image; None uses the recipe's base.
+    :param packages: additional packages, for the build argument PACKAGES.
+    :param on_line: called for each line of output.
+    :raises EngineError: the name or the base is invalid, or the engine failed.
     """
     if not _NAME.fullmatch(name):
         raise EngineError(f"{name!r} is not a name for an image: small letters, digits, '.', '_' and '-'")
@@ -107,16 +110,19 @@ def build_image(
 
 
 def list_images(engine: ContainerEngine) -> tuple[Image, ...]:
-    """Return the images that wheelsmith made, by name; older ones that lost their name come last."""
+    """Return the images that wheelsmith built, sorted by name. Images that lost their name to newer ones come last."""
     return tuple(sorted(_images(engine), key=lambda image: (not image.name, image.name, image.digest)))
 
 
 def prune_images(engine: ContainerEngine, *, everything: bool) -> tuple[Image, ...]:
-    """Remove the images whose name or recipe has gone on, or all that wheelsmith made; return what was removed."""
+    """Remove images without a name or with a changed recipe, and return them.
+
+    :param everything: remove all images that wheelsmith built.
+    """
     removed: list[Image] = []
     while True:
         unwanted = [i for i in list_images(engine) if everything or not i.name or not i.current]
-        # One that another was made from goes after it, so those that would not go are tried again.
+        # An image cannot be removed before the images that are based on it, so try the remaining ones again.
         gone = [image for image in unwanted if _remove(engine, image)]
         if not gone:
             return tuple(removed)
@@ -128,7 +134,7 @@ def _remove(engine: ContainerEngine, image: Image) -> bool:
     return answer.returncode == 0
 
 
-# --- what an image starts from ------------------------------------------------------------------------------
+# --- base images --------------------------------------------------------------------------------------------
 
 
 def _base(engine: ContainerEngine, recipe: ImageRecipe, on_line: Callable[[str], None]) -> str:
@@ -146,7 +152,7 @@ def _base(engine: ContainerEngine, recipe: ImageRecipe, on_line: Callable[[str],
 
 
 def _bootstrap(engine: ContainerEngine, suite: str, on_line: Callable[[str], None]) -> str:
-    """Make a minimal Debian from its packages, as the machine's own apt is configured to get them."""
+    """Create an image of a minimal Debian with the apt configuration of this machine, and return its reference."""
     reference = image_reference(f"base-{suite}")
     if engine.image_id(reference):
         return reference
@@ -211,7 +217,10 @@ def _run_build(engine: ContainerEngine, options: list[str], on_line: Callable[[s
 
 
 def _leader(engine: ContainerEngine) -> tuple[str, ...]:
-    """Return what ends every process of a build with wheelsmith: podman leaves the step that it runs running."""
+    """Return a command prefix that kills all processes of an image build when wheelsmith ends.
+
+    Podman does not kill the running step of a build.
+    """
     leader: tuple[str, ...] = ()
     if program := shutil.which("setpriv"):
         leader = (program, "--pdeathsig", "KILL")
@@ -221,21 +230,21 @@ def _leader(engine: ContainerEngine) -> tuple[str, ...]:
 
 
 def _leftovers(engine: ContainerEngine) -> frozenset[str]:
-    """Return podman's build containers; docker keeps its own to itself."""
+    """Return the IDs of podman's containers, including those of image builds. Docker does not list the latter."""
     if engine.name != "podman":
         return frozenset()
     return frozenset(engine.ask("ps", "--all", "--external", "--quiet", "--no-trunc").stdout.split())
 
 
 def _remove_leftovers(engine: ContainerEngine, before: frozenset[str]) -> None:
-    time.sleep(0.2)  # the killed step's own clean-up comes first
+    time.sleep(0.2)  # let the killed step clean up first
     if left := _leftovers(engine) - before:
         engine.ask("rm", "--force", *engine.remove_options(), *left)
 
 
 @contextmanager
 def _secrets() -> Iterator[dict[str, str]]:
-    """Yield what a build needs of this machine's configuration: files that steps see and no layer keeps."""
+    """Yield secret → file with this machine's pip, apt and CA settings. No image layer contains them."""
     settings = pip_settings()
     ca = settings.cert or _DEFAULT_CA
     indexes = [url for url in settings.indexes if not url.startswith("file:")]
@@ -263,7 +272,7 @@ def _apt_proxies() -> str:
     return "".join(f"{line}\n" for line in shown.splitlines() if re.match(r"Acquire::https?::Proxy ", line))
 
 
-# --- what there is ------------------------------------------------------------------------------------------
+# --- local images -------------------------------------------------------------------------------------------
 
 
 def _images(engine: ContainerEngine) -> Iterator[Image]:
@@ -286,14 +295,14 @@ def _images(engine: ContainerEngine) -> Iterator[Image]:
 
 
 def _folder() -> Path:
-    """Return the folder of Dockerfiles: packed beside the code, or at the top of a checkout."""
+    """Return the folder of Dockerfiles in the installed package or at the top of a checkout."""
     packed = Path(str(files("wheelsmith"))) / "docker"
     return packed if packed.is_dir() else packed.parent.parent / "docker"
 
 
 @cache
 def _recipe_digest(recipe: ImageRecipe) -> str:
-    """Return a digest over every file that decides what the image becomes."""
+    """Return a digest over the recipe and all files that the image depends on."""
     folders = [_folder() / "shared", _folder() / recipe.name]
     found = {p.relative_to(_folder()).as_posix(): sha256_file(p) for f in folders for p in f.rglob("*") if p.is_file()}
     return canonical_digest([sorted(found.items()), recipe.to_json()])[:16]

@@ -1,6 +1,6 @@
-"""The compilers and Pythons of this machine, and what of a Python decides the bytes of an extension.
+"""Survey the compilers and Pythons of this machine, and compute digests of Pythons.
 
-Its CUDA toolkit is not part of it: reading one whole takes seconds, and every assembled toolkit is pinned besides.
+The survey does not include a CUDA toolkit of the machine. Hashing one takes seconds, and builds use pinned toolkits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.engine.backend.survey import compilers_and_pythons
 from wheelsmith.model import BuildHost
 
-# What setuptools, and distutils before it, take from the Python that they run in.
+# The options that setuptools and distutils read from the configuration of their Python.
 _OPTIONS = (
     "AR",
     "ARFLAGS",
@@ -29,7 +29,7 @@ _OPTIONS = (
     "LDSHARED",
     "OPT",
 )
-# What a sandbox mounts over what the machine has there.
+# Folders where a sandbox mounts something over the machine's files.
 _COVERED = (
     *(
         sandbox_paths.WORK,
@@ -44,19 +44,19 @@ _COVERED = (
     *("/tmp", "/run", "/dev", "/proc"),  # noqa: S108  # inside
 )
 _ASSIGNED = "build_time_vars = "
-# What commands find programs by: neither the user's own PATH, nor what /usr/local holds, reaches them.
+# PATH of commands. The user's PATH and /usr/local are not visible in a sandbox.
 SYSTEM_PROGRAMS = "/usr/bin:/bin"
 
 
 def with_visible_pythons(build_host: BuildHost) -> BuildHost:
-    """Return what there is to build with, without the Pythons of this machine that no sandbox can show as they are."""
+    """Move the Pythons of this machine that a sandbox cannot show to ``hidden_pythons``."""
     hidden = {version: why for version, program in build_host.pythons.items() if (why := _why_hidden(program))}
     seen = {version: program for version, program in build_host.pythons.items() if version not in hidden}
     return replace(build_host, pythons=seen, hidden_pythons=hidden)
 
 
 def _why_hidden(program: str) -> str | None:
-    """Say why another Python, or none, would be found at this path."""
+    """Return the reason why a sandbox cannot show the Python at this path, or None."""
     prefix = Path(program).parents[1]
     if covering := next((folder for folder in _COVERED if prefix.is_relative_to(folder)), None):
         return f"it lies below {covering}, where the sandbox has a folder of its own; install it elsewhere"
@@ -66,7 +66,7 @@ def _why_hidden(program: str) -> str | None:
 
 
 def with_python_digest(build_host: BuildHost, version: str | None) -> BuildHost:
-    """Return what there is to build with, and the digest of one Python of this machine."""
+    """Add the digest of one Python of this machine. Images do not need it, because they have digests themselves."""
     program = build_host.pythons.get(version or "")
     if build_host.image or version is None or program is None:
         return build_host
@@ -75,13 +75,13 @@ def with_python_digest(build_host: BuildHost, version: str | None) -> BuildHost:
 
 @cache
 def _digest(program: str) -> str:
-    """Return the sha256 over its headers and the options that it compiles extensions with; it is not run.
+    """Return the sha256 over a Python's headers and its options for compiling extensions.
 
-    Where it lies does not count.
+    The Python is not run, and its location does not affect the digest.
     """
     prefix, name = Path(program).parents[1], Path(program).name
     digest = hashlib.sha256()
-    # Debian keeps what differs between processors apart.
+    # Debian has a separate folder for headers that depend on the architecture.
     for folder in (prefix / "include" / name, *sorted((prefix / "include").glob(f"*/{name}"))):
         for header in sorted(path for path in folder.rglob("*") if path.is_file()):
             content = hashlib.sha256(header.read_bytes()).hexdigest()
@@ -92,7 +92,7 @@ def _digest(program: str) -> str:
 
 
 def _options(data: Path) -> str:
-    """Return the options in a module that holds nothing but a table; all of it where it holds something else."""
+    """Return the build options in a ``_sysconfigdata`` module, or its text if it contains more than a literal table."""
     text = data.read_text(encoding="utf-8")
     try:
         table = ast.literal_eval(text.partition(_ASSIGNED)[2])
@@ -104,5 +104,5 @@ def _options(data: Path) -> str:
 
 @cache
 def this_machine() -> BuildHost:
-    """Survey this machine, once a process."""
+    """Survey this machine. Cached for the process."""
     return BuildHost.from_json({"image": None, "cuda": None, **compilers_and_pythons(SYSTEM_PROGRAMS)})

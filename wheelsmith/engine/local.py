@@ -1,4 +1,4 @@
-"""No isolation at all: the last resort, for code that you would run anyway."""
+"""Run commands without isolation, as a last resort for trusted code."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.model import BuildHost
 
-# The watcher waits for the end of a pipe that only wheelsmith holds open, so it fires when wheelsmith dies,
-# however it dies, and kills the whole group. The command itself must not hold the pipe, which comes as stdin.
-# The number of processes has another letter in dash than in bash.
+# Only wheelsmith holds the write end of the pipe on stdin. If wheelsmith ends for any reason, `cat` ends, and the
+# process group is killed. The command must not inherit the pipe.
+# The limit of processes is `-u` in bash and `-p` in dash.
 _LEASH = """
 ulimit -c 0; ulimit -u "$1" 2>/dev/null || ulimit -p "$1"; shift
 exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill -KILL -$$) & exec "$@" 3<&-
@@ -28,7 +28,7 @@ exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill -KILL -$$) & exec "$@" 3<&-
 
 
 class Local:
-    """Runs commands as the user, with the network and every file that the user has."""
+    """Runs commands as the user, with access to the network and all of the user's files."""
 
     name = "local"
     isolation = "none: the kernel's code runs as you, with your files and your network"
@@ -37,20 +37,20 @@ class Local:
     starts_at_once = True
 
     def probe(self) -> Probe:
-        """Say that it always works, and what it does not do."""
+        """Return that the engine is ready, because it always works."""
         return Probe(readiness=Readiness.READY)
 
     def build_host(self, image: str | None) -> BuildHost:
-        """Say what this machine itself has: it is what commands see."""
+        """Return the compilers and Pythons of this machine."""
         del image
         return this_machine()
 
     def tidy(self) -> None:
-        """Remove the control groups that dead runs left."""
+        """Remove the control groups of ended runs."""
         remove_dead_groups()
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
-        """Run a command to its end, and kill what it leaves in its session."""
+        """Run a command, wait for its end, and kill the remaining processes of its session."""
         _refuse_spaces(command)
         group = limited_tree(command.limits)
         read, write = os.pipe()
@@ -81,9 +81,9 @@ class Local:
 
 
 def _refuse_spaces(command: Command) -> None:
-    """Refuse folders that nvcc, which pastes its commands together for a shell, would take apart."""
+    """Raise EngineError if a path has a space, because nvcc does not quote paths in its shell commands."""
     if len(command.mounts) == 1:
-        return  # it sees no compilers
+        return  # without mounts for compilers, the command compiles nothing
     for mount in command.mounts:
         if " " in str(mount.source):
             raise EngineError(
@@ -94,7 +94,7 @@ def _refuse_spaces(command: Command) -> None:
 
 def _environment(command: Command) -> dict[str, str]:
     work = next(str(mount.source) for mount in command.mounts if mount.writable)
-    # Resolved, because gcc names system headers by their shortest real path whatever it was told.
+    # Resolved, because gcc resolves links in the paths of system headers.
     paths = {mount.target: str(mount.source.resolve()) for mount in command.mounts}
     wanted = this_machine().pythons.get(command.python or "")
     bins = [*(_on_host(command, folder) for folder in command.path), *([str(Path(wanted).parent)] if wanted else [])]
@@ -112,12 +112,12 @@ def _at_host(command: Command, argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _folders_on_host(command: Command, value: str) -> str:
-    """Return a variable's value, which may be a path or several with colons between them."""
+    """Replace sandbox paths in the value of a variable, which may be a colon-separated list."""
     return ":".join(_on_host(command, word) for word in value.split(":"))
 
 
 def _on_host(command: Command, word: str) -> str:
-    """Return a path inside the sandbox as the path on this host that stands for it."""
+    """Return the host path for a path inside the sandbox. Other words are returned unchanged."""
     for mount in command.mounts:
         if word == mount.target or word.startswith(mount.target + "/"):
             return str(mount.source.resolve()) + word[len(mount.target) :]

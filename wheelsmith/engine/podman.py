@@ -1,4 +1,4 @@
-"""podman: containers without a daemon."""
+"""Run commands with podman."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from wheelsmith.engine.protocol import Limits, Probe, Readiness
 
 _OLDEST = Version("4.0")
 _INSTALL = "apt-get install podman"
-# podman asks for these for every container, and fails where it may not raise its own.
+# podman requests this limit for every container, and fails if it may not raise its own limit.
 _WANTED_FILES = 1048576
-_MOST_PROCESSES = 32768  # what podman lowers itself to at its start
+_MOST_PROCESSES = 32768  # podman lowers its own limit to this number
 
 
 class Podman(ContainerEngine):
-    """Runs commands in podman's containers."""
+    """Runs commands in podman containers."""
 
     name = "podman"
 
     def probe(self) -> Probe:
-        """Say whether podman is there, new enough and able to start."""
+        """Return the state of podman: installed, recent enough and able to start."""
         if shutil.which("podman") is None:
             return Probe(readiness=Readiness.MISSING, detail="podman is not on PATH", remedy=_INSTALL)
         answer = self.ask("version", "--format", "json")
@@ -43,33 +43,33 @@ class Podman(ContainerEngine):
         return Probe(readiness=Readiness.READY, version=str(version) if version else None)
 
     def client(self) -> tuple[str, ...]:
-        """Return podman with the runtime and group manager that work here."""
+        """Return the podman command with the OCI runtime and the cgroup manager that work on this machine."""
         options = ["--events-backend", "file"]
         if not Path("/run/systemd/system").is_dir():
             options += ["--cgroup-manager", "cgroupfs"]
-        # crun refuses a machine that mounts both versions of control groups; runc takes it.
+        # crun fails on a machine that mounts both versions of control groups. runc works there.
         if Path("/sys/fs/cgroup/memory").is_dir() and (runc := shutil.which("runc")):
             options += ["--runtime", runc]
         return ("podman", *options)
 
     def run_options(self, limits: Limits) -> tuple[str, ...]:
-        """Return the options that only podman has, or that only podman needs."""
+        """Return the options of ``run`` that only podman has or needs."""
         options = ("--read-only-tmpfs=false", "--http-proxy=false")
         if os.getuid() == 0:
             return (*options, *resource_options(_MOST_PROCESSES))
-        # Control groups, which --pids-limit takes, are seldom an ordinary user's; user namespaces are.
+        # --pids-limit needs control groups, which ordinary users can seldom create. A ulimit works in a user namespace.
         return (*options, "--userns", "keep-id", *resource_options(most_processes(limits)))
 
     def remove_options(self) -> tuple[str, ...]:
-        """End containers at once: podman otherwise waits ten seconds for them to end by themselves."""
+        """Return the options to kill containers immediately. By default podman waits ten seconds for them to exit."""
         return ("--time", "0")
 
     def build_options(self) -> tuple[str, ...]:
-        """Ask for no more than this process may have."""
+        """Return the resource limits that podman may set on this machine."""
         return resource_options(_MOST_PROCESSES)
 
     def label_format(self, label: str) -> str:
-        """Return the template that prints a label in ``ps``."""
+        """Return the template that prints a label in the output of ``ps``."""
         return f'{{{{index .Labels "{label}"}}}}'
 
     def _refused(self, stderr: str) -> Probe:
@@ -81,9 +81,9 @@ class Podman(ContainerEngine):
 
 
 def resource_options(most: int) -> tuple[str, ...]:
-    """Ask for no more files and processes than this process may have itself.
+    """Return ulimit options that request no more open files and processes than this process may have.
 
-    :param most: processes, if it may have more.
+    :param most: upper limit of processes.
     """
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     _, processes = resource.getrlimit(resource.RLIMIT_NPROC)

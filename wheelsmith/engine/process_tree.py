@@ -1,8 +1,8 @@
-"""Memory and process limits for a process tree where control groups may not be made: it is looked at, and killed.
+"""Limits on memory and processes of a process tree where control groups cannot be created.
 
-Looking is later than counting: between two looks a tree may overshoot by what a core writes meanwhile. How many
-processes there are the kernel counts by itself, for each user in each user namespace: a look at tens of thousands would
-come too late.
+The tree is measured several times a second and killed if it exceeds a limit. Between two measurements its memory can
+exceed the limit. The kernel limits the number of processes, for each user in each user namespace, because measuring
+tens of thousands of processes would take too long.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from wheelsmith.engine.cgroup import NoGroupError, granted_memory, limited, make
 from wheelsmith.engine.protocol import Limits, TreeLimits
 
 _PROC = Path("/proc")
-_TICK = 0.1  # seconds between looks, unless they take long:
-_SHARE = 20  # no more than a twentieth of the time goes into looking,
-_RESERVE = 20  # of what was free when a tree began, this part is the machine's own
+_TICK = 0.1  # minimum seconds between measurements
+_SHARE = 20  # the interval is at least this many times the duration of a measurement,
+_RESERVE = 20  # keep 1/20 of the memory that was free at the start for the machine
 _TABLES = "VmPTE:"
-_LONGEST = 1.0  # but no more seconds than these pass between two looks
-# Linux counts RLIMIT_NPROC in each user namespace by itself since this release; before, all of a user's processes.
+_LONGEST = 1.0  # but at most this many seconds
+# From this release on, Linux counts RLIMIT_NPROC for each user namespace. Before, it counted all processes of a user.
 _COUNTED_APART = (5, 14)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process at one look.
+    """The state of a process at one measurement.
 
-    :param parent: its parent's number.
-    :param start: when it began, in the kernel's ticks: with its number, what tells it from every other.
+    :param parent: PID of its parent.
+    :param threads: number of threads.
+    :param start: start time in clock ticks. PID and start time identify a process.
     """
 
     parent: int
@@ -47,9 +48,9 @@ class Process:
 
 @dataclass(slots=True, kw_only=True)
 class ProcessTree:
-    """A limit on one process tree, held by looking at it.
+    """Limits on one process tree, enforced by measuring it.
 
-    :param limits: what all its processes may use together.
+    :param limits: limits on all its processes together.
     """
 
     limits: Limits
@@ -60,53 +61,57 @@ class ProcessTree:
     _seen: dict[int, Process] = field(default_factory=dict, init=False)
 
     def wrap(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a command that takes the limits which hold for each process, and becomes ``argv``."""
-        # Of one process alone, the kernel counts what it could write to; so no single one outruns a look.
+        """Return a command that sets the resource limits of each process and then executes ``argv``."""
+        # The kernel limits the writable memory of each process. So no single process can exceed the limit between two
+        # measurements.
         data = [f"ulimit -d {self.limits.memory // 1024}"] if self.limits.memory else []
         return limited(self.limits, argv, *data)
 
     def find(self, pid: int) -> dict[int, Process]:
-        """Return what belongs to the tree that begins with a process."""
+        """Return the processes of the tree, by PID.
+
+        :param pid: PID of the root process.
+        """
         return processes_below((pid,))
 
     def watch(self, pid: int) -> bool:
-        """Return whether the tree of a process may go on."""
+        """Return True while the process tree stays within its limits."""
         now = time.monotonic()
         if now < self._next:
             return True
         tree = self.find(pid)
         self._seen = tree
         if sum(process.threads for process in tree.values()) > self.limits.pids:
-            return False  # before each of them is asked what it holds, which takes long
-        # What no process maps is in nobody's account: memory shared behind one page, what sockets hold.
+            return False  # reading the memory of each process would take long
+            # The sum lacks memory that no process maps: other pages of shared memory, and buffers of sockets.
         self._over = self._holds_too_much(tree) or granted_memory() < self._least
         took = time.monotonic() - now
         self._next = now + took + min(max(_TICK, took * _SHARE), _LONGEST)
         return not self._over
 
     def out_of_memory(self) -> bool:
-        """Say whether the tree held more than it may."""
+        """Return True if the tree exceeded its memory limit."""
         return self._over
 
     def peak_memory(self) -> int | None:
-        """Return the most bytes that the tree was seen to hold, or None where it ended before it was looked at."""
+        """Return the largest measured memory in bytes, or None if the tree ended before the first measurement."""
         return self._peak or None
 
     def cpu_seconds(self) -> float | None:
-        """Return None: nobody counts a tree's time."""
+        """Return None, because the CPU time is not measured."""
         return None
 
     def kill(self) -> None:
-        """Kill whatever was last seen of the tree, in whatever session, with all that comes from it."""
+        """Kill the processes that were last measured and all their descendants, in every session."""
         here = all_processes()
-        # Its number may be another's by now.
+        # The kernel may have reused a PID.
         left = [pid for pid, seen in self._seen.items() if pid in here and here[pid].start == seen.start]
         for pid in _below(left, here):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
     def remove(self) -> None:
-        """Do nothing: there is nothing to remove."""
+        """Do nothing, because no control groups were created."""
 
     def _holds_too_much(self, tree: Iterable[int]) -> bool:
         most = self.limits.counted_memory
@@ -114,14 +119,14 @@ class ProcessTree:
         if most is None or held <= most:
             self._peak = max(self._peak, held)
             return False
-        # Pages that several of them share were counted for each.
+        # The sum contains shared pages several times.
         shared_once = sum(_proportional(pid) for pid in tree)
         self._peak = max(self._peak, shared_once)
         return shared_once > most
 
 
 def limited_tree(limits: Limits) -> TreeLimits:
-    """Return limits for one process tree: a control group, or where none can be made a watched tree."""
+    """Return the limits of one process tree: a control group, or a measured tree if none can be created."""
     try:
         return make_group(limits)
     except NoGroupError:
@@ -129,16 +134,16 @@ def limited_tree(limits: Limits) -> TreeLimits:
 
 
 def most_processes(limits: Limits, release: str = platform.release()) -> int:
-    """Return what RLIMIT_NPROC is for a tree in a user namespace of its own.
+    """Return the value of RLIMIT_NPROC for a tree in a new user namespace.
 
-    :param release: of the kernel.
+    :param release: the kernel release.
     """
     apart = tuple(map(int, re.findall(r"\d+", release)[:2])) >= _COUNTED_APART
     return limits.pids if apart else most_processes_beside_others(limits)
 
 
 def most_processes_beside_others(limits: Limits) -> int:
-    """Return what RLIMIT_NPROC is for a tree whose processes are counted with all others of this user."""
+    """Return the value of RLIMIT_NPROC for a tree that shares the count with all processes of this user."""
     own = 0
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
@@ -150,20 +155,20 @@ def most_processes_beside_others(limits: Limits) -> int:
 
 
 def processes_below(first: Iterable[int]) -> dict[int, Process]:
-    """Return processes and all that come from them, as far as they live.
+    """Return running processes and their descendants, by PID.
 
-    Those whose parent ended are their namespace's first process's.
+    A process whose parent ended is a child of the first process of its PID namespace.
     """
     return _below(first, all_processes())
 
 
 def all_processes() -> dict[int, Process]:
-    """Return the processes that can be seen from here."""
+    """Return all visible processes, by PID."""
     here: dict[int, Process] = {}
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):  # it ended
-                # Its name stands in parentheses, and may hold others. What follows: proc_pid_stat(5).
+                # The name is in parentheses and may contain parentheses. For the fields after it see proc_pid_stat(5).
                 fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
                 process = Process(parent=int(fields[1]), threads=int(fields[17]), start=int(fields[19]))
                 here[int(folder.name)] = process
@@ -171,7 +176,7 @@ def all_processes() -> dict[int, Process]:
 
 
 def _below(first: Iterable[int], here: dict[int, Process]) -> dict[int, Process]:
-    """Return them as they came: whoever is killed before its children starts none in their place."""
+    """Return processes and their descendants, parents first. A killed parent cannot replace its children."""
     children: dict[int, list[int]] = {}
     for pid, process in here.items():
         children.setdefault(process.parent, []).append(pid)
@@ -185,15 +190,15 @@ def _below(first: Iterable[int], here: dict[int, Process]) -> dict[int, Process]
 
 
 def _resident(pid: int) -> int:
-    """Return the bytes that nobody can take from a process: not its files, which are read again.
+    """Return the memory of a process in bytes that the kernel cannot reclaim, so without mapped files.
 
-    Its tables of pages are among them: whoever reads much that was never written has little else.
+    It includes page tables. A process that reads much memory without writing to it uses little else.
     """
     return _sum_of(_PROC / str(pid) / "status", ("RssAnon:", "RssShmem:", "VmSwap:", _TABLES))
 
 
 def _proportional(pid: int) -> int:
-    """Return a process's share of the same, or all of it where only the kernel's own summary may be read."""
+    """Return the process's share of that memory, or all of it if ``smaps_rollup`` cannot be read."""
     folder = _PROC / str(pid)
     shared = _sum_of(folder / "smaps_rollup", ("Pss_Anon:", "Pss_Shmem:", "SwapPss:"))
     return shared + _sum_of(folder / "status", (_TABLES,)) if shared else _resident(pid)
@@ -201,7 +206,7 @@ def _proportional(pid: int) -> int:
 
 def _sum_of(file: Path, names: tuple[str, ...]) -> int:
     total = 0
-    with contextlib.suppress(OSError):  # it ended, or may not be read
+    with contextlib.suppress(OSError):  # it ended or cannot be read
         for line in file.read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith(names):
                 total += int(line.split()[1]) * 1024
@@ -210,22 +215,25 @@ def _sum_of(file: Path, names: tuple[str, ...]) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class ContainerTree(ProcessTree):
-    """A limit on the processes of one container, held by looking at them.
+    """Limits on the processes of one container, enforced by measuring them.
 
-    :param namespace: of processes, as the kernel names it. What is run in a container does not come from its first
-        process, nor from us.
+    :param namespace: the PID namespace, as the kernel names it. It identifies the processes, because commands in a
+        container are descendants neither of its first process nor of this process.
     """
 
     namespace: str
 
     def find(self, pid: int) -> dict[int, Process]:
-        """Return what is in the container; ``pid`` is the client's, which is not."""
+        """Return the processes of the container, by PID.
+
+        :param pid: PID of the client, which is outside of the container.
+        """
         del pid
         return {pid: process for pid, process in all_processes().items() if namespace_of(pid) == self.namespace}
 
 
 def namespace_of(pid: int | str) -> str | None:
-    """Return the process namespace that a process is in, or None where it is another's, or on another machine."""
+    """Return the PID namespace of a process, or None if the process is not accessible or on another machine."""
     try:
         return str(Path(_PROC, str(pid), "ns", "pid").readlink())
     except OSError:

@@ -1,4 +1,4 @@
-"""Run one process tree under limits, line by line, and leave nothing of it behind."""
+"""Run a process tree under limits, report its output by lines, and kill all of it at the end."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from wheelsmith.base.beneath import apparent_size
 from wheelsmith.base.sanitize import visible
 from wheelsmith.engine.protocol import Ending, Exit, Limits, TreeLimits
 
-_PIPE = 1 << 20  # bytes, the most that one may hold (pipe(7))
-_TICK = 0.1  # seconds between looks at the clock and at the cancel flag
-_DISK_TICK = 0.2  # seconds between looks at the work folder's size, unless they take long:
-_DISK_SHARE = 20  # no more than a twentieth of the time goes into looking
-_LONGEST_LINE = 4096  # bytes; a longer one is cut, not kept in memory
+_PIPE = 1 << 20  # bytes; the maximum capacity of a pipe (pipe(7))
+_TICK = 0.1  # seconds between checks of the time limit and the cancel flag
+_DISK_TICK = 0.2  # minimum seconds between measurements of the writable folders
+_DISK_SHARE = 20  # the interval is at least this many times the duration of a measurement
+_LONGEST_LINE = 4096  # bytes; longer lines are truncated
 
 
 @dataclass(slots=True, kw_only=True)
 class SupervisedProcess:
-    """A process that is being watched.
+    """A process that is stopped when it exceeds its limits.
 
-    :param argv: what to run; it leads its own session, so that its group can be killed whole.
-    :param folders: writable folders whose size counts against ``limits.disk``.
-    :param stdin: a file descriptor, or subprocess.DEVNULL.
-    :param inherited: further file descriptors that it gets, under the same numbers.
+    :param argv: the command. It becomes the leader of a new session, so that its process group can be killed.
+    :param folders: writable folders; ``limits.disk`` limits their total size.
+    :param group: the limits of the process tree.
+    :param stdin: a file descriptor or subprocess.DEVNULL.
+    :param inherited: other file descriptors that the process inherits.
     """
 
     argv: Sequence[str]
@@ -44,10 +45,10 @@ class SupervisedProcess:
     _printed: int = field(default=0, init=False)
 
     def run(self, on_line: Callable[[str], None], cancel: Event) -> Exit:
-        """Run to the end, or to the first limit.
+        """Run until the process ends or exceeds a limit.
 
-        The process is spawned and waited for in the calling thread: bubblewrap's --die-with-parent follows
-        the thread, not the process.
+        The calling thread starts the process and waits for it, because bubblewrap's --die-with-parent kills the process
+        when the thread ends that started it.
         """
         start = time.monotonic()
         process = subprocess.Popen(
@@ -65,7 +66,7 @@ class SupervisedProcess:
         finally:
             _kill(process)
             code = process.wait()
-            # Asked before the last process goes: a container's groups go with it.
+            # Read these before the last process ends, because the engine then removes the container's groups.
             out_of_memory, peak_memory = self.group.out_of_memory(), self.group.peak_memory()
             cpu = self.group.cpu_seconds()
             self.group.kill()
@@ -102,7 +103,7 @@ class SupervisedProcess:
                     took = time.monotonic() - now
                     next_disk = now + took + max(_DISK_TICK, took * _DISK_SHARE)
                 if silent or selector.select(_TICK):
-                    # A build that closes its output is watched like any other.
+                    # A process may close its output and go on.
                     data = b"" if silent else os.read(process.stdout.fileno(), 1 << 16)
                     if not data:
                         silent = True
@@ -112,7 +113,7 @@ class SupervisedProcess:
                     if stop := self._hear(data, lines):
                         return stop
                 elif process.poll() is not None:
-                    # Something else still holds the pipe; the command itself is done, and may have spoken since.
+                    # The command has ended, but another process still holds the pipe. Read the last output.
                     left = os.read(process.stdout.fileno(), _PIPE) if selector.select(0) else b""
                     return self._hear(left, lines) or self._last_words(lines)
 
@@ -136,14 +137,14 @@ class SupervisedProcess:
 
 
 class _Lines:
-    """Cuts a byte stream into lines that are safe to show."""
+    """Splits a byte stream into lines with escaped control characters."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        # A carriage return alone redraws a line in place; each drawing becomes a line of its own.
+        # Programs redraw a line with a carriage return. Report each version as a line.
         *whole, self._rest = (self._rest + data).replace(b"\r", b"\n").split(b"\n")
         for line in whole:
             self._say(line)
@@ -161,7 +162,7 @@ class _Lines:
 
 
 def last_words(text: str) -> str:
-    """Return the last line of what a program said, for a message."""
+    """Return the last line of a program's output, for a message."""
     return (text.strip().splitlines() or ["it said nothing"])[-1]
 
 
@@ -170,7 +171,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-    except PermissionError:  # pragma: no cover  # the group holds a process that changed its user
+    except PermissionError:  # pragma: no cover  # a process of the group changed its user
         process.kill()
 
 

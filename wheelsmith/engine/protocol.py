@@ -1,4 +1,4 @@
-"""What every engine can do, and nothing more: say whether it works, name its compilers, run one command."""
+"""The interface of all engines: probe the engine, survey its compilers, and run one command."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from wheelsmith.model import BuildHost, ImageId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Record):
-    """What one command may use.
+    """Limits on the resources of one command.
 
-    :param memory: bytes for the whole process tree; None leaves it open.
-    :param reserved: bytes that were set aside for it, which are less.
-    :param cpus: cores' worth of time.
-    :param pids: processes and threads at once.
+    :param memory: bytes for all processes together; None is no limit.
+    :param reserved: bytes that the scheduler reserved for the command, fewer than ``memory``.
+    :param cpus: number of cores, may be fractional.
+    :param pids: processes and threads at the same time.
     :param seconds: wall time.
     :param output: bytes of log.
-    :param disk: bytes that may be written under the work folder.
+    :param disk: bytes that may be written to the writable folders.
     """
 
     memory: int | None = None
@@ -36,13 +36,13 @@ class Limits(Record):
 
     @property
     def counted_memory(self) -> int | None:
-        """Return the bytes that a tree is held to."""
+        """Return the effective memory limit in bytes, or None."""
         return min((most for most in (self.memory, self.reserved) if most), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A host path that the command sees at ``target``; read-only unless ``writable``."""
+    """A host path that is mounted at ``target`` in the sandbox, read-only unless ``writable``."""
 
     source: Path
     target: str
@@ -51,16 +51,17 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command to run in a sandbox with no network.
+    """A command to run in a sandbox without a network.
 
-    :param name: deterministic for a cell; containers are called so.
-    :param argv: a list, never a shell string; paths are those inside.
-    :param env: the whole environment but PATH, HOME and TMPDIR, which the engine sets, and what an image declares;
-        nothing of wheelsmith's own is inherited.
-    :param path: folders inside that come before the engine's own PATH.
-    :param python: the Python, ``major.minor``, whose ``python3.X`` must be on PATH; None needs only ``python3``.
-    :param image: the image to run in, for engines that have images.
-    :param brings_compilers: an engine that shows this machine's programs hides what they compile and link with.
+    :param name: name of the container; the same for each build of a cell.
+    :param argv: program and arguments, with paths inside the sandbox.
+    :param env: environment variables. The engine adds PATH, HOME and TMPDIR, and an image adds its own variables. The
+        command inherits nothing from wheelsmith's environment.
+    :param path: folders inside the sandbox to put before the engine's own PATH.
+    :param python: ``major.minor`` of the Python that must be on PATH as ``python3.X``; None requires only ``python3``.
+    :param image: the image to run in; None for engines without images.
+    :param brings_compilers: the mounts contain compilers. An engine without images then hides the machine's compilers,
+        headers and pkg-config files.
     """
 
     name: str
@@ -90,11 +91,11 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """How a command ended.
+    """The result of a command.
 
-    :param seconds: of wall time.
-    :param peak_memory: bytes, where the engine can tell.
-    :param cpu: seconds that cores spent on it, where the engine can tell.
+    :param seconds: wall time.
+    :param peak_memory: bytes; None if the engine cannot measure it.
+    :param cpu: CPU seconds; None if the engine cannot measure them.
     """
 
     ending: Ending
@@ -105,37 +106,37 @@ class Exit:
 
     @property
     def ok(self) -> bool:
-        """Say whether the command did what it should."""
+        """Return True if the command exited with code 0."""
         return self.ending is Ending.EXITED and self.code == 0
 
 
 class TreeLimits(Protocol):
-    """Holds one process tree to its limits, and says what it used."""
+    """Enforces the limits of one process tree and measures its use."""
 
     def wrap(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a command that takes the limits on and becomes ``argv``."""
+        """Return a command that applies the limits to itself and then executes ``argv``."""
 
     def watch(self, pid: int) -> bool:
-        """Return whether the tree of a process may go on; asked many times a second."""
+        """Return True while the process tree stays within its limits. Called many times a second."""
 
     def out_of_memory(self) -> bool:
-        """Return whether it was ended, or should be, for its memory."""
+        """Return True if the tree exceeded its memory limit."""
 
     def peak_memory(self) -> int | None:
-        """Return the most bytes it held at once, or None where nobody counted."""
+        """Return the peak memory in bytes, or None if it was not measured."""
 
     def cpu_seconds(self) -> float | None:
-        """Return the time that cores spent on it, or None where nobody counted."""
+        """Return the CPU time in seconds, or None if it was not measured."""
 
     def kill(self) -> None:
-        """Kill whatever of it is left."""
+        """Kill all remaining processes of the tree."""
 
     def remove(self) -> None:
-        """Remove what was made to hold it."""
+        """Remove the control groups that were created for the tree."""
 
 
 class Readiness(StrEnum):
-    """What ``probe`` tells apart."""
+    """The results of ``Engine.probe``."""
 
     READY = "ready"
     MISSING = "missing"
@@ -146,9 +147,9 @@ class Readiness(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """Whether an engine works here.
+    """The state of an engine on this machine.
 
-    :param remedy: the command that fixes it, when it is not ready.
+    :param remedy: a command or instruction that fixes the problem; None if the engine is ready.
     """
 
     readiness: Readiness
@@ -158,12 +159,13 @@ class Probe:
 
 
 class Engine(Protocol):
-    """Somewhere to run a command that nobody trusts.
+    """Runs untrusted commands.
 
-    ``has_images`` says whether cells run in container images or see this machine's own programs. ``isolates`` says
-    whether commands see nothing but their mounts, without which what they leave proves nothing for others.
-    ``starts_at_once`` says whether a command starts in milliseconds, so that many small ones cost no more than one.
-    ``isolation`` says in words what it protects from.
+    :param isolation: description of the isolation for users.
+    :param has_images: True if commands run in container images, False if they use this machine's programs.
+    :param isolates: True if commands can access only their mounts. Without isolation, other builds must not reuse the
+        output of a command.
+    :param starts_at_once: True if a command starts in milliseconds, so that many short commands cost no more than one.
     """
 
     name: str
@@ -173,27 +175,26 @@ class Engine(Protocol):
     starts_at_once: bool
 
     def probe(self) -> Probe:
-        """Say whether the engine works, in at most a second."""
+        """Return the state of the engine, within one second."""
 
     def build_host(self, image: str | None) -> BuildHost:
-        """Say what there is to build with.
+        """Return the compilers and Pythons that commands can use.
 
-        :param image: a recipe's name or a reference; None takes the default, and is all that an engine without
-            images knows.
-        :raises EngineError: there is no such image, or it is not fit for building.
+        :param image: name of a recipe or image reference; None is the default image. Engines without images ignore it.
+        :raises EngineError: the image does not exist or cannot build anything.
         """
 
     def tidy(self) -> None:
-        """Remove what dead runs left; called once, before a run builds anything."""
+        """Remove leftovers of crashed runs. Called once before a run builds anything."""
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
-        """Run a command to its end.
+        """Run a command and wait for its end.
 
-        :param on_line: is called in the calling thread with each line of output, without its newline,
-            control characters made visible.
-        :param cancel: when set, the whole process tree is killed.
-        :raises EngineError: the engine itself does not work. A command that fails is an ``Exit``.
+        :param on_line: called in the calling thread for each line of output, without the newline and with control
+            characters escaped.
+        :param cancel: kills all processes of the command when set.
+        :raises EngineError: the engine itself failed. A failed command is an ``Exit``.
         """
 
     def enter(self, command: Command) -> int:
-        """Run a command on this terminal, for a person, and return its exit code."""
+        """Run a command interactively on this terminal and return its exit code."""

@@ -1,4 +1,4 @@
-"""What of SECURITY.md's promises holds on this machine: each is tried in a sandbox, by what would break it."""
+"""Test whether the promises of SECURITY.md hold on this machine, by an attempt to break each one in a sandbox."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOWN = "/opt/shown"
 _MIB = 2**20
 _LIMITS = Limits(memory=256 * _MIB, seconds=30.0, pids=64, output=_MIB, disk=16 * _MIB)
 _HELD = "tried, and refused"
-# What SECURITY.md calls what the trial's parts try.
+# Part of the probe's report → the promise in SECURITY.md.
 _TRIED_INSIDE = {
     "network": "has no network, loopback or other sockets",
     "files": "sees only declared host files, read-only",
@@ -47,7 +47,7 @@ for _ in range(64):
     os.fork() or (time.sleep(5), os._exit(0))
 time.sleep(2)
 """
-# Each does more than it may, and ends well if it can.
+# Each program exceeds one limit, and exits with 0 if the limit is not enforced.
 _EXCESSES = {
     "memory": (
         "x = bytearray(b'x') * (512 << 20)\nimport time; time.sleep(2)",
@@ -78,10 +78,10 @@ engine.run(command, lambda line: print(line, flush=True), threading.Event())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise(Record):
-    """One promise on one engine.
+    """The result of testing one promise on one engine.
 
-    :param what: as SECURITY.md has it.
-    :param found: how it holds, or what does not.
+    :param what: the promise, in the words of SECURITY.md.
+    :param found: how the promise was tested, or how it was broken.
     """
 
     engine: str
@@ -91,10 +91,10 @@ class Promise(Record):
 
 
 def try_promises(engine: Engine, image: ImageId | None) -> Iterator[Promise]:
-    """Yield what was promised of an engine that is ready, once each was tried.
+    """Test an engine that is ready, and yield the result for each promise.
 
-    :param image: one that the engine has, for engines with images.
-    :raises EngineError: it starts no sandbox.
+    :param image: a local image, for engines with images.
+    :raises EngineError: the engine cannot start a sandbox.
     """
     with tempfile.TemporaryDirectory(prefix="wheelsmith-doctor-") as name:
         bench = _Bench(engine=engine, image=image, folder=Path(name).resolve())
@@ -105,9 +105,9 @@ def try_promises(engine: Engine, image: ImageId | None) -> Iterator[Promise]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bench:
-    """Where one engine is tried.
+    """Tests one engine.
 
-    :param folder: of the host, for this alone.
+    :param folder: an empty temporary folder on the host.
     """
 
     engine: Engine
@@ -115,7 +115,7 @@ class _Bench:
     folder: Path
 
     def inside(self) -> Iterator[Promise]:
-        """Try what is seen and called from inside."""
+        """Test what a command can read and call inside the sandbox."""
         variable = f"WHEELSMITH_TRIAL_{secrets.token_hex(8).upper()}"
         shown = self.folder / "shown"
         shown.mkdir()
@@ -146,7 +146,7 @@ class _Bench:
             yield self._promise(what, holds=not broken, found="; ".join(broken) or _HELD)
 
     def bounded(self) -> Promise:
-        """Try to use more than is granted."""
+        """Try to exceed each limit."""
         broken = []
         for name, (code, limits) in _EXCESSES.items():
             exit_, _ = self._run(("python3", "-c", code), limits)
@@ -165,7 +165,7 @@ class _Bench:
         return self._promise(BOUNDED, holds=True, found=found)
 
     def dies(self) -> Promise:
-        """Kill a process of ours that has a sandbox, and look for what it ran."""
+        """Kill a wheelsmith process that runs a sandbox, and look for surviving processes of the sandbox."""
         marker = f"wheelsmith-doctor-{secrets.token_hex(8)}"
         order = {
             "name": marker,
@@ -175,7 +175,7 @@ class _Bench:
             "work": str(self._work()),
             "image": self.image.to_json() if self.image else None,
         }
-        argv = [sys.executable, "-P", "-c", _HOLDER, json.dumps(order)]  # -P: the current folder may be a stranger's
+        argv = [sys.executable, "-P", "-c", _HOLDER, json.dumps(order)]  # -P: the current folder may be untrusted
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
             assert holder.stdout is not None  # noqa: S101  # stdout=PIPE above
             began = holder.stdout.readline().strip() == "up"
@@ -213,7 +213,7 @@ class _Bench:
 
 
 def _with_words(marker: str) -> list[str]:
-    """Return the processes whose command line has a word in it."""
+    """Return the PIDs of the processes with a marker in their command line."""
     found = []
     for folder in Path("/proc").iterdir():
         with suppress(OSError):  # it ended

@@ -1,7 +1,7 @@
-"""The filter of system calls: the rules of ``system_calls.json``, for container engines and for bubblewrap.
+"""The system call filter: the rules in ``system_calls.json``, for container engines and for bubblewrap.
 
-bubblewrap takes the programme that the kernel runs before each call. libseccomp makes such programmes, but the library
-need not be there; what is asked of it here is a list of comparisons.
+bubblewrap takes a BPF program, which the kernel runs before each call. libseccomp can generate such programs, but it
+may not be installed, and this filter needs only comparisons.
 https://docs.kernel.org/userspace-api/seccomp_filter.html
 """
 
@@ -20,28 +20,27 @@ from wheelsmith.base.errors import EngineError
 from wheelsmith.base.files import atomic_write, read_facts
 from wheelsmith.base.json_dataclass import Record, canonical_digest
 
-# Without sub-architectures: engines shut 32-bit and x32 calls where none is named.
+# No sub-architectures: the engines then refuse 32-bit and x32 calls.
 _PROFILE_ARCHITECTURES = ("SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64")
-# struct seccomp_data: the call's number, its architecture, an address, and six arguments of 64 bits.
+# Offsets in struct seccomp_data: number of the call, architecture, an address, and six arguments of 64 bits.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
-# linux/audit.h. Every other calling convention of the machine has another: a 64-bit process can make 32-bit calls,
-# whose numbers mean other things. x32's calls share x86_64's architecture and have a bit in their number, which puts
-# them above every rule.
+# From linux/audit.h. A 64-bit process can make 32-bit calls, which have other numbers, but also another architecture.
+# x32 calls have the architecture of x86_64, and a bit in their numbers that makes them larger than all numbers here.
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _LOAD, _AND, _JUMP, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _WORD = 0xFFFFFFFF
-_FARTHEST = 255  # instructions that a conditional jump can skip
+_FARTHEST = 255  # maximum number of instructions that a conditional jump can skip
 _Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentIs(Record):
-    """What an argument of a call must be: one of ``values``, once it is masked.
+    """A condition on one argument of a call: the masked argument is one of ``values``.
 
-    :param argument: counted from 0.
-    :param mask: hexadecimal. The kernel drops the upper half of an ``int``, and so do masks of 32 bits: a comparison
-        of all 64 bits would be passed by a bit that nobody reads.
+    :param argument: index from 0.
+    :param mask: hexadecimal. The kernel ignores the upper half of an ``int``, so its mask has 32 bits. With a 64-bit
+        comparison, an unused bit would make a forbidden argument look like another one.
     """
 
     argument: int
@@ -51,23 +50,27 @@ class ArgumentIs(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedArguments(Record):
-    """One way in which a call is let through: every one of its arguments is as said."""
+    """An allowed combination of arguments: all conditions hold.
+
+    :param means: description for readers.
+    """
 
     means: str
     arguments: tuple[ArgumentIs, ...]
 
     def cases(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
-        """Return every combination of (argument, mask, value) that is let through."""
+        """Return every allowed combination of (argument, mask, value)."""
         each = ([(one.argument, int(one.mask, 16), value) for value in one.values] for one in self.arguments)
         return tuple(product(*each))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRule(Record):
-    """What becomes of some calls.
+    """A rule for one or more system calls.
 
-    :param errno: what a refused call answers; None refuses none.
-    :param only: with an ``errno``: the ways in which the call is let through all the same.
+    :param why: the reason.
+    :param errno: error number that a refused call returns; None allows every call.
+    :param only: with an ``errno``, the combinations of arguments that are allowed.
     """
 
     names: tuple[str, ...]
@@ -78,11 +81,11 @@ class CallRule(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFilter(Record):
-    """The rules of a sandbox.
+    """The system call filter of a sandbox.
 
-    :param unknown_errno: what a call answers that no rule names: that the kernel does not have it.
-    :param launch: rules that take the place of others where bubblewrap's last step runs under the filter.
-    :param numbers: CPU architecture → call → its number.
+    :param unknown_errno: ENOSYS, the error number for calls without a rule.
+    :param launch: rules that override others in bubblewrap, because its last step runs under the filter.
+    :param numbers: CPU architecture → name of the call → its number.
     """
 
     source: str
@@ -93,22 +96,22 @@ class CallFilter(Record):
     numbers: dict[str, dict[str, int]]
 
     def by_name(self) -> dict[str, CallRule]:
-        """Return the rule of each call."""
+        """Return name of the call → rule."""
         return {name: rule for rule in self.rules for name in rule.names}
 
     def by_name_at_launch(self) -> dict[str, CallRule]:
-        """Return the rule of each call where bubblewrap's last step runs under the filter."""
+        """Return name of the call → rule, with the overrides for bubblewrap."""
         return self.by_name() | {name: rule for rule in self.launch for name in rule.names}
 
 
 @cache
 def system_calls() -> CallFilter:
-    """Return the one filter that every engine's sandboxes are held to."""
+    """Return the filter, which is the same for all engines."""
     return CallFilter.from_json(read_facts(__package__, "system_calls.json"))
 
 
 def profile_file(folder: Path) -> Path:
-    """Return the file that an engine reads the filter from, writing it where it is not there."""
+    """Write the filter for container engines to a file, if it does not exist, and return its path."""
     profile = container_profile()
     kept = folder / f"seccomp-{canonical_digest(profile)[:16]}.json"
     if not kept.exists():
@@ -118,7 +121,7 @@ def profile_file(folder: Path) -> Path:
 
 @cache
 def container_profile() -> str:
-    """Return the filter as the JSON that ``--security-opt seccomp=`` names, the same for docker and podman."""
+    """Return the filter as a JSON profile for ``--security-opt seccomp=`` of docker and podman."""
     known = system_calls()
     profile = {
         "defaultAction": "SCMP_ACT_ERRNO",
@@ -135,7 +138,7 @@ def _entries(rule: CallRule) -> list[dict[str, Any]]:
         return [{"names": names, "action": "SCMP_ACT_ALLOW", "args": []}]
     if not rule.only:
         return [{"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": rule.errno, "args": []}]
-    # What matches none of these gets the default answer: a rule for the rest would shadow them.
+    # Other arguments get the default errno, because a rule for them would take precedence over these entries.
     return [
         {"names": names, "action": "SCMP_ACT_ALLOW", "args": [_argument(*test) for test in case]}
         for way in rule.only
@@ -149,10 +152,10 @@ def _argument(index: int, mask: int, value: int) -> dict[str, Any]:
 
 @cache
 def launch_filter(machine: str) -> bytes:
-    """Return the filter, with the calls of bubblewrap's last step, as an array of ``struct sock_filter``.
+    """Return the filter for bubblewrap as an array of ``struct sock_filter``.
 
-    :param machine: CPU architecture, as ``x86_64``.
-    :raises EngineError: the calls of this architecture are not known.
+    :param machine: CPU architecture, for example ``x86_64``.
+    :raises EngineError: the numbers of this architecture's calls are unknown.
     """
     known = system_calls()
     if machine not in known.numbers:
@@ -164,16 +167,18 @@ def launch_filter(machine: str) -> bytes:
 
 
 def assemble(rules: Mapping[str, CallRule], numbers: Mapping[str, int], architecture: int, unknown: int) -> bytes:
-    """Return the programme that holds one architecture's calls to these rules.
+    """Return the BPF program that applies these rules to the calls of one architecture.
 
-    :param rules: call → what becomes of it; of calls without number nothing is said.
-    :param architecture: its AUDIT_ARCH_… number.
-    :param unknown: the errno of calls without rule, and of every call of another architecture.
+    :param rules: name of the call → rule; calls without a number are ignored.
+    :param numbers: name of the call → number.
+    :param architecture: number from linux/audit.h, AUDIT_ARCH_….
+    :param unknown: error number for calls without a rule and for calls of other architectures.
     """
     verdicts = sorted((number, rules[name]) for name, number in numbers.items() if name in rules)
     refused = [_answer(unknown)]
     programme = [(_LOAD, 0, 0, _ARCHITECTURE), (_JUMP_IF_EQUAL, 1, 0, architecture), *refused, (_LOAD, 0, 0, _NUMBER)]
-    # In order of number, each run of calls with the same answer is left as soon as a number lies beyond it.
+    # The program tests ranges of numbers with the same block in ascending order, and jumps over each range that ends
+    # before the number.
     place = 0
     for first, last, block in _runs(verdicts):
         if first > place:
@@ -195,7 +200,7 @@ def _runs(verdicts: list[tuple[int, CallRule]]) -> list[tuple[int, int, list[_In
 
 
 def _until(beyond: int, block: list[_Instruction]) -> list[_Instruction]:
-    """Run a block, which returns, unless the number is ``beyond`` or more."""
+    """Return instructions that run a block unless the number is ``beyond`` or more. The block must return."""
     if len(block) <= _FARTHEST:
         return [(_JUMP_IF_AT_LEAST, len(block), 0, beyond), *block]
     return [(_JUMP_IF_AT_LEAST, 0, 1, beyond), (_JUMP, 0, 0, len(block)), *block]
@@ -212,14 +217,14 @@ def _block(rule: CallRule) -> list[_Instruction]:
 
 
 def _tests(argument: int, mask: int, value: int) -> list[tuple[int, int, int]]:
-    """Return (offset, mask, value) of each 32-bit word to look at, the lower first, as both architectures have it."""
+    """Return (offset, mask, value) for each 32-bit word to test. Both architectures are little-endian."""
     offset = _ARGUMENTS + 8 * argument
     halves = [(offset, mask & _WORD, value & _WORD), (offset + 4, mask >> 32, value >> 32)]
     return [half for half in halves if half[1]]
 
 
 def _all_of(tests: list[tuple[int, int, int]]) -> list[_Instruction]:
-    """Allow the call if every test holds, or else go on behind."""
+    """Return instructions that allow the call if all tests hold, and otherwise continue after them."""
     block: list[_Instruction] = [(_RETURN, 0, 0, _ALLOW)]
     for offset, mask, value in reversed(tests):
         masked = [(_AND, 0, 0, mask)] if mask != _WORD else []

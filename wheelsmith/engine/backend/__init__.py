@@ -1,4 +1,4 @@
-"""The PEP 517 backend that runs inside the sandbox, under this name. Standard library only."""
+"""A PEP 517 build backend that runs inside the sandbox. It uses only the standard library."""
 
 from .hooks import (
     build_sdist,

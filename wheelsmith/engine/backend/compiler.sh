@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stands where a project finds gcc, g++ or nvcc. Where nobody answers calls, as without this variable, it is that one.
+# Installed as gcc, g++ and nvcc. Without WHEELSMITH_LAUNCH, no process answers requests, so call the compiler directly.
 if [ -n "${WHEELSMITH_LAUNCH-}" ]; then
     exec python3 -IS "$WHEELSMITH_LAUNCHER" "$0" "$@"
 fi

@@ -1,7 +1,7 @@
-"""Run a plan's steps with ninja and lay the results out as a wheel.
+"""Run a plan's steps with ninja and pack the results into a wheel.
 
-The plan decides everything: this module adds no flag and reads no clock. What leaves here is a wheel for the plan's
-own ``linux_<arch>`` platform; which platform tag it has earned is found out outside the sandbox.
+The result depends only on the plan: this module adds no flags and does not use the current time. The wheel has the
+platform tag ``linux_<arch>``. The repair, outside of the sandbox, computes its manylinux tag.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _STATUS = "[wheelsmith %f/%t] "
 
 
 def get_requires_for_build_wheel(config_settings: object = None) -> list[str]:
-    """Need nothing: the sandbox holds all that a build uses."""
+    """Return no requirements, because the sandbox contains everything that a build uses."""
     del config_settings
     return []
 
 
 def get_requires_for_build_sdist(config_settings: object = None) -> list[str]:
-    """Need nothing."""
+    """Return no requirements."""
     del config_settings
     return []
 
 
 def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
-    """Refuse: a kernel's source is its repo."""
+    """Raise NotImplementedError, because kernels have no sdist."""
     del sdist_directory, config_settings
     raise NotImplementedError("wheelsmith builds wheels; the source of a kernel is its repo")
 
@@ -56,13 +56,16 @@ def build_wheel(wheel_directory: str, config_settings: object = None, metadata_d
 
 
 class Paths:
-    """Where the sandbox's paths really lie: themselves, unless an engine cannot mount."""
+    """Maps paths inside the sandbox to real paths, for the engine ``local``, which cannot mount folders.
+
+    :param real: path inside the sandbox → real path; empty if they are the same.
+    """
 
     def __init__(self, real: dict[str, str]) -> None:
         self._real = real
 
     def here(self, word: str) -> str:
-        """Replace the sandbox's paths in one word of a command."""
+        """Replace a path inside the sandbox with the real path, in one word of a command."""
         for target, real in self._real.items():
             for prefix in ("", "-I", "-L"):
                 if word == prefix + target or word.startswith(prefix + target + "/"):
@@ -70,14 +73,14 @@ class Paths:
         return word
 
     def command(self, step: dict[str, Any]) -> list[str]:
-        """Return a step's command for this place, with the sandbox's paths left in what it makes."""
+        """Return a step's command with real paths. Its output still contains the sandbox's paths."""
         argv = [self.here(word) for word in step["argv"]]
         maps = [f"-ffile-prefix-map={real}={target}" for target, real in self._real.items()]
         if step["kind"] == "cxx":
             return argv + maps
         if step["kind"] == "nvcc" and maps:
             source = step["argv"][-3]
-            # nvcc hashes the source's absolute path into its symbols.
+            # nvcc puts a hash of the source's absolute path into the names of symbols.
             named = ["-Xcudafe", f"--orig_src_path_name {source}", "-Xcicc", f"--orig_src_path_name {source}"]
             return [*argv, "-Xcompiler", ",".join(maps), *named]
         return argv
@@ -103,7 +106,7 @@ def _run_steps(steps: list[dict[str, Any]], paths: Paths, work: Path) -> None:
         check=False,
     )
     if ninja.returncode:
-        # A traceback of the backend would bury what the compiler said.
+        # Raise SystemExit, because a traceback would hide the compiler's error message.
         sys.stdout.flush()
         raise SystemExit(ninja.returncode)
 

@@ -1,7 +1,7 @@
-"""Have a test import what its wheel installed, wherever else its source can be found.
+"""Make tests import the modules that the wheel installed, and not those of the source tree.
 
-Copied beside the wheel under the name that every Python imports when it starts. pytest puts the folder of a project's
-tests before all else on the path, and ``cd src`` that of its source: what was not installed would be tested.
+This file is installed as ``sitecustomize.py``, which every Python imports at its start. Without it, a test could
+import the source tree: pytest puts the folder of the tests first on ``sys.path``, and ``cd src`` has the same effect.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 from types import ModuleType
 
 _SITE = str(Path(__file__).parent.parent / "site")
-# The tests themselves: some projects install theirs by mistake.
+# Some projects install their tests by mistake. Those of the source tree must run.
 _TESTS = {"test", "tests", "conftest"}
 
 
 class _InstalledFirst:
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find a package or module that the wheel has; those that several projects share are found as ever."""
+        """Find a top-level module or package of the wheel, but not a namespace package, which projects may share."""
         del target
         if path is not None or name in _TESTS:
             return None

@@ -1,9 +1,9 @@
-"""Stand where a compiler is called, and have wheelsmith say what becomes of the call.
+"""Intercept a compiler call in the sandbox and follow wheelsmith's instructions.
 
-Runs inside containers as a program: ``launcher.py PROGRAM [WORD…]``, where PROGRAM is the path that was called. What is
-asked and answered are files in a folder of its own below WHEELSMITH_LAUNCH: ``request``, then, counted from 0,
-``answer-N`` and ``done-N``. An answer says one of three things: run the compiler itself, run commands that preprocess,
-or end, with the object that is there.
+This program runs inside containers: ``launcher.py PROGRAM [ARGUMENT…]``, where PROGRAM is the path that was called.
+It communicates through files in a new folder below WHEELSMITH_LAUNCH: first ``request``, and then ``answer-N`` and
+``done-N`` for N = 0, 1, …. An answer is one of three: run the original call, run other commands that preprocess the
+source, or exit with the object file that wheelsmith wrote.
 """
 
 from __future__ import annotations
@@ -19,34 +19,38 @@ from pathlib import Path
 from typing import Any
 
 _FOLDER, _WITHIN = "WHEELSMITH_LAUNCH", "WHEELSMITH_LAUNCHED"
-# Where nvcc's own program lies, beside what stands in its place: it finds all else from its own folder.
+# The real nvcc, in the same folder as its proxy, because nvcc searches its own folder for its other programs.
 _NVCC = "nvcc.bin"
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.05  # seconds
-_DEEPEST = 8  # files of options that name files of options
+_DEEPEST = 8  # levels of nested option files
 _LONGEST_FILE = 1 << 20  # characters
 _LONGEST_REQUEST = 1 << 16  # bytes
-# What makes a compiler another than it is elsewhere, or has it write more than it is asked for.
+# Variables that change how a compiler works or make it write more files.
 _ALTERING = {
     "gcc": ("COMPILER_PATH", "GCC_EXEC_PREFIX", "GCC_COMPARE_DEBUG", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"),
     "nvcc": ("NVCC_CCBIN", "INCLUDES", "SYSTEM_INCLUDES", "CUDAFE_FLAGS", "PTXAS_FLAGS"),
 }
 _HEADERS = "/opt/python/include"
-# Characters that compilers do not read in files of options as a shell does, nor one as the other.
+# Characters in option files that compilers do not parse as a shell does.
 _ODD = {"gcc": set("\\\v\f\0"), "nvcc": set("\\\v\f\0'\"#,")}
 
 
 def launch(called: str, words: list[str]) -> int:
-    """Return the exit code of a compiler's call; one that compiles nothing is the compiler's own, at once."""
+    """Handle a compiler call and return its exit code. A call that compiles nothing runs immediately.
+
+    :param called: the path that was called.
+    :param words: its arguments.
+    """
     program = Path(called).name
     real = _real(Path(called))
     asked = _with_variables(program, _expanded(program, words, 0))
     folder = os.environ.get(_FOLDER)
     if folder is None or _WITHIN in os.environ or not _makes_something(asked):
-        os.execv(real, [real, *words])  # noqa: S606  # the compiler that was called, as it was called
+        os.execv(real, [real, *words])  # noqa: S606  # the original call
     named = _naming_headers(program)
     asked, words = [*named, *asked], [*named, *words]
     os.environ[_WITHIN] = "1"
-    # Whoever is killed takes the call back.
+    # Exit through `finally`, which removes the request.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     own = Path(folder, f"{os.getpid()}-{os.urandom(6).hex()}")
     own.mkdir()
@@ -58,17 +62,21 @@ def launch(called: str, words: list[str]) -> int:
 
 
 def _naming_headers(program: str) -> list[str]:
-    """Return what has a compiler name Python's headers alike on every machine."""
+    """Return options that replace the path of Python's headers in the output with the same path on every machine."""
     headers = os.environ.get("WHEELSMITH_PYTHON_HEADERS")
     named = [f"-ffile-prefix-map={headers}={_HEADERS}"] if headers else []
     return ["-Xcompiler", *named] if named and program == "nvcc" else named
 
 
 def _request(called: str, words: list[str]) -> dict[str, Any]:
-    """Return what is asked; what cannot be told as a whole is told so that it is left to the compiler."""
+    """Return the request.
+
+    If the call is too long or its environment changes the compiler, the request leads to the answer to run the original
+    call.
+    """
     program = Path(called).name
     altering = (*_ALTERING["gcc"], *_ALTERING.get(program, ()))
-    # nvcc names what is local to a source after where that lies.
+    # nvcc includes the path of the source in the names of its local symbols.
     places = {word: os.path.realpath(word) for word in words if word.endswith(".cu")}
     said = {
         "program": called if any(map(os.environ.get, altering)) else program,
@@ -99,14 +107,14 @@ def _end(own: Path, answer: dict[str, Any], argv: list[str]) -> int:
         try:
             _place(own / "object", Path(output))
         except OSError:
-            return _run(argv)  # it says what is wrong
+            return _run(argv)  # for the compiler's own error message
     for line in answer["lines"]:
         sys.stderr.write(f"{line}\n")
     return int(answer["code"])
 
 
 def _place(made: Path, output: Path) -> None:
-    """Put an object where it is wanted as an assembler does: what has another name too is not written to."""
+    """Copy an object to its place as an assembler does: remove an existing file first, which may have other links."""
     if output.exists() and output.stat().st_size and (output.is_symlink() or output.is_file()):
         output.unlink()
     shutil.copyfile(made, output)
@@ -114,12 +122,12 @@ def _place(made: Path, output: Path) -> None:
 
 def _run(argv: list[str]) -> int:
     sys.stdout.flush()
-    code = os.spawnvp(os.P_WAIT, argv[0], argv)  # noqa: S606  # a compiler, as it is or was called
+    code = os.spawnvp(os.P_WAIT, argv[0], argv)  # noqa: S606  # the original call or one from wheelsmith
     return code if code >= 0 else 128 - code
 
 
 def _real(called: Path) -> str:
-    """Return the compiler that something of this name stands before: nvcc beside it, others further down PATH."""
+    """Return the path of the real compiler: ``nvcc.bin`` in the same folder, or the next one on PATH."""
     beside = called.with_name(_NVCC)
     if called.name == "nvcc" and beside.exists():
         return str(beside)
@@ -131,13 +139,13 @@ def _real(called: Path) -> str:
 
 
 def _makes_something(words: list[str]) -> bool:
-    """Say whether a call compiles or links, rather than being asked what it is or what it would do."""
+    """Return True if a call compiles or links, and not only prints something."""
     asks = {"-E", "-M", "-MM", "--preprocess", "--dryrun", "-dryrun", "-###"}
     return ("-c" in words or "-o" in words or "--compile" in words) and not asks & set(words)
 
 
 def _with_variables(program: str, words: list[str]) -> list[str]:
-    """Return the words with those that nvcc takes from its environment."""
+    """Add the arguments that nvcc takes from NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS."""
     if program != "nvcc":
         return words
     first, last = (_split(program, os.environ.get(f"NVCC_{place}PEND_FLAGS", "")) for place in ("PRE", "AP"))
@@ -145,7 +153,7 @@ def _with_variables(program: str, words: list[str]) -> list[str]:
 
 
 def _expanded(program: str, words: list[str], depth: int) -> list[str]:
-    """Return the words with those of files of options in the place of these, where it is sure which they are."""
+    """Replace option files with their content, if all compilers split it in the same way."""
     found: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -160,7 +168,7 @@ def _expanded(program: str, words: list[str], depth: int) -> list[str]:
 
 
 def _split(program: str, text: str | None) -> list[str] | None:
-    """Return the words of a text, or None where a compiler may see others."""
+    """Split the text of an option file, or return None if the compiler may split it differently."""
     if text is None or _ODD[program if program == "nvcc" else "gcc"] & set(text):
         return None
     try:
@@ -170,7 +178,7 @@ def _split(program: str, text: str | None) -> list[str] | None:
 
 
 def _text(name: str) -> str | None:
-    """Return what a file says, whole."""
+    """Return the content of a text file, or None if it cannot be read or is too long."""
     try:
         with Path(name).open(encoding="utf-8") as file:
             text = file.read(_LONGEST_FILE + 1)
@@ -180,7 +188,7 @@ def _text(name: str) -> str | None:
 
 
 def _write(path: Path, said: dict[str, Any]) -> None:
-    # What is waited for appears whole.
+    # Rename, so that the reader never sees an incomplete file.
     half = path.with_name(f"{path.name}~")
     half.write_text(json.dumps(said), encoding="utf-8")
     half.rename(path)

@@ -1,6 +1,6 @@
-"""Run the phases of one compile step one after another: for engines that take long to start.
+"""Run all phases of one compile step in one container, because containers are slow to start.
 
-Runs inside containers as a program, so it needs nothing but Python.
+This program runs inside containers, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ import sys
 from pathlib import Path
 
 _ID = "--module_id_file_name"
-# The last number is that of the process; a source that has external names of its own is known by those.
+# Matches a module ID that ends with a PID. The ID of a source that defines external names ends with those.
 _WITH_PROCESS = re.compile(rb"(\w+_[0-9a-f]{8}_)\d+", re.ASCII)
 _FIRST = b"2"
 
 
 def run_phases(file: str) -> int:
-    """Run commands until one fails, and return its exit code."""
+    """Run the phases in order and return the exit code of the first that fails, or 0.
+
+    :param file: JSON file with the phases: commands, and copies of files to make before each.
+    """
     for phase in json.loads(Path(file).read_text(encoding="utf-8")):
         for seen, made in phase["copies"].items():
             shutil.copyfile(made, seen)
@@ -31,7 +34,7 @@ def run_phases(file: str) -> int:
 
 
 def _rename_process(argv: list[str]) -> None:
-    """Have what cudafe++ calls after its process be called as where each phase has a sandbox of its own."""
+    """Replace the PID in the module ID of cudafe++ with the PID in a new sandbox, as on engines with fast starts."""
     if _ID not in argv:
         return
     path, text = Path(argv[argv.index(_ID) + 1]), Path(argv[argv.index("--gen_c_file_name") + 1])

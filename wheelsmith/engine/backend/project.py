@@ -1,6 +1,6 @@
-"""Build a project by its own build system, once it has said that it is the project that was planned.
+"""Build a project with its own build system, after a check that its name and version match the plan.
 
-Runs inside containers as a program: ``project.py PLAN SOURCE TARGET``, beside the packages build and packaging.
+This program runs inside containers: ``project.py PLAN SOURCE TARGET``. It needs the packages build and packaging.
 """
 
 from __future__ import annotations
@@ -23,9 +23,14 @@ _RPATHS = {f"-Wl,{dashes}{name}" for dashes in ("-", "--") for name in ("rpath",
 
 
 def build_project(plan: dict[str, Any], source: str, target: str) -> int:
-    """Return the exit code of the first command that fails, or 0; nothing is compiled before names were compared."""
+    """Build a wheel and return the exit code of the first command that fails, or 0.
+
+    :param plan: the build plan in JSON form.
+    :param source: folder of the project.
+    :param target: folder for the wheel.
+    """
     project, wheel = plan["project"], plan["wheel"]
-    # What compilers are to call this folder, wherever the machine has it: assertions in headers name their files.
+    # Assertions in headers put the path of the header into the output. The compiler proxy replaces this folder.
     os.environ["WHEELSMITH_PYTHON_HEADERS"] = sysconfig.get_path("include")
     os.environ.update(_linkers())
     if (plan["toolset"] or {}).get("prefix"):
@@ -43,10 +48,10 @@ def build_project(plan: dict[str, Any], source: str, target: str) -> int:
 
 
 def _linkers() -> dict[str, str]:
-    """Return what links extensions, without the folder of this Python's library, which they would name.
+    """Return LDSHARED and LDCXXSHARED without an RPATH to this Python's library folder.
 
-    A Python whose libpython is shared, as pyenv's and conda's may be, has itself and all extensions look there,
-    wherever that is on the machine that builds. setuptools takes these variables as it takes CC.
+    A Python with a shared libpython, for example of pyenv or conda, links itself and all extensions with this RPATH,
+    which is a path of the build machine. setuptools reads these variables like CC.
     """
     prefix, found = str(sysconfig.get_config_var("prefix")), {}
     for name, compiler in (("LDSHARED", "CC"), ("LDCXXSHARED", "CXX")):
@@ -66,7 +71,7 @@ def _is_rpath(word: str, prefix: str) -> bool:
 
 
 def _show_headers_of_python() -> None:
-    """Have compilers that read nothing in /usr/include find what Debian's Python.h includes there."""
+    """Let compilers without /usr/include find the architecture-dependent headers that Debian's Python.h includes."""
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
     include = Path(sysconfig.get_path("include"))
     dependent = include.parent / multiarch / include.name
@@ -80,7 +85,7 @@ def _show_headers_of_python() -> None:
 
 
 def _why_another(source: str, settings: dict[str, list[str]], name: str, version: str) -> str | None:
-    """Say why a project is not what was planned, or lacks what it needs; None where all is well, or it does not say."""
+    """Return why the project differs from the plan or lacks requirements; None if all is well or unknown."""
     builder = ProjectBuilder(source, python_executable=sys.executable)
     told: dict[str, str | list[str]] = {
         key: values[0] if len(values) == 1 else values for key, values in settings.items()
@@ -92,7 +97,7 @@ def _why_another(source: str, settings: dict[str, list[str]], name: str, version
                 f"write into matrix.yaml: build-requires: {json.dumps(missing)}"
             )
         with tempfile.TemporaryDirectory() as folder:
-            # None of a backend that cannot say it before it builds.
+            # None if the backend cannot prepare metadata without a build.
             info = builder.prepare("wheel", folder, told)
             said = BytesHeaderParser().parsebytes((Path(info) / "METADATA").read_bytes()) if info else None
     except (BuildException, BuildBackendException) as error:
@@ -101,7 +106,7 @@ def _why_another(source: str, settings: dict[str, list[str]], name: str, version
 
 
 def _difference(name: str, version: str, planned_name: str, planned_version: str) -> str | None:
-    """Compare names as indexes do, and versions without what a project itself adds for a torch or a CUDA."""
+    """Return how the names or versions differ, or None. Names are normalized, and local versions are ignored."""
     if canonicalize_name(name) != canonicalize_name(planned_name):
         return f"the project calls itself {name!r}; write into matrix.yaml, under kernel: distribution: {name}"
     try:

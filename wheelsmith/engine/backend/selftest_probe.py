@@ -1,6 +1,6 @@
-"""Try from inside of a sandbox what it should not let anybody do, and say what of it worked.
+"""Try forbidden operations from inside a sandbox and report those that succeed.
 
-Runs inside containers too, so it needs nothing but Python, and no new one.
+This program also runs inside containers, so it uses only the standard library and must run on old Pythons.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# linux/socket.h: packets as they are, the kernel's ciphers, the hypervisor.
+# From linux/socket.h: raw packets, the kernel's ciphers, the hypervisor.
 _OTHER_FAMILIES = {"AF_PACKET": 17, "AF_ALG": 38, "AF_VSOCK": 40}
 _KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET)
 _NEW_NETWORK, _NEW_USER, _NEW_MOUNTS = 0x40000000, 0x10000000, 0x00020000
 
 
 def try_all(baits: dict[str, Any]) -> dict[str, list[str]]:
-    """Return, promise by promise, what does not hold.
+    """Return promise → the ways in which it is broken.
 
-    :param baits: what the outside has laid out to be found: an open port, a file, a secret.
+    :param baits: things on the host that the sandbox must hide: an open port, a file, a variable.
     """
     return {
         "network": list(_network(baits)),
@@ -74,7 +74,7 @@ def _calls() -> Iterator[str]:
     for name, flag in (("user", _NEW_USER), ("mount", _NEW_USER | _NEW_MOUNTS), ("network", _NEW_USER | _NEW_NETWORK)):
         if libc.unshare(flag) == 0:
             yield f"a {name} namespace can be made"
-    # The filter says that the call does not exist; a kernel that is only out of memory or rights says something else.
+    # The filter returns ENOSYS. Another error would come from the kernel, so the call would not be filtered.
     if libc.syscall(ctypes.c_long(425), 0, None) != -1 or ctypes.get_errno() != errno.ENOSYS:  # io_uring_setup
         yield "io_uring is open"
 

@@ -1,6 +1,6 @@
-"""Say what a machine or an image can build with: compilers, Pythons and a CUDA toolkit, each by its bytes.
+"""List the compilers, Pythons and CUDA toolkit of a machine or an image, with digests of their files.
 
-Runs inside containers too, so it needs nothing but Python, and no new one.
+This program also runs inside containers, so it uses only the standard library and must run on old Pythons.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _PROGRAMS = ("cc1plus", "cc1", "collect2", "as", "ld")
 _LIBRARIES = ("libstdc++.so.6", "libc.so.6", "libm.so.6", "libgcc.a", "crtbeginS.o", "crti.o")
 _CUDA_PROGRAMS = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "nvvm/bin/cicc")
 _NVCC_VERSION = re.compile(r"release (\d+\.\d+), V(\S+)")
-# Where pypa's manylinux images keep their Pythons.
+# The folder of Pythons in pypa's manylinux images.
 _MANYLINUX_PYTHONS = Path("/opt/python")
 _PYTHON = re.compile(r"python(3\.\d+)")
-# Of CPython alone, and of its releases: what is free-threaded, for debugging, or not finished has another ABI.
+# Releases of CPython only: free-threaded, debug and pre-release builds have another ABI.
 _PYENV_VERSION = re.compile(r"(3\.\d+)\.(\d+)")
 _UV_VERSION = re.compile(rf"cpython-(3\.\d+)\.(\d+)-linux-{platform.machine()}-gnu")
 
 
 def survey() -> dict[str, Any]:
-    """Describe this place, as JSON has it."""
+    """Return the survey as JSON data."""
     return {**compilers_and_pythons(_path()), "cuda": _cuda()}
 
 
 def compilers_and_pythons(programs: str) -> dict[str, Any]:
-    """Describe all of this place but a CUDA toolkit, which takes a second or two to read.
+    """Return the survey without the CUDA toolkit, which takes a second or two to hash.
 
-    :param programs: the PATH that compilers are found by where they run.
+    :param programs: PATH to search for compilers.
     """
     return {
         "machine": platform.machine(),
@@ -48,10 +48,10 @@ def compilers_and_pythons(programs: str) -> dict[str, Any]:
 
 
 def _toolset(arch: str, programs: str) -> dict[str, str] | None:
-    """Describe the g++ that makes code for ``arch``, or give None when there is none.
+    """Return the g++ that compiles for ``arch``, or None.
 
-    A plan names its compilers by this digest: the same digest gives the same objects, in any folder and on any
-    engine, and another g++ is another plan. The libraries stand for their headers, which come with them.
+    Plans contain its digest. Compilers with the same digest write the same object files, in every folder and on every
+    engine. The digest covers libraries instead of headers, because both come from the same packages.
     """
     cxx = "g++" if arch == platform.machine() else f"{arch}-linux-gnu-g++"
     program = shutil.which(cxx, path=programs)
@@ -67,16 +67,17 @@ def _toolset(arch: str, programs: str) -> dict[str, str] | None:
 
 
 def _pythons() -> dict[str, str]:
-    """Return the Pythons that can build extensions, version → program, by their names: none of them is run.
+    """Return the Pythons that can build extensions: version → program. The version is from the name; none is run.
 
-    Those first on PATH win, then the newest patches that pyenv and uv keep; one with C headers over all without.
+    A Python with C headers wins over those without. Then the order is PATH, and the newest patch releases of pyenv and
+    uv.
     """
     own = Path(os.path.realpath(sys.executable))
     found: dict[str, list[Path]] = {f"{sys.version_info[0]}.{sys.version_info[1]}": [own]}
     for folder in (*_path_folders(), *_managed_folders()):
         for name in _names(folder):
             match = _PYTHON.fullmatch(name)
-            if match and _is_binary(folder / name):  # pyenv's shims are scripts that may lead nowhere
+            if match and _is_binary(folder / name):  # not a shim of pyenv, which may start nothing
                 found.setdefault(match[1], []).append(Path(os.path.realpath(folder / name)))
     first = {version: next(filter(_has_headers, programs), programs[0]) for version, programs in found.items()}
     return {version: str(first[version]) for version in sorted(first, key=lambda text: int(text.split(".")[1]))}
@@ -88,8 +89,8 @@ def _path_folders() -> list[Path]:
 
 
 def _managed_folders() -> list[Path]:
-    """Return where pyenv and uv keep what they installed, the newest patches first; releases for this machine alone."""
-    home = os.path.expanduser("~")  # noqa: PTH111  # Path's raises where there is none
+    """Return the ``bin`` folders of the releases that pyenv and uv installed, the newest patch releases first."""
+    home = os.path.expanduser("~")  # noqa: PTH111  # Path.expanduser raises if there is no home
     data = os.environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
     kept = (
         (os.environ.get("PYENV_ROOT") or f"{home}/.pyenv", "versions", _PYENV_VERSION),
@@ -109,7 +110,7 @@ def _has_headers(program: Path) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return what lies in a folder; nothing where it may not be read, as root's own often stand on another's PATH."""
+    """Return the names in a folder, or none if it cannot be read: a user's PATH may contain folders of root."""
     try:
         return sorted(path.name for path in folder.iterdir())
     except OSError:
@@ -125,10 +126,10 @@ def _is_binary(program: Path) -> bool:
 
 
 def _cuda() -> dict[str, str] | None:
-    """Find a CUDA toolkit where CUDA_HOME says, or where NVIDIA's packages put it."""
+    """Return the CUDA toolkit in CUDA_HOME, or in the folder of NVIDIA's packages."""
     home = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
     nvcc = home / "bin" / "nvcc"
-    if not os.path.isfile(nvcc):  # noqa: PTH113  # Path.is_file raises where a folder may not be read
+    if not os.path.isfile(nvcc):  # noqa: PTH113  # Path.is_file raises if a folder cannot be read
         return None
     match = _NVCC_VERSION.search(_ask(str(nvcc), "--version", _path()))
     if match is None:
@@ -143,7 +144,7 @@ def _cuda() -> dict[str, str] | None:
 
 
 def _identity(name: str, found: str, programs: str) -> bytes:
-    # g++ answers with a bare name when it leaves the search to PATH, or has no such file.
+    # g++ prints a bare name if the program is on PATH or the file does not exist.
     path = Path(found if "/" in found else shutil.which(found, path=programs) or found)
     content = _sha256(path.resolve()) if os.path.isfile(path) else "absent"  # noqa: PTH113  # as above
     return f"{name}={content};".encode()
