@@ -3,10 +3,13 @@ import shutil
 import pytest
 from command_line import run_command
 from factory import Factory
+from in_process_worker import InProcessWorker
 from installers import Installers
 from kernels import matrix, pure_kernel
 from once import made_once, run_folder
 from torches import world
+
+from wheelsmith.worker import Worker
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +33,13 @@ def run(monkeypatch, capsys):
         return run_command(monkeypatch, capsys, *map(str, argv))
 
     return run
+
+
+@pytest.fixture
+def in_process_worker(monkeypatch):
+    """Read wheels in this process: hundreds of workers would take minutes to start, and other tests have them."""
+    for name in ("__enter__", "__exit__", "call"):
+        monkeypatch.setattr(Worker, name, getattr(InProcessWorker, name))
 
 
 @pytest.fixture

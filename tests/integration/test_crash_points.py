@@ -18,6 +18,8 @@ from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import GRACE, Index
 from wheelsmith.model import Cell
 
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
 NOW = "2026-01-02T03:04:05Z"
 DAY = 86400.0
 

@@ -14,6 +14,8 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.platforms import cuda_toolkits
 
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
 NOW = "2026-01-02T03:04:05Z"
 ABI3 = "cp39-abi3-manylinux_2_28_x86_64"
 CU130 = {minor for minor, release in torch_releases().items() if "13.0" in release.cuda}

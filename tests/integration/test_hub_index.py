@@ -26,7 +26,10 @@ from wheelsmith.index.storage.protocol import ConflictError, Staged
 from wheelsmith.model import Cell
 
 # The client's own way to send a file, which its HTTP library has found a new word for.
-pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning"),
+    pytest.mark.usefixtures("in_process_worker"),
+]
 NOW = "2026-01-02T03:04:05Z"
 CPU = Cell(release="2.11", toolkit=None, arch="x86_64")
 CUDA = Cell(release="2.11", toolkit="13.0", arch="x86_64")

@@ -16,6 +16,8 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
 NOW = "2026-01-02T03:04:05Z"
 CELLS = tuple(Cell(release="2.9", toolkit=cuda, arch="x86_64") for cuda in (None, "13.0"))
 

@@ -14,6 +14,8 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
 NOW = "2026-01-02T03:04:05Z"
 
 

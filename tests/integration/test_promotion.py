@@ -16,6 +16,8 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
 NOW = "2026-01-02T03:04:05Z"
 CPU = Cell(release="2.9", toolkit=None, arch="x86_64")
 CUDA = Cell(release="2.9", toolkit="13.0", arch="x86_64")

@@ -11,6 +11,8 @@ from wheels import make_wheel
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.storage.folder import Folder
 
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
 
 @pytest.fixture
 def built(tmp_path, run):

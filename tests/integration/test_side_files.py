@@ -12,6 +12,8 @@ from wheelsmith.index.entries.side_files import LARGEST, side_files
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.storage.folder import Folder
 
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
 SIGNED = b"signed by somebody\n"
 
 

@@ -38,7 +38,7 @@ from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.variant import make_variant
 from wheelsmith.wheel.variant_format import dump_variants, variant_for
 
-pytestmark = pytest.mark.xdist_group("variants")
+pytestmark = [pytest.mark.xdist_group("variants"), pytest.mark.usefixtures("in_process_worker")]
 
 NOW = "2026-01-02T03:04:05Z"
 TORCHES = ("2.9", "2.10")

@@ -4,8 +4,11 @@ import os
 import tempfile
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 
 from wheelsmith.base.beneath import remove_tree
+
+_ONE_AT_A_TIME = Lock()  # a process has one current folder
 
 
 class InProcessWorker:
@@ -23,9 +26,10 @@ class InProcessWorker:
 
     def call(self, operation, request, *, subject="", size=0):
         module, _, name = operation.partition(":")
-        before = Path.cwd()
-        os.chdir(self.folder)
-        try:
-            return getattr(import_module(module), name)(request)
-        finally:
-            os.chdir(before)
+        with _ONE_AT_A_TIME:
+            before = Path.cwd()
+            os.chdir(self.folder)
+            try:
+                return getattr(import_module(module), name)(request)
+            finally:
+                os.chdir(before)
