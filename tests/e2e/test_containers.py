@@ -52,6 +52,7 @@ def check_the_same(factory, hashes, engine, *argv):
     assert {cell["status"] for cell in factory.results().values()} == {"cached"}
 
 
+@pytest.mark.release("an image and a whole build; a container's isolation is tested by test_reach")
 def test_the_same_compilers_give_the_same_bytes_out_of_a_container(container_engine, tmp_path):
     def tiny(name):
         factory = Factory.at(tmp_path / name)

@@ -152,6 +152,7 @@ def test_the_newest_version_that_is_allowed_is_linked_with(toolchain, compile_li
     assert newer_than_allowed(toolchain, library) == set()
 
 
+@pytest.mark.release("compilers run many times; the wheels that they make are tested in the quick tier")
 def test_exceptions_streams_files_threads_and_locale_cross_the_border(toolchain, compile_library, tmp_path):
     """Beside a library that the machine's own compiler made, and the machine's newer libstdc++."""
     pinned = ctypes.CDLL(str(compile_library("pinned", BORDER, "-lpthread")))
@@ -181,6 +182,7 @@ def test_no_link_leads_out(toolchain):
             assert path.resolve(strict=True).is_relative_to(toolchain), path
 
 
+@pytest.mark.release("compilers run many times; the wheels that they make are tested in the quick tier")
 def test_the_bytes_are_the_same_wherever_it_lies(toolchain, compile_library, tmp_path):
     other = shutil.copytree(toolchain, tmp_path / "elsewhere" / "and deeper", symlinks=True)
     made = {compile_library("same", BORDER, cxx=place / "bin" / "g++").read_bytes() for place in (toolchain, other)}
@@ -311,6 +313,7 @@ int main() {
 """
 
 
+@pytest.mark.release("compilers run many times; the wheels that they make are tested in the quick tier")
 def test_headers_ask_for_no_call_that_the_policys_c_library_lacks(toolchain, tmp_path):
     """As timed waits did, which glibc has had by another name since 2.30: the compiler itself was made beside 2.36."""
     (tmp_path / "main.cpp").write_text(TIMED)
@@ -319,6 +322,7 @@ def test_headers_ask_for_no_call_that_the_policys_c_library_lacks(toolchain, tmp
     assert subprocess.run([tmp_path / "main"], check=False).returncode == 3
 
 
+@pytest.mark.release("compilers run many times; the wheels that they make are tested in the quick tier")
 def test_a_wheel_that_needs_what_only_a_newer_c_library_has_is_refused(tmp_path):
     """The linker leaves a symbol that it does not find in a shared library without a version."""
     factory = Factory.at(tmp_path)

@@ -11,6 +11,7 @@ import pytest
 import wants
 from factory import ROOT, Factory, example
 from loopback import serving
+from sampled import sampled
 
 from wheelsmith.engine import Limits, Readiness, engines
 from wheelsmith.engine.cgroup import NoGroupError, make_group
@@ -125,7 +126,7 @@ def url(built):
         yield url
 
 
-@pytest.mark.parametrize("installer", ["pip", "uv"])
+@pytest.mark.parametrize("installer", sampled(["pip", "uv"], "pip"))
 def test_it_installs_by_name_and_the_operator_is_right(installer, built, url, torch_python, tmp_path):
     """The first that asks for the default matrix, from nothing, and for a Python with a whole torch."""
     if installer == "pip":

@@ -122,6 +122,7 @@ def test_a_torch_costs_nothing_where_nothing_reads_it(compiled, tmp_path):
     assert really_run(steps(compiled)) == []
 
 
+@pytest.mark.release("several whole builds; the parts have unit tests")
 def test_a_line_costs_its_own_file(compiled, tmp_path):
     """The first that asks for the kernel that the next ones change; a file of it is compiled twice more."""
     (tmp_path / "k/add.cu").write_text(DEVICE.format(name="add", expression="x[i] + __float2half(3.0f)"))

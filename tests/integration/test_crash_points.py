@@ -188,6 +188,7 @@ def test_collecting_takes_what_nobody_refers_to(wheels):
     ]
 
 
+@pytest.mark.release("thousands of moments; the same is tried at others")
 def test_adding_is_safe_while_others_collect(wheels):
     number, struck = 0, True
     while struck:

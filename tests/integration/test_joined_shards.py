@@ -308,6 +308,7 @@ def test_what_is_planned_otherwise_here_is_not_built(built, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.release("it waits for a limit, or plans again")
 def test_the_plan_is_no_source(tmp_path):
     """Of a matrix in the kernel's own folder it lies there, too."""
     factory = Factory(folder=tmp_path, cache=tmp_path / "cache")
@@ -320,6 +321,7 @@ def test_the_plan_is_no_source(tmp_path):
     assert factory.run("plan", "--engine", "bwrap", "--json").stdout == before
 
 
+@pytest.mark.release("it waits for a limit, or plans again")
 def test_what_takes_too_long_is_said(built, tmp_path):
     out = str(tmp_path / "plan.json")
     answer = built.run("plan", "--shards", "auto", "--max-hours", "1", "--cores", "1", "--shard-plan", out)

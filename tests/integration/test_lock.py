@@ -264,6 +264,7 @@ def test_another_kernel_or_another_cell_is_not_what_was_locked(factory, kernel):
     assert (other.returncode, "it is of git:repo, and the matrix of a folder" in other.stderr) == (2, True)
 
 
+@pytest.mark.release("environments are resolved several times")
 def test_an_index_that_cannot_be_asked_costs_nothing_that_is_locked(factory, index):
     found = index.write()
     assert factory.run_in_process("lock", "--engine", "local", **found).returncode == 0

@@ -24,6 +24,7 @@ from wheelsmith.model import ImageId, Project
 pytestmark = pytest.mark.xdist_group("rebuilt wheels")
 
 SETTINGS = "toolchain: host\n"
+MATRIX, SOURCE = ("--matrix", "matrix.yaml"), ("--source", "k")
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +87,14 @@ def test_a_wheel_tells_what_it_consists_of(wheel):
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("by", [("--matrix", "matrix.yaml"), ("--source", "k")])
+@pytest.mark.parametrize("by", [MATRIX, SOURCE])
 def test_it_is_equal_by_its_matrix_and_by_its_source(made, wheel, by):
     answer, (found,) = again(made, wheel, *by)
     assert (answer.returncode, found["verdict"], found["differences"]) == (0, "equal", []), answer.stderr
     assert found["sha256"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
+@pytest.mark.release("each builds a wheel again; the first ones are quick")
 @pytest.mark.network
 def test_a_whole_index_is_built_again(made):
     answer, found = again(made, "dist")
@@ -118,6 +120,7 @@ def test_the_address_of_a_whole_index_is_answered_with_the_one_to_use(made, addr
     assert f"verify one of them, as in {address.rstrip('/')}/simple/" in answer.stderr
 
 
+@pytest.mark.release("each builds a wheel again; the first ones are quick")
 @pytest.mark.parametrize("link", ["http://[::1/x", "file:///etc/tiny"])
 def test_a_wheel_of_an_index_that_cannot_be_fetched_is_not_passed_over(made, wheel, tmp_path, link):
     page = tmp_path / "served/simple/tiny/index.html"
@@ -129,6 +132,7 @@ def test_a_wheel_of_an_index_that_cannot_be_fetched_is_not_passed_over(made, whe
     assert (answer.returncode, found) == (4, []), answer.stderr
 
 
+@pytest.mark.release("each builds a wheel again; the first ones are quick")
 @pytest.mark.network
 def test_a_wheel_that_cannot_be_read_takes_nobodys_answer(made, wheel, tmp_path):
     (tmp_path / "folder").mkdir()
@@ -138,6 +142,7 @@ def test_a_wheel_that_cannot_be_read_takes_nobodys_answer(made, wheel, tmp_path)
     assert (answer.returncode, [each["verdict"] for each in found]) == (1, ["not rebuilt", "equal"]), answer.stderr
 
 
+@pytest.mark.release("each builds a wheel again; the first ones are quick")
 @pytest.mark.network
 def test_the_answers_are_a_page(made, wheel, tmp_path):
     change(wheel, _ops__py=lambda data: data.replace(b"import torch\n", b"import torch  # <b>mine</b>\n"))
@@ -149,6 +154,7 @@ def test_the_answers_are_a_page(made, wheel, tmp_path):
     assert "<b>mine" not in page
 
 
+@pytest.mark.release("each builds a wheel again; the first ones are quick")
 @pytest.mark.network
 def test_two_wheels_of_one_cell_are_both_built_again(made, tmp_path):
     for name, version in (("one", "7"), ("other", "8")):
@@ -169,6 +175,7 @@ def test_a_build_that_fails_says_why(made, wheel):
     assert found["differences"][0].startswith("build: out of memory")
 
 
+@pytest.mark.release("each builds a wheel again; the first ones are quick")
 @pytest.mark.network
 def test_variant_wheels_are_built_again_too(tmp_path):
     wants.program("g++")
@@ -191,6 +198,7 @@ def test_a_changed_byte_of_a_member_is_named_with_its_place(made, wheel):
     assert "RECORD differs" in record
 
 
+@pytest.mark.release("each builds a wheel again; the first ones are quick")
 @pytest.mark.network
 def test_the_same_files_packed_otherwise_are_not_the_same_wheel(made, wheel):
     with zipfile.ZipFile(wheel) as archive:
@@ -215,7 +223,7 @@ def test_the_same_files_packed_otherwise_are_not_the_same_wheel(made, wheel):
         (("recipe", "generated", "../../evil"), "x", "recipe.generated.../../evil: the wheel says"),
     ],
 )
-@pytest.mark.parametrize("by", [("--matrix", "matrix.yaml"), ("--source", "k")])
+@pytest.mark.parametrize("by", [MATRIX, pytest.param(SOURCE, marks=pytest.mark.release("the same from a source"))])
 def test_a_plan_that_was_changed_is_not_run_and_what_was_changed_is_named(made, wheel, by, path, value, says):
     def write(text):
         data = json.loads(text)
@@ -252,6 +260,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.release("each builds a wheel again; the first ones are quick")
 @pytest.mark.network
 def test_what_a_stranger_records_is_held_to_the_rules_of_a_matrix(made, wheel, tmp_path):
     """Each beside an honest wheel, which gets its answer; what is said is bounded, and obeyed by no terminal."""

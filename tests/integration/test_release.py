@@ -139,6 +139,7 @@ def yanked(index):
     page.write_text(page.read_text().replace('"yanked": false', '"yanked": "bad"'))
 
 
+@pytest.mark.release("a whole release each; the first ones are quick")
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
@@ -157,6 +158,7 @@ def test_what_is_live_is_looked_at_as_installers_do(locked, served, harm, said):
     assert said in answer.stderr
 
 
+@pytest.mark.release("a whole release each; the first ones are quick")
 def test_another_key_than_the_live_one_is_noticed(locked, served):
     assert release(locked, "--key", "release.key").returncode == 0
     new = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", locked.folder / "other.key"]
@@ -166,6 +168,7 @@ def test_another_key_than_the_live_one_is_noticed(locked, served):
     assert "is not signed by other.key" in answer.stderr
 
 
+@pytest.mark.release("a whole release each; the first ones are quick")
 def test_a_channel_is_released_to(locked, served):
     answer = release(locked, "--channel", "nightly", "--url", served)
     assert answer.returncode == 0, answer.stderr
@@ -196,6 +199,7 @@ def test_a_build_that_fails_altogether_releases_nothing_that_lies_there(locked):
     assert not (locked.folder / "index").exists()
 
 
+@pytest.mark.release("a whole release each; the first ones are quick")
 def test_what_is_in_an_address_is_shown_to_nobody(locked, served):
     hidden = served.replace("://", "://alice:s3cr3t@")
     words = ("release", "index", "--engine", "local", "--progress", "quiet", "--url", hidden)

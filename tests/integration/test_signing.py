@@ -17,6 +17,7 @@ import wants
 from factory import Factory
 from kernels import matrix, pure_kernel
 from loopback import serving, serving_files
+from sampled import sampled
 from wheels import make_wheel
 
 from wheelsmith.base.errors import SigningKeyError
@@ -117,7 +118,7 @@ def test_it_is_verified_wherever_it_lies(signed, place):
 
 
 @pytest.mark.parametrize("serve", [serving_files, serving], ids=["HTML", "JSON"])
-@pytest.mark.parametrize("root", ["simple/", "cu130"])
+@pytest.mark.parametrize("root", sampled(["simple/", "cu130"], "simple/"))
 def test_it_is_verified_on_an_index(signed, serve, root):
     assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
     with serve(signed.folder / "public") as address:
@@ -277,6 +278,7 @@ def test_pick_chooses_what_is_signed_by_who_is_believed(signed, served_as):
             assert signed.run_in_process(*picked, *wrong).returncode == 2
 
 
+@pytest.mark.release("several indexes, or installers, for each")
 @pytest.mark.parametrize("program", [("pip", "--isolated", "--no-cache-dir"), ("uv",)])
 def test_installers_take_no_other_wheel_than_the_one_that_was_picked(signed, program, tmp_path):
     (wheel,) = (signed.folder / "dist/index/files").rglob("*.whl")
@@ -413,6 +415,7 @@ def test_another_signature_is_taken_by_an_index_only_when_asked(signed):
     assert signed.run_in_process("index", "verify", "public").returncode == 0
 
 
+@pytest.mark.release("several indexes, or installers, for each")
 def test_publishers_that_replace_signatures_at_once_leave_one_whole(signed):
     """Two with other keys, and one that asks for nothing: each ends, and what is announced is there."""
     assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
@@ -426,6 +429,7 @@ def test_publishers_that_replace_signatures_at_once_leave_one_whole(signed):
     assert {verify(signed, "public", key=key)[0] for key in ("release.pub", "other.pub")} == {0, 1}
 
 
+@pytest.mark.release("several indexes, or installers, for each")
 def test_a_wheel_that_comes_back_meanwhile_is_given_no_file_that_is_not_there(signed, monkeypatch):
     """attach knows the wheels that were there when it wrote its files."""
     data = (signed.folder / "dist/wheels" / BUNDLE).read_bytes()

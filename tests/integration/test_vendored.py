@@ -109,6 +109,7 @@ def test_what_was_changed_in_the_folder_is_refused_by_name(vendored):
     assert "the files of git:repo" in answer.stderr, answer.stderr
 
 
+@pytest.mark.release("a folder is vendored for each; two of them are quick")
 @pytest.mark.network
 def test_a_changed_header_is_refused_by_name(vendored):
     (part,) = (vendored.folder / "wheelsmith.vendor/parts").rglob("*.whl")
@@ -158,6 +159,7 @@ def project(factory):
     return factory
 
 
+@pytest.mark.release("a folder is vendored for each; two of them are quick")
 def test_a_projects_environment_comes_out_of_the_folder(project, tmp_path):
     """Also where a path has a space, and whatever else pip would be told or find there."""
     wheels = project.folder / "wheelsmith.vendor/wheels"
@@ -175,6 +177,7 @@ def test_a_projects_environment_comes_out_of_the_folder(project, tmp_path):
     assert (answer.returncode, "helper is there" in log) == (1, True), answer.stderr
 
 
+@pytest.mark.release("a folder is vendored for each; two of them are quick")
 def test_a_changed_wheel_of_an_environment_is_refused_by_name(project):
     helper = next((project.folder / "wheelsmith.vendor/wheels").glob("helper*"))
     helper.write_bytes(b"PK" + helper.read_bytes())
@@ -184,6 +187,7 @@ def test_a_changed_wheel_of_an_environment_is_refused_by_name(project):
     assert "is not in the vendored folder" in changed.stderr
 
 
+@pytest.mark.release("a folder is vendored for each; two of them are quick")
 def test_another_origin_or_revision_than_the_matrixs_is_refused(vendored):
     identity = vendored.folder / "wheelsmith.vendor/source/source.json"
     honest = identity.read_text()
@@ -198,6 +202,7 @@ def test_another_origin_or_revision_than_the_matrixs_is_refused(vendored):
     assert (answer.returncode, "of another kernel or revision" in answer.stderr) == (4, True), answer.stderr
 
 
+@pytest.mark.release("a folder is vendored for each; two of them are quick")
 def test_what_is_vendored_or_left_of_it_is_no_source(factory):
     pure_kernel(factory.folder)
     (factory.folder / "matrix.yaml").write_text("kernel: {path: .}\naxes: {torch: [2.13], cuda: [cpu]}\n")
@@ -221,6 +226,7 @@ def test_what_is_vendored_or_left_of_it_is_no_source(factory):
     assert not list(factory.folder.glob(".offline*"))
 
 
+@pytest.mark.release("a folder is vendored for each; two of them are quick")
 def test_a_folder_of_somebody_else_is_left_alone(factory):
     pure_kernel(factory.folder / "k")
     matrix(factory.folder, "k")
@@ -234,6 +240,7 @@ def test_a_folder_of_somebody_else_is_left_alone(factory):
     assert (factory.folder / "mine" / "thesis.txt").read_text() == "all"
 
 
+@pytest.mark.release("a folder is vendored for each; two of them are quick")
 @pytest.mark.parametrize("left", [(), (".scratch-1/x",), (".scratch-1/x", "wheelsmith-vendored.txt", "parts/a/b")])
 def test_what_a_killed_run_left_is_in_nobodys_way(factory, left):
     pure_kernel(factory.folder / "k")
@@ -249,6 +256,7 @@ def test_what_a_killed_run_left_is_in_nobodys_way(factory, left):
     assert not part.exists()
 
 
+@pytest.mark.release("a folder is vendored for each; two of them are quick")
 @pytest.mark.parametrize("place", ["/", "matrix.yaml", "link"])
 def test_what_is_no_folder_to_replace(factory, place):
     pure_kernel(factory.folder / "k")
