@@ -95,7 +95,7 @@ class TaskQueue:
         return self._close(task.group)
 
     def again(self, task: Task, reason: RetryTask) -> None:
-        """Return a task that must be retried to the queue."""
+        """Put a task that must be retried back into the queue."""
         self._hold(task, -1)
         self._place(task.again(reason))
 
