@@ -216,5 +216,5 @@ def test_cuda_12_by_a_toolkit_in_an_image(cuda12, tmp_path):
     answers = factory.results()
     assert "torch26-cxx98-cu124-x86_64-linux" in answers
     assert answers["torch29-cxx11-cu126-x86_64-linux"]["reason"] == (
-        "image cuda12 has CUDA 12.4 at /usr/local/cuda, and the cell needs CUDA 12.6"
+        "image cuda12 has CUDA 12.4 at /usr/local/cuda, but the cell needs CUDA 12.6"
     )

@@ -28,7 +28,7 @@ def test_a_plan_as_data(monkeypatch, capsys, tmp_path):
         None,
     ]
     assert {plan["folded"]["cell"] for plan in plans if plan["folded"]} == {"torch212-cxx11-cu130-x86_64-linux"}
-    assert plans[3]["not_folded"] == "a rule sets other gpu-archs than for CUDA 13.0"
+    assert plans[3]["not_folded"] == "a rule sets different gpu-archs for CUDA 13.0"
     assert [plan["wheel"]["version"] for plan in plans] == [
         "1+cu130.torchstable",
         "1+cu130.torchstable",

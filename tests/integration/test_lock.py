@@ -94,7 +94,7 @@ def test_a_branch_stays_where_it_was_until_it_is_upgraded(factory, kernel):
     assert (plan.returncode, locked["commit"] in plan.stdout, '"revision": "main"' in plan.stdout) == (0, True, True)
     refused = factory.run_in_process("plan", "--engine", "local", "--locked")
     assert refused.returncode == 2
-    assert f"git:repo main is {head(kernel)[:12]} now, and was {locked['commit'][:12]}" in refused.stderr
+    assert f"git:repo main has moved from {locked['commit'][:12]} to {head(kernel)[:12]}" in refused.stderr
     assert factory.run_in_process("lock", "--engine", "local").returncode == 0
     assert read(factory)["source"] == locked
     assert factory.run_in_process("lock", "--engine", "local", "--upgrade").returncode == 0
@@ -115,7 +115,7 @@ def test_a_pin_that_is_another_now_is_named(factory):
     known = read(factory)["pins"]
     assert name in known
     path.write_text(path.read_text().replace(known[name], "0" * 64))
-    said = f"wheelsmith.lock: {name} is {known[name][:12]} now, and was 000000000000"
+    said = f"wheelsmith.lock: {name} is now {known[name][:12]}, was 000000000000"
     warned = factory.run_in_process("plan", "--engine", "local")
     assert (warned.returncode, f"warning: {said}" in warned.stderr) == (0, True)
     refused = factory.run_in_process("plan", "--engine", "local", "--locked")
@@ -152,7 +152,7 @@ def test_environments_are_pylocks_that_others_can_read_and_stay(factory, index):
     nobody = factory.run_in_process("lock", "--engine", "local", "--upgrade-package", "other", **found)
     assert "no environment that is locked has 'other'" in nobody.stderr
     upgraded = factory.run_in_process("lock", "--engine", "local", "--upgrade-package", "helper", **found)
-    assert f"changed: helper of {environment['name']} is 2.0, and was 1.0" in upgraded.stderr
+    assert f"changed: helper of {environment['name']} is now 2.0, was 1.0" in upgraded.stderr
     assert "2.0" in path.read_text()
 
 
@@ -220,7 +220,7 @@ def test_an_archive_that_was_replaced_is_refused(factory):
     pack(kernel, factory.folder / "k.tar.gz")
     refused = factory.run_in_process("plan", "--engine", "local", "--locked")
     assert refused.returncode == 2
-    assert f"path:k.tar.gz is {sha256(factory.folder / 'k.tar.gz')[:12]} now, and was {locked[:12]}" in refused.stderr
+    assert f"path:k.tar.gz has moved from {locked[:12]} to {sha256(factory.folder / 'k.tar.gz')[:12]}" in refused.stderr
 
 
 def pack(folder, path):
@@ -261,7 +261,7 @@ def test_another_kernel_or_another_cell_is_not_what_was_locked(factory, kernel):
     assert (more.returncode, "torch212-cxx11-cpu-x86_64-linux is not in it" in more.stderr) == (2, True)
     path.write_text(text.replace("{git: repo, revision: main}", "{path: repo}"))
     other = factory.run_in_process("plan", "--engine", "local", "--locked")
-    assert (other.returncode, "it is of git:repo, and the matrix of a folder" in other.stderr) == (2, True)
+    assert (other.returncode, "it locks git:repo, but the matrix builds a folder" in other.stderr) == (2, True)
 
 
 @pytest.mark.release("environments are resolved several times")

@@ -164,7 +164,7 @@ def test_an_older_cuda_of_the_same_major_serves_a_newer_torch(pick, venv, url):
 HERE = ("2.11.0+cu130", "13.0")
 NONE = [
     (("2.12.0+cu130", "13.0"), [], "torch 2.12 is not served; there are wheels for torch 2.9, 2.11", "torch 2.11"),
-    (HERE, ["--driver", "12.8"], "needs driver 580 or newer; this driver runs CUDA up to 12.8", "CPU"),
+    (HERE, ["--driver", "12.8"], "needs driver 580 or newer; this driver supports CUDA up to 12.8", "CPU"),
     (HERE, ["--glibc", "2.12"], "needs glibc 2.17 or newer, this machine has 2.12", None),
     (HERE, ["--python-version", "3.8"], "needs Python >=3.9, not 3.8", "Python 3.9"),
     (HERE, ["--arch", "riscv64"], "riscv64 is not served", "x86_64"),

@@ -33,7 +33,7 @@ def test_pkg_info_that_nobody_needs_is_not_read(project):
     found = ask(project.parent, PROJECT.removeprefix("version: 1\n"))
     assert (found.distribution, found.version) == ("own", "3")
     (project / "pyproject.toml").unlink()
-    with pytest.raises(SourceError, match="is not a project's name"):
+    with pytest.raises(SourceError, match="is not a project name"):
         ask(project.parent, PROJECT)
 
 

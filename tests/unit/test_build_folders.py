@@ -90,14 +90,14 @@ def test_what_is_not_compiled_serves_every_known_torch(name, backends):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("torch212-cxx11-rocm71-x86_64-linux", "it is for rocm71, and wheels are made for the CPU and CUDA"),
-        ("torch212-metal-aarch64-darwin", "it is for darwin, and wheels are made for Linux"),
+        ("torch212-cxx11-rocm71-x86_64-linux", "it is for rocm71, but wheelsmith makes wheels for the CPU and CUDA"),
+        ("torch212-metal-aarch64-darwin", "it is for darwin, but wheelsmith makes wheels for Linux"),
         ("torch27-cxx98-cpu-x86_64-linux", "torch 2.7 for cpu on x86_64 has the C++11 ABI"),
         ("torch26-cxx11-cpu-x86_64-linux", "torch 2.6 for cpu on x86_64 has the C++ ABI from before C++11"),
         ("torch28-cxx11-cu130-x86_64-linux", "torch 2.8 was built with CUDA"),
-        ("torch-stable-abi299-cpu-x86_64-linux", "it is for torch 2.99 and newer, of which wheelsmith knows none"),
-        ("jax05-cpu-x86_64-linux", "'jax05-cpu-x86_64-linux' is no name of a variant"),
-        ("\x1b[31m", r"x1b[31m' is no name of a variant"),
+        ("torch-stable-abi299-cpu-x86_64-linux", "it is for torch 2.99 and newer, but wheelsmith knows none"),
+        ("jax05-cpu-x86_64-linux", "'jax05-cpu-x86_64-linux' is not a variant name"),
+        ("\x1b[31m", r"x1b[31m' is not a variant name"),
     ],
 )
 def test_what_no_wheel_is_made_of_has_its_reason(name, reason):
@@ -159,8 +159,8 @@ def test_the_stable_abi_goes_before_one_torch_as_for_installers():
     builds = [folder(name) for name in (late, one, older, stable)]
     assert reasons(*builds) == {
         stable: None,
-        late: f"{stable} serves all that it is for",
-        one: f"{stable} serves all that it is for",
+        late: f"{stable} serves all its cells",
+        one: f"{stable} serves all its cells",
         older: None,
     }
     assert list(wheels(*builds)) == ["1+cpu.torchstable", "1+cpu.torch2.9"]
@@ -219,10 +219,10 @@ def test_bytecode_and_what_the_loader_reads_are_left_out():
 @pytest.mark.parametrize(
     ("files", "name", "reason"),
     [
-        ({"relu/__init__.py": b"", "evil.pth": b""}, None, "it holds evil.pth beside its package relu"),
+        ({"relu/__init__.py": b"", "evil.pth": b""}, None, "it contains evil.pth next to its package relu"),
         ({"x.py": b""}, None, "it has no package to import"),
-        ({"relu/__init__.py": b""}, "gelu", "metadata.json calls the kernel gelu, and its package is relu"),
-        ({"a b/__init__.py": b""}, None, "'a b' is no name that can be imported"),
+        ({"relu/__init__.py": b""}, "gelu", "metadata.json calls the kernel gelu, but its package is relu"),
+        ({"a b/__init__.py": b""}, None, "'a b' is not an import name"),
     ],
 )
 def test_what_cannot_be_imported_alone_is_refused(files, name, reason):
@@ -250,9 +250,9 @@ def test_what_is_left_out_stays_open():
 @pytest.mark.parametrize(
     ("hashes", "reason"),
     [
-        ({"a": "00" * 32, "b": "11" * 32}, "a is not the file that metadata.json names by its digest"),
-        ({"b": "11" * 32}, "a is not there, and metadata.json names it by its digest"),
-        ({"a": "11" * 32, "b": "11" * 32, "c": "22" * 32}, "metadata.json has a digest of every file but c"),
+        ({"a": "00" * 32, "b": "11" * 32}, "a does not match its digest in metadata.json"),
+        ({"b": "11" * 32}, "a is missing, but metadata.json has its digest"),
+        ({"a": "11" * 32, "b": "11" * 32, "c": "22" * 32}, "metadata.json has no digest of c"),
     ],
 )
 def test_files_are_held_against_their_digests(hashes, reason):

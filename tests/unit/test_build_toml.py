@@ -113,7 +113,7 @@ def test_noarch_keys_of_edition_5():
         ("cuda-flags", "cuda-flag", "unknown key 'cuda-flag'"),
         ('cuda = "2.11"', 'cuda = "new"', "stable-abi must be a release"),
         ("version = 1}", "tag = 1}", "one of version and revision"),
-        ("[torch]", "[tvm-ffi]", "give one framework: [torch] or [tvm-ffi]"),
+        ("[torch]", "[tvm-ffi]", "use only one framework: [torch] or [tvm-ffi]"),
     ],
 )
 def test_every_mistake_has_a_place(old, new, message):

@@ -142,15 +142,15 @@ def test_the_oldest_minor_is_built_and_the_newer_ones_are_folded_wherever_they_s
             "plain",
             "set: {gpu-archs: [9.0]}\n    where: {cuda: 13.2}",
             "13.2",
-            "a rule sets other gpu-archs than for CUDA 13.0",
+            "a rule sets different gpu-archs for CUDA 13.0",
         ),
-        ("more from CUDA 13.1 on", None, "13.2", "the wheel of CUDA 13.0 leaves out n.cu"),
-        ("capabilities of its own", None, "13.5", "CUDA 13.0 makes no code for 10.7+PTX"),
+        ("more from CUDA 13.1 on", None, "13.2", "the wheel for CUDA 13.0 does not contain n.cu"),
+        ("capabilities of its own", None, "13.5", "CUDA 13.0 cannot compile for 10.7+PTX"),
         (
             "plain",
             "set: {gpu-archs: [10.7]}\n    where: {cuda: '*'}",
             "13.5",
-            "CUDA 13.0 has no wheel: gpu-archs in matrix.yaml asks for 10.7",
+            "CUDA 13.0 has no wheel: gpu-archs in matrix.yaml contains 10.7",
         ),
     ],
 )
@@ -171,19 +171,19 @@ def test_an_older_minor_answers_for_one_that_cannot_be_had():
         ("12.6", "1+cu124.torch2.9"),
     ]
     (lacking,) = excluded
-    assert "CUDA 12.8 is not complete on the package index; it must come from an image" in lacking.reason
-    assert lacking.reason.endswith("; CUDA 12.4 makes no code for 10.0, 10.1, 12.0+PTX")
+    assert "CUDA 12.8 is not complete on the package index: use an image that contains it" in lacking.reason
+    assert lacking.reason.endswith("; CUDA 12.4 cannot compile for 10.0, 10.1, 12.0+PTX")
     plans, excluded, _ = planned(f"{text}gpu-archs: [8.0, 9.0+PTX]\n")
     assert [plan.wheel.version for plan in plans] == ["1+cu124.torch2.9"] * 3
     assert not excluded
     newer = "more from CUDA 12.6 on"
     plans, excluded, _ = planned(f"{text}gpu-archs: [8.0]\n", newer)
     assert [plan.cell.toolkit for plan in plans] == ["12.4"]
-    assert all(item.reason.endswith("the wheel of CUDA 12.4 leaves out n.cu") for item in excluded)
+    assert all(item.reason.endswith("the wheel for CUDA 12.4 does not contain n.cu") for item in excluded)
     # Where nothing of it is asked for, the reason names it.
     said = planned(text.replace("oldest-minor", "hub"))[1][0].reason
     assert said.endswith(
-        "set image in a rule for these cells, or have CUDA 12.4 answer (cuda-compatibility: oldest-minor)"
+        "set image in a rule for these cells, or use the wheel of CUDA 12.4 (cuda-compatibility: oldest-minor)"
     )
 
 
@@ -196,7 +196,7 @@ def test_an_older_minor_answers_for_one_that_an_image_lacks():
     assert [plan.toolkit.kind for plan in plans] == ["cuda", "cuda"]
     plans, excluded, _ = planned(f"{text}rules: [{{where: {{cuda: 12.6}}, set: {{image: cuda-12.8}}}}]\n")
     assert [plan.cell.toolkit for plan in plans] == ["12.4"]
-    assert excluded[0].reason.endswith("; a rule sets another image than for CUDA 12.4")
+    assert excluded[0].reason.endswith("; a rule sets a different image for CUDA 12.4")
 
 
 def test_code_is_compared_source_by_source():
@@ -210,7 +210,7 @@ def test_code_is_compared_source_by_source():
         {**older.to_json(), "recipe": {**older.recipe.to_json(), "steps": [s.to_json() for s in less]}}
     )
     made, why = plan_by_oldest_minor(newer.cell, (older.cell,), {newer.cell: newer, older.cell: changed}.get, None)
-    assert (made, why) == (newer, "CUDA 13.0 compiles it differently")
+    assert (made, why) == (newer, "the commands for CUDA 13.0 are different")
 
 
 def _fields(record):
@@ -364,13 +364,14 @@ torch213-cxx11-cpu-x86_64-linux    build     shelf 1+cpu.torch2.13
 torch213-cxx11-cu130-x86_64-linux  folded    torch212-cxx11-cu130-x86_64-linux:
                                              torch's stable ABI from 2.11 on
 torch213-cxx11-cu132-x86_64-linux  build     shelf 1+cu132.torchstable; not
-                                             folded: a rule sets other gpu-archs
-                                             than for CUDA 13.0
+                                             folded: a rule sets different
+                                             gpu-archs for CUDA 13.0
 torch28-cxx11-cpu-x86_64-linux     build     shelf 1+cpu.torch2.8
 torch28-cxx11-cu130-x86_64-linux   excluded  torch 2.8 was built with CUDA 12.6,
-                                             12.8 and 12.9; a kernel made with
-                                             CUDA 13.0 needs a torch of the same
-                                             CUDA major and at least that minor
+                                             12.8 and 12.9; a kernel built with
+                                             CUDA 13.0 needs a torch with the
+                                             same CUDA major and the same or a
+                                             newer minor
 """
 
 

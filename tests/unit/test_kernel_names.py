@@ -27,12 +27,12 @@ def named(name, *, distribution=None, module=None, repo=None, hub=""):
 @pytest.mark.parametrize(
     ("name", "project", "owners"),
     [
-        ("einops", "einops is another project", "import einops is einops's"),
-        ("mamba-ssm", "mamba-ssm is another project", "import mamba_ssm is mamba-ssm's"),
+        ("einops", "einops is another project", "import einops belongs to einops"),
+        ("mamba-ssm", "mamba-ssm is another project", "import mamba_ssm belongs to mamba-ssm"),
         ("sonic-moe", "sonic-moe is another project", ""),
-        ("fla", "", "import fla is fla-core and flash-linear-attention's"),
-        ("types", "", "import types is Python's"),
-        ("yaml", "", "import yaml is pyyaml's"),
+        ("fla", "", "import fla belongs to fla-core and flash-linear-attention"),
+        ("types", "", "import types belongs to Python"),
+        ("yaml", "", "import yaml belongs to pyyaml"),
     ],
 )
 def test_a_name_of_anothers_is_refused_with_what_to_write(name, project, owners):
@@ -55,12 +55,12 @@ def test_the_name_that_is_suggested_is_of_the_hub_repo_or_else_plain():
 
 
 def test_half_a_name_of_its_own_is_not_enough():
-    with pytest.raises(MatrixError, match="import einops is einops's") as caught:
+    with pytest.raises(MatrixError, match="import einops belongs to einops") as caught:
         named("einops", distribution="my-einops", repo="a/einops")
     assert caught.value.remedy.endswith("under kernel: module: a_einops")
     with pytest.raises(MatrixError, match="einops is another project"):
         named("einops", module="my_einops")
-    with pytest.raises(MatrixError, match="import numpy is"):
+    with pytest.raises(MatrixError, match="import numpy belongs to"):
         named("relu", module="numpy")
 
 

@@ -86,11 +86,9 @@ def test_every_difference_is_named():
     def other(record, **changes):
         return type(record).from_json({**record.to_json(), **changes})
 
-    assert said(source=other(source, tree="1" * 64)) == (
-        "the files of hub:a/b v1 at cccccccccccc are others than they were",
-    )
+    assert said(source=other(source, tree="1" * 64)) == ("the files of hub:a/b v1 at cccccccccccc have changed",)
     newer = other(environment, wheels=[other(wheel, version="2.0").to_json()])
-    assert said(environments=(newer,)) == ("numpy of torch213-cpu is 2.0, and was 1.0",)
+    assert said(environments=(newer,)) == ("numpy of torch213-cpu is now 2.0, was 1.0",)
     asked = other(environment, request=other(request, python="3.13").to_json())
     assert said(environments=(asked,)) == ("the environment of torch213-cpu is not in it",)
 

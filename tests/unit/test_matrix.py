@@ -83,7 +83,7 @@ def test_unknown_releases_are_answered():
     reasons = [a.reason for a in answers]
     assert f"wheelsmith knows torch 2.6 to {list(torch_releases())[-1]}" in reasons[0]
     assert "CUDA 12.8 is not complete on the package index" in reasons[2]
-    assert "needs a torch of the same CUDA major" in reasons[3]
+    assert "needs a torch with the same CUDA major" in reasons[3]
 
 
 def test_a_toolkit_that_no_index_has_comes_from_an_image():

@@ -85,7 +85,7 @@ def read_local_version(local: str | None) -> LocalVersion:
         if compute and compute not in named:
             named.append(compute)
         if compute is None:
-            wrong.append(f"the version says {found[0][:20]}, and no such CUDA is known")
+            wrong.append(f"the version says {found[0][:20]}, but no such CUDA is known")
     named += [part for part in text.split(".") if (own := platform_of(part)) and own[0].name != CUDA]
     # In ``cu12.cu126`` the first part only repeats the second.
     exact = [one for one in named if not any(other != one and other.startswith(one) for other in named)]

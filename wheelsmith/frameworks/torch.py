@@ -127,8 +127,8 @@ def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
     if torch.newer_cuda(cuda):
         return None
     return (
-        f"torch {torch.minor} was built with CUDA {listed(torch.cuda)}; a kernel made with CUDA {cuda} "
-        f"needs a torch of the same CUDA major and at least that minor"
+        f"torch {torch.minor} was built with CUDA {listed(torch.cuda)}; a kernel built with CUDA {cuda} "
+        f"needs a torch with the same CUDA major and the same or a newer minor"
     )
 
 
@@ -195,13 +195,13 @@ class Torch(Framework):
             return f"wheelsmith knows no torch for {platforms()[cell.platform].title}"
         if cell.cxx11_abi and not release.cxx11_abi[cell.arch]:
             return (
-                f"torch {cell.release} for CUDA {cell.toolkit} has the C++11 ABI, unlike the {cell.arch} wheel that "
-                f"wheelsmith knows its libraries from, so nothing could be checked"
+                f"torch {cell.release} for CUDA {cell.toolkit} has the C++11 ABI, but wheelsmith knows only the "
+                f"libraries of the {cell.arch} wheel without it, so it could not check the result"
             )
         if cell.arch in release.without_cuda:
             return (
-                f"PyPI's torch {cell.release} for {cell.arch} is a CPU build: wheelsmith knows no CUDA headers and "
-                f"libraries of that torch to compile with and to check by"
+                f"PyPI's torch {cell.release} for {cell.arch} is a CPU build, so wheelsmith has neither CUDA headers "
+                f"to compile with nor CUDA libraries to check against"
             )
         same_major = any(numbers(built)[0] == numbers(cell.toolkit)[0] for built in release.cuda)
         return None if same_major and any_minor else why_incompatible(release, cell.toolkit)

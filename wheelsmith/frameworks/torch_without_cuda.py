@@ -27,7 +27,7 @@ _USES_NVRTC = re.compile(rf"if\({_ON}\)(\s*if\(MSVC\)\s*find_library\(CAFFE2_NVR
 # torch's own Python code checks these two attributes. The extension module has them regardless of version.py.
 _NOT_COMPILED = """
 
-# Said by wheelsmith: this is the torch of a cell for the CPU, whose users have a build without CUDA.
+# Added by wheelsmith: this torch is for a CPU cell, and users of its wheel have a torch without CUDA.
 torch._C._has_cuda = False
 del torch._C._cuda_getDeviceCount
 """

@@ -91,9 +91,9 @@ def with_toolkit(host: BuildHost, cell: Cell) -> BuildHost:
 
 def _other_settings(cell: Cell, other: Cell) -> str | None:
     if cell.settings.image != other.settings.image:
-        return f"a rule sets another image than for CUDA {other.toolkit}"
+        return f"a rule sets a different image for CUDA {other.toolkit}"
     if cell.settings.gpu_archs != other.settings.gpu_archs:
-        return f"a rule sets other gpu-archs than for CUDA {other.toolkit}"
+        return f"a rule sets different gpu-archs for CUDA {other.toolkit}"
     return None
 
 
@@ -103,12 +103,12 @@ def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
     platform = platforms()[made.cell.platform]
     covers = platform.covers_code_of
     if lacking := [text for text in own.wheel.gpu_archs if not covers(made.wheel.gpu_archs, (text,))]:
-        return f"CUDA {cuda} makes no code for {', '.join(lacking)}"
+        return f"CUDA {cuda} cannot compile for {', '.join(lacking)}"
     theirs = {step.output: step for step in made.recipe.steps}
     if lacking := [step.source for step in own.recipe.steps if step.output not in theirs and step.source]:
-        return f"the wheel of CUDA {cuda} leaves out {', '.join(lacking)}"
+        return f"the wheel for CUDA {cuda} does not contain {', '.join(lacking)}"
     if not all(_same_but_more_code(step, theirs[step.output], platform) for step in own.recipe.steps):
-        return f"CUDA {cuda} compiles it differently"
+        return f"the commands for CUDA {cuda} are different"
     return None
 
 

@@ -47,7 +47,8 @@ def check_framework(cell: Cell, spec: KernelSpec) -> None:
     """Reject a cell of another framework, or of a release outside build.toml's bounds."""
     if cell.framework != spec.framework:
         raise NotBuildableError(
-            f"it is a kernel for {spec.framework}, not for {cell.framework}: give matrix.yaml the axis {spec.framework}"
+            f"the kernel is for {spec.framework}, not for {cell.framework}: "
+            f"use the axis {spec.framework} in matrix.yaml"
         )
     if spec.binding:
         _check_bounds(cell.framework, cell.release, spec.binding.minver, spec.binding.maxver)
@@ -107,7 +108,7 @@ def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
         if wanted:
             raise NotBuildableError(
                 f"there are no pinned compilers on {build_host.machine} for {cell.arch} and manylinux_{policy}: "
-                "toolchain: host takes those that are here"
+                "set toolchain: host to use the installed ones"
             )
     return _host_compilers(cell, build_host)
 
@@ -118,7 +119,7 @@ def _host_compilers(cell: Cell, build_host: BuildHost) -> Toolset:
     native = cell.arch == build_host.machine
     package = "g++" if native else f"g++-{cell.arch.replace('_', '-')}-linux-gnu"
     if build_host.image is None:
-        raise NotBuildableError(f"there is no C++ compiler for {cell.arch} here: apt-get install {package}")
+        raise NotBuildableError(f"no C++ compiler for {cell.arch} is installed: apt-get install {package}")
     raise NotBuildableError(f"image {build_host.image.name} has no C++ compiler for {cell.arch}: it needs {package}")
 
 
@@ -128,18 +129,16 @@ def check_python(python: str, build_host: BuildHost) -> None:
     :raises NotBuildableError: the message tells how to install it.
     """
     if numbers(python) < _OLDEST_PYTHON:
-        raise NotBuildableError(
-            f"Python {python} is older than 3.{_OLDEST_PYTHON[1]}, the oldest that runs what builds projects"
-        )
+        raise NotBuildableError(f"Python {python} is too old to build projects: use 3.{_OLDEST_PYTHON[1]} or newer")
     if python in build_host.pythons:
         return
     there = ", ".join(build_host.pythons)
     if build_host.image:
         raise NotBuildableError(
-            f"image {build_host.image.name} has no Python {python}: it has {there}; add it, with its headers"
+            f"image {build_host.image.name} has no Python {python}: it has {there}; add {python} with its headers"
         )
     if why := build_host.hidden_pythons.get(python):
-        raise NotBuildableError(f"the Python {python} of this machine cannot be shown to a build: {why}")
+        raise NotBuildableError(f"the Python {python} of this machine cannot be used in a build: {why}")
     raise NotBuildableError(
         f"this machine has no Python {python}: it has {there}; "
         f"install it: uv python install {python}, or pyenv install {python}"
@@ -163,7 +162,7 @@ def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None
             with suppress(NotInImageError):
                 return platform.of_image(cell.toolkit, build_host)
         return platform.place, platform.prefix(cell.toolkit, build_host.machine, cell.arch)
-    return _toolkit_of_image(cell, build_host, "" if linkable else "with its static runtime, ")
+    return _toolkit_of_image(cell, build_host, "" if linkable else " and its static runtime")
 
 
 def _toolkit_of_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[str, PrefixId]:
@@ -171,17 +170,16 @@ def _toolkit_of_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[
     named = f"{platform.title} {cell.toolkit}"
     if build_host.image is None:
         raise NotBuildableError(
-            f"{named} is not complete on the package index; {lacking}it must come from an image, which needs "
-            f"{USE_IMAGES}"
+            f"{named} is not complete on the package index: use an image that contains it{lacking}, with {USE_IMAGES}"
         )
     made_for = (build_host.cuda and build_host.cuda.arch) or build_host.machine
     if cell.arch != made_for:
-        said = f"the {platform.title} toolkit of an image builds for its own {made_for}, not for {cell.arch}"
+        said = f"the {platform.title} toolkit of an image compiles only for {made_for}, not for {cell.arch}"
         raise NotBuildableError(said)
     try:
         return platform.of_image(str(cell.toolkit), build_host)
     except NotInImageError as found:
-        raise NotBuildableError(f"image {build_host.image.name} has {found}, and the cell needs {named}") from None
+        raise NotBuildableError(f"image {build_host.image.name} has {found}, but the cell needs {named}") from None
 
 
 def cxx_std_of(cell: Cell) -> int:
@@ -203,8 +201,8 @@ def requested_capabilities(cell: Cell) -> tuple[str, ...]:
     if unknown := [text for text, known in asked if not known]:
         platform = platforms()[cell.platform]
         raise NotBuildableError(
-            f"gpu-archs in matrix.yaml asks for {', '.join(unknown)}, for which {platform.title} {cell.toolkit} makes "
-            f"no code: it knows {', '.join(platform.toolkits()[str(cell.toolkit)].capabilities)}"
+            f"gpu-archs in matrix.yaml contains {', '.join(unknown)}, but {platform.title} {cell.toolkit} compiles "
+            f"only for {', '.join(platform.toolkits()[str(cell.toolkit)].capabilities)}"
         )
     return tuple(text for text, _ in asked)
 

@@ -136,7 +136,7 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
         return version
     if spec.version is None:
         raise BuildTomlError(
-            "the kernel names no version",
+            "the kernel has no version",
             where=Place(file="build.toml"),
             remedy="add version = 1 under [general], or a version to matrix.yaml",
         )
@@ -246,7 +246,7 @@ def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
         return None
     if Version(cell.release) < Version(floor):
         raise NotBuildableError(
-            f"the kernel uses torch's stable ABI of {floor}, which torch {cell.release} does not have"
+            f"the kernel needs torch's stable ABI of {floor}, which torch {cell.release} does not have"
         )
     if floor not in torch_releases():
         known = list(torch_releases())
@@ -380,7 +380,7 @@ def _check_libraries(section: Section, spec: KernelSpec) -> None:
     if others := [name for name in section.depends if name not in known]:
         raise NotBuildableError(
             f"[kernel.{section.name}] depends on {', '.join(others)}, whose headers wheelsmith cannot provide: "
-            f"it has those of {', '.join(header_libraries())}"
+            f"it provides {', '.join(header_libraries())}"
         )
 
 
@@ -401,7 +401,7 @@ def _capabilities(section: Section, requested: tuple[str, ...], cell: Cell) -> t
     found = platform.covers(section.capabilities, requested, cell.toolkit)
     if not found:
         raise NotBuildableError(
-            f"[kernel.{section.name}] is written for {', '.join(section.capabilities or ())}; with {platform.title} "
-            f"{cell.toolkit} none of that makes code for the gpu-archs {', '.join(requested)}"
+            f"[kernel.{section.name}] supports {', '.join(section.capabilities or ())}; {platform.title} "
+            f"{cell.toolkit} cannot compile any of them for gpu-archs {', '.join(requested)}"
         )
     return found

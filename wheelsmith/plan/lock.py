@@ -173,15 +173,15 @@ def _of_source(locked: LockedSource | None, now: LockedSource | None) -> Iterato
     if locked == now:
         return
     if now is None:
-        yield f"it is of {locked.kernel if locked else ''}, and the matrix of a folder"
+        yield f"it locks {locked.kernel if locked else ''}, but the matrix builds a folder"
     elif locked is None:
         yield f"{now.kernel} is not in it"
     elif (locked.kernel, locked.revision) != (now.kernel, now.revision):
-        yield f"it is of {locked.shown}, and the matrix of {now.shown}"
+        yield f"it locks {locked.shown}, but the matrix builds {now.shown}"
     elif locked.commit != now.commit:
-        yield f"{now.shown} is {now.commit[:_SHOWN]} now, and was {locked.commit[:_SHOWN]}"
+        yield f"{now.shown} has moved from {locked.commit[:_SHOWN]} to {now.commit[:_SHOWN]}"
     else:
-        yield f"the files of {now.shown} at {now.commit[:_SHOWN]} are others than they were"
+        yield f"the files of {now.shown} at {now.commit[:_SHOWN]} have changed"
 
 
 def _of_pins(lock: Lock, now: Lock) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _of_pins(lock: Lock, now: Lock) -> Iterator[str]:
             yield f"{pin.name} is not in it"
         elif pin.digest != known[pin.name]:
             old, new = (digest.removeprefix("sha256:")[:_SHOWN] for digest in (known[pin.name], pin.digest))
-            yield f"{pin.name} is {new} now, and was {old}"
+            yield f"{pin.name} is now {new}, was {old}"
 
 
 def _of_environments(lock: Lock, now: Lock) -> Iterator[str]:
@@ -204,8 +204,8 @@ def _of_environments(lock: Lock, now: Lock) -> Iterator[str]:
         for wheel in environment.wheels:
             old = before.get(wheel.name)
             if old is None or (old.version, old.sha256) != (wheel.version, wheel.sha256):
-                was = f"was {old.version}" if old else "was not there"
-                yield f"{wheel.name} of {environment.name} is {wheel.version}, and {was}"
+                was = f"was {old.version}" if old else "was not in it"
+                yield f"{wheel.name} of {environment.name} is now {wheel.version}, {was}"
 
 
 # --- the files next to a matrix
@@ -252,10 +252,10 @@ def read_lock(path: Path) -> Lock | None:
         return None
     try:
         if data["version"] != _FORMAT:
-            raise _unreadable(path, f"this wheelsmith reads version {_FORMAT} of such files, and it has another")
+            raise _unreadable(path, f"its format version is not {_FORMAT}, the one that this wheelsmith supports")
         environments = data.get("environments", [])
         if len({item["name"] for item in environments}) != len(environments):
-            raise _unreadable(path, "an environment is there twice")
+            raise _unreadable(path, "it contains an environment twice")
         return Lock(
             source=LockedSource.from_json(data["source"]) if "source" in data else None,
             cells=tuple(map(str, data.get("cells", ()))),
@@ -269,17 +269,17 @@ def read_lock(path: Path) -> Lock | None:
 def _read_environment(path: Path, item: Mapping[str, Any]) -> LockedEnvironment:
     name = str(item["name"])
     if not name.replace("-", "").replace("_", "").isalnum():
-        raise ValueError(f"{name!r} is no cell")
+        raise ValueError(f"{name!r} is not a cell ID")
     file = _folder(path) / _filename(name)
     data = _read_toml(file)
     if data is None:
-        raise ValueError(f"{file.parent.name}/{file.name} is not there")
+        raise ValueError(f"{file.parent.name}/{file.name} is missing")
     request = EnvironmentRequest.from_json({key: value for key, value in item.items() if key != "name"})
     wheels = tuple(map(_read_wheel, Pylock.from_dict(data).packages))
     names = {wheel.name for wheel in wheels}
     wanted = {canonicalize_name(Requirement(text).name) for text in request.requirements}
     if len(names) != len(wheels) or not wanted <= names:
-        raise ValueError(f"{file.name} lacks a package, or has one twice")
+        raise ValueError(f"{file.name} lacks a package or contains one twice")
     return LockedEnvironment(name=name, request=request, wheels=wheels)
 
 
@@ -288,7 +288,7 @@ def _read_wheel(package: Package) -> IndexedWheel:
     sha256 = wheel.hashes["sha256"]
     # The address becomes part of a requirement for pip.
     if not wheel.url or not package.version or not _SHA256.fullmatch(sha256):
-        raise ValueError(f"{package.name} has no version, no address or no sha256")
+        raise ValueError(f"{package.name} has no version, URL or sha256")
     return IndexedWheel(name=package.name, version=str(package.version), sha256=sha256, url=wheel.url)
 
 
@@ -303,7 +303,7 @@ def _read_toml(path: Path) -> dict[str, Any] | None:
 
 
 def _unreadable(path: Path, reason: str) -> MatrixError:
-    remedy = "take it from version control, or: wheelsmith lock --upgrade"
+    remedy = "restore it from version control, or run: wheelsmith lock --upgrade"
     return MatrixError(f"it cannot be read: {reason}", where=Place(file=path.name), remedy=remedy)
 
 
@@ -316,7 +316,7 @@ def write_lock(path: Path, lock: Lock) -> None:
 
     folder = _folder(path)
     if folder.is_symlink():
-        raise MatrixError("it is a link: what is locked would lie elsewhere", where=Place(file=folder.name))
+        raise MatrixError("it is a symbolic link, but must be a folder", where=Place(file=folder.name))
     for environment in lock.environments:
         text = _HEAD + tomli_w.dumps(_pylock(environment).to_dict())
         atomic_write(folder / _filename(environment.name), text.encode())

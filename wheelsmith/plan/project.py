@@ -75,7 +75,7 @@ def plan_project(
         raise _unsaid(spec, "name" if name is None else "version", source.id.revision)
     if cell.python is None:
         raise MatrixError(
-            "the project has a build system of its own, whose wheels serve one Python each",
+            "the project has its own build system, so each wheel serves one Python version",
             remedy="add the Pythons to matrix.yaml: axes: {python: [3.11, 3.12]}",
         )
     try:
@@ -88,14 +88,14 @@ def plan_project(
 
 
 def _unsaid(spec: ProjectSpec, what: str, revision: str | None) -> MatrixError:
-    who = "what setup.py would say is not known before it runs"
-    remedy = f"write it as {'kernel.distribution' if what == 'name' else what} into matrix.yaml"
+    who = "setup.py is not run for planning"
+    remedy = f"set {'kernel.distribution' if what == 'name' else what} in matrix.yaml"
     if what == "version" and spec.asks_git:
-        who = f"{spec.asks_git} would ask git's tags, of which a build has none"
-        remedy += f", such as version: {_version_in(revision) or '1.2.0'}; the build is told it by {_PRETEND}"
+        who = f"{spec.asks_git} reads git tags, which a build does not have"
+        remedy += f", such as version: {_version_in(revision) or '1.2.0'}; the build gets it as {_PRETEND}"
     return MatrixError(
-        f"no file of the project says its {what} plainly; {who}",
-        remedy=f"{remedy}; it is compared with what the build says",
+        f"the {what} of the project is not in a static file, and {who}",
+        remedy=f"{remedy}; the build checks it",
     )
 
 
@@ -120,8 +120,8 @@ def _plan(
 ) -> BuildPlan:
     if cell.framework != TORCH:
         raise NotBuildableError(
-            f"a project with a build system of its own is built for torch, not for {cell.framework}: "
-            f"give matrix.yaml the axis torch"
+            f"a project with its own build system can be built for torch, not for {cell.framework}: "
+            f"use the axis torch in matrix.yaml"
         )
     toolset = compilers(cell, build_host)
     if cell.arch != build_host.machine:
@@ -177,10 +177,10 @@ def _environment(
     torch = next(wheel.version for wheel in found if wheel.name == "torch")
     if cell.toolkit and "+cpu" in torch:
         raise NotBuildableError(
-            f"the torch that pip finds, {torch}, is a CPU build, against which no CUDA extension builds"
+            f"the torch that pip finds, {torch}, is a CPU build, but CUDA extensions need a CUDA build"
         )
     if cell.toolkit and (why := why_other_cuda(found, cell.toolkit)):
-        raise NotBuildableError(f"{why}: give pip an index that has torch for it")
+        raise NotBuildableError(f"{why}: give pip an index with torch for that CUDA")
     return found
 
 
@@ -210,7 +210,7 @@ def _torch(cell: Cell, spec: ProjectSpec) -> str:
     if asked.contains(version):
         return f"=={version}"
     if not any(asked.contains(patch) for patch in patches_of(cell.release)):
-        raise NotBuildableError(f"the project requires torch{spec.torch}, which torch {cell.release} is not")
+        raise NotBuildableError(f"the project requires torch{spec.torch}, which torch {cell.release} does not satisfy")
     return f"=={cell.release}.*,{spec.torch}"
 
 

@@ -36,7 +36,7 @@ def with_own_names(
     raise MatrixError(
         why,
         where=Place(file=file),
-        remedy=f"give it names of its own, under kernel: {', '.join(lines)}",
+        remedy=f"set unique names under kernel: {', '.join(lines)}",
     )
 
 
@@ -53,9 +53,9 @@ def why_not_own(name: str, *, distribution: str | None, module: str) -> str | No
         return None
     reasons = []
     if taken:
-        reasons.append(f"{project} is another project on PyPI, and installers take the higher version of the two")
+        reasons.append(f"{project} is another project on PyPI, and installers choose the higher version of the two")
     if owners:
-        reasons.append(f"import {module} is {' and '.join(owners)}'s, whose files the wheel would replace")
+        reasons.append(f"import {module} belongs to {' and '.join(owners)}, so the wheel would overwrite its files")
     return "; ".join(reasons)
 
 

@@ -106,14 +106,14 @@ class CudaDevices(Devices):
         major = version.split(".", maxsplit=1)[0]
         floor = driver_floors().get(major)
         needed = f"driver {floor.driver} or newer" if floor else f"a driver for CUDA {major}"
-        return f"it is made with CUDA {version}, which needs {needed}; this driver runs CUDA up to {driver}"
+        return f"it was built with CUDA {version}, which needs {needed}; this driver supports CUDA up to {driver}"
 
     def why_not_compiled(self, version: str, driver: str, gpus: Sequence[str]) -> str | None:
         """Return a reason if the driver's CUDA is older: a driver compiles PTX of its own CUDA and of older ones."""
         if numbers(driver) >= numbers(version):
             return None
-        reason = f"its PTX of CUDA {version} must be compiled for capability {listed(list(gpus))} by the driver"
-        return f"{reason}, which knows CUDA up to {driver}"
+        reason = f"the driver must compile its PTX of CUDA {version} for capability {listed(list(gpus))}"
+        return f"{reason}, but supports only CUDA up to {driver}"
 
     def runs_beside(self, made: str, built: str) -> bool:
         """Return True if ``made`` has the same major and an older minor version than ``built`` (the Hub's rule)."""

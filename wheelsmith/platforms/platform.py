@@ -228,7 +228,7 @@ class Platform(Protocol):
             return f"{self.title} {toolkit} is not known: wheelsmith knows {self.title} {', '.join(self.toolkits())}"
         if not found.assembled and image is None:
             return (
-                f"{self.title} {toolkit} is not complete on the package index, so it must come from an image: "
+                f"{self.title} {toolkit} is not complete on the package index, so it must be in an image: "
                 f"set image in a rule for these cells{self._stand_in(toolkit)}"
             )
         return None
@@ -237,4 +237,4 @@ class Platform(Protocol):
         """Suggest the newest toolkit of the same major version that needs no image."""
         major = toolkit.partition(".")[0]
         older = [v for v, known in self.toolkits().items() if known.assembled and v.partition(".")[0] == major]
-        return f", or have {self.title} {older[-1]} answer (cuda-compatibility: oldest-minor)" if older else ""
+        return f", or use the wheel of {self.title} {older[-1]} (cuda-compatibility: oldest-minor)" if older else ""

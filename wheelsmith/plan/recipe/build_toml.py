@@ -48,7 +48,7 @@ def _kernel(root: TableReader) -> KernelSpec:
     edition = _edition(root, general)
     name = general.required("name")
     if name and not _NAME.fullmatch(name):
-        general.complain(f"{name!r} is not a kernel name: small letters, digits and dashes", "name")
+        general.complain(f"{name!r} is not a kernel name: use lower-case letters, digits and dashes", "name")
     backends = general.texts("backends")
     for backend in backends:
         if backend not in BACKENDS:
@@ -87,16 +87,16 @@ def _edition(root: TableReader, general: TableReader) -> int:
     edition = general.whole("edition")
     if edition is not None:
         if edition != _NEWEST_EDITION:
-            remedy = "write edition = 5, or leave the key out: a file of edition 3 or 4 has none"
+            remedy = "write edition = 5, or remove the key: files of edition 3 and 4 do not have it"
             general.complain(f"edition = {edition} is not supported", "edition", remedy)
         return _NEWEST_EDITION
     torch = root.raw("torch")
     if "universal" in general or (isinstance(torch, dict) and "universal" in torch):
-        general.complain("this build.toml is of edition 1 or 2, which is no longer built", remedy=_UPDATE)
+        general.complain("this build.toml has edition 1 or 2, which is no longer supported", remedy=_UPDATE)
         for key in ("universal", "cuda-minver", "cuda-maxver"):
             general.raw(key)
     elif "backends" not in general:
-        remedy = f'list what the sources are for, as in backends = ["cpu", "cuda"]; in an older file, {_UPDATE}'
+        remedy = f'list the supported backends, such as backends = ["cpu", "cuda"]; in an older file, {_UPDATE}'
         general.complain("backends is missing in [general]", remedy=remedy)
     return 4 if "version" in general and "license" in general else 3
 
@@ -147,7 +147,7 @@ def _framework(root: TableReader, general: TableReader, edition: int) -> tuple[s
     """Return the framework, the binding, and the file types that are shipped with the Python package."""
     found = {name: table for name in (*frameworks(), _NOARCH) if (table := root.table(name))}
     if len(found) > 1:
-        root.complain(f"give one framework: {' or '.join(f'[{name}]' for name in found)}", list(found)[-1])
+        root.complain(f"use only one framework: {' or '.join(f'[{name}]' for name in found)}", list(found)[-1])
     for name, table in found.items():
         if name == _NOARCH:
             return TORCH, None, _noarch(table)
@@ -210,7 +210,7 @@ def _sections(root: TableReader) -> tuple[Section, ...]:
 
 def _section(name: str, table: TableReader) -> Section | None:
     if "language" in table:
-        table.complain("kernel sections with a language are of edition 1", "language", _UPDATE)
+        table.complain("kernel sections with a language belong to edition 1", "language", _UPDATE)
         return None
     backend = table.required("backend")
     if backend not in BACKENDS:

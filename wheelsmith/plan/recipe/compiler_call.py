@@ -81,7 +81,7 @@ def compiler_call(program: str, words: tuple[str, ...], *, nvcc: str | None) -> 
     if program not in (*_HOST, *((NVCC,) if nvcc else ())):
         raise NotSplittableError(program)
     if not all(_is_text(word) for word in words):
-        raise NotSplittableError("what is no text")
+        raise NotSplittableError("an argument is not text")
     read = _Words(is_nvcc=program == NVCC)
     read.take(iter(words))
     for option in read.options:
@@ -112,16 +112,16 @@ def _step(program: str, read: _Words, nvcc: str) -> Step:
     source, output = read.only(read.sources, "sources"), read.only(read.outputs, "outputs")
     suffix = PurePosixPath(source).suffix
     if normpath(source) == normpath(output):
-        raise NotSplittableError("it would write over its source")
+        raise NotSplittableError("it would overwrite its source")
     if not read.compiles or output.startswith(("/dev/", "-", "@")) or source.startswith("@"):
         raise NotSplittableError(f"it does not compile {source} to a file")
     if program == NVCC:
         if suffix not in _DEVICE:
-            raise NotSplittableError(f"nvcc compiles {suffix or source} by itself")
+            raise NotSplittableError(f"nvcc itself must compile {suffix or source}")
         kind, head, last = StepKind.NVCC, [nvcc, "-ccbin", read.host], ["-objtemp"]
     else:
         if suffix not in _C | _CXX:
-            raise NotSplittableError(f"{program} compiles {suffix or source} by itself")
+            raise NotSplittableError(f"{program} itself must compile {suffix or source}")
         kind, head, last = StepKind.CXX, [program], ["-xc"] if suffix in _C and program == "gcc" else []
     own = f"build/obj/{_plain_name(source)}.o"
     return Step(

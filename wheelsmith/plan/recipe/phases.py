@@ -186,7 +186,7 @@ def device_phases(step: Step, printed: str) -> tuple[Phase, ...]:
         for line in printed.splitlines():
             reader.read(line)
     except (ValueError, LookupError, StopIteration) as error:
-        raise NotSplittableError(f"a line that is not understood: {error}") from error
+        raise NotSplittableError(f"unknown line: {error}") from error
     return reader.phases()
 
 
@@ -229,10 +229,10 @@ class _DryRun:
         made: set[str] = set()
         for phase in self._found:
             if not made.issuperset(phase.reads.values()):
-                raise NotSplittableError(f"{phase.name} reads what nothing makes")
+                raise NotSplittableError(f"{phase.name} reads a file that no phase writes")
             made.update(phase.writes)
         if not self._found or self._found[-1].writes != (self._output,):
-            raise NotSplittableError("nothing makes the object")
+            raise NotSplittableError("no phase writes the object")
         return tuple(self._found)
 
     def _preprocess(self, argv: list[str]) -> None:
@@ -285,7 +285,7 @@ class _DryRun:
     def _host(self, argv: list[str]) -> None:
         reads = [word for word in argv if word.endswith(".cudafe1.cpp")]
         if len(reads) != 1 or "-c" not in argv:
-            raise NotSplittableError("g++ is called in a way that is not known")
+            raise NotSplittableError("unknown call of g++")
         self._add(PhaseKind.HOST, "", argv, {_value(argv, "-o"): ""}, (reads[0],))
         # The output of cudafe++ includes these two files.
         included = {f"{self._output}.cudafe1.stub.c": self._stub}
@@ -297,7 +297,7 @@ class _DryRun:
         self, kind: PhaseKind, target: str, argv: list[str], writes: dict[str, str], reads: tuple[str, ...]
     ) -> None:
         if not re.fullmatch(r"\w*", target):  # it becomes part of file names
-            raise NotSplittableError(f"a capability is called {target}")
+            raise NotSplittableError(f"unexpected name of a capability: {target}")
         for old, suffix in writes.items():
             self._rename(old, suffix)
         made = (self._names.get(name, name) for name in reads)
@@ -312,7 +312,7 @@ class _DryRun:
 
     def _rename(self, old: str, suffix: str) -> None:
         if not old.startswith(self._output):
-            raise NotSplittableError(f"a temporary file is called {old}")
+            raise NotSplittableError(f"unexpected name of a temporary file: {old}")
         self._names[old] = self._output + suffix
 
     def _renamed(self, word: str) -> str:
@@ -327,7 +327,7 @@ def _value(argv: list[str], option: str) -> str:
     try:
         return argv[argv.index(option) + 1]
     except (ValueError, IndexError):
-        raise NotSplittableError(f"{option} is not where it should be") from None
+        raise NotSplittableError(f"{option} is missing") from None
 
 
 def _only(argv: list[str], suffix: str) -> str:

@@ -82,7 +82,7 @@ def parse_project(text: str | None) -> ProjectSpec:
     project, system = _table(data, "project"), _table(data, "build-system")
     requires = system.get("requires", list(_DEFAULT_REQUIRES))
     if not isinstance(requires, list):
-        raise SourceError("build-system.requires is no list", where=Place(file="pyproject.toml"))
+        raise SourceError("build-system.requires is not a list", where=Place(file="pyproject.toml"))
     needs = [_requirement(item) for item in requires]
     spec = ProjectSpec(name=_name(project), version=_version(project), requires=_without_torch(needs))
     return _with_torch(spec, (*needs, *_dependencies(project.get("dependencies"))))
@@ -154,7 +154,7 @@ def _dependencies(listed: object) -> list[Requirement]:
 def _table(data: dict[str, Any], name: str) -> dict[str, Any]:
     table = data.get(name, {})
     if not isinstance(table, dict):
-        raise SourceError(f"{name} is no table", where=Place(file="pyproject.toml"))
+        raise SourceError(f"{name} is not a table", where=Place(file="pyproject.toml"))
     return table
 
 
@@ -178,7 +178,7 @@ def _name(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
         if text is not None:
             canonicalize_name(text if len(text) <= _LONGEST_NAME else "", validate=True)
     except InvalidName:
-        raise SourceError(f"{text!r:.100} is not a project's name", where=Place(file=file)) from None
+        raise SourceError(f"{text!r:.100} is not a project name", where=Place(file=file)) from None
     return text
 
 
@@ -190,7 +190,7 @@ def _requirement(item: object) -> Requirement:
     if need.url:
         # The project could make this machine download any file.
         raise SourceError(
-            f"build-system.requires names an address, {need.name} @ …", where=Place(file="pyproject.toml"),
+            f"build-system.requires contains a URL: {need.name} @ …", where=Place(file="pyproject.toml"),
             remedy="require a released version instead",
         )  # fmt: skip
     return need

@@ -244,7 +244,7 @@ def _python_files(spec: KernelSpec, source: KernelSource, suffixes: set[str] | N
         raise BuildTomlError(
             f"the kernel has no {root}__init__.py",
             where=Place(file="build.toml"),
-            remedy=f"put the Python package of a kernel called {spec.name} there",
+            remedy=f"put the Python package of the kernel {spec.name} there",
         )
     return {**found, f"{spec.module}/_ops.py": f"src/{root}_ops.py"}
 
@@ -253,10 +253,10 @@ def _check_sources(groups: tuple[SourceGroup, ...], source: KernelSource) -> Non
     there = frozenset(source.paths)
     for path in (path for group in groups for path in group.src):
         if path not in there:
-            raise BuildTomlError(f"src names {path}, which is not there", where=Place(file="build.toml"))
+            raise BuildTomlError(f"src contains {path}, which does not exist", where=Place(file="build.toml"))
         if not is_known_source(path):
             raise BuildTomlError(
-                f"src names {path}, which is neither C, C++, CUDA nor a header",
+                f"src contains {path}, which is neither C, C++, CUDA nor a header",
                 where=Place(file="build.toml"),
             )
 

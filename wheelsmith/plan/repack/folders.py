@@ -133,7 +133,7 @@ def _texts(table: Mapping[str, Any], key: str, inner: str = "") -> tuple[str, ..
 def _name(table: Mapping[str, Any]) -> str | None:
     name = _text(table, "name")
     if name is not None and not _NAME.fullmatch(name):
-        raise ValueError("name is not a name of letters, digits, - and _")
+        raise ValueError("name must consist of letters, digits, - and _")
     return name
 
 
@@ -146,7 +146,7 @@ def _version(table: Mapping[str, Any]) -> int | None:
 
 def _digests(table: dict[str, Any]) -> dict[str, str]:
     if table.get("algorithm") != "sha256":
-        raise ValueError("its digests are not by sha256")
+        raise ValueError("its digests are not sha256")
     return {path: _digest(digest) for path, digest in _table(table.get("files"), "files of digest").items()}
 
 
@@ -174,11 +174,11 @@ def check_digests(facts: BuildFacts, hashes: Mapping[str, str], wanted: Iterable
         return
     for path, digest in sorted(facts.digests.items()):
         if path != METADATA and path not in hashes:
-            raise SourceError(f"{visible(path)} is not there, and {METADATA} names it by its digest")
+            raise SourceError(f"{visible(path)} is missing, but {METADATA} has its digest")
         if path != METADATA and hashes[path] != digest:
-            raise SourceError(f"{visible(path)} is not the file that {METADATA} names by its digest")
+            raise SourceError(f"{visible(path)} does not match its digest in {METADATA}")
     if unnamed := sorted(set(wanted) - facts.digests.keys()):
-        raise SourceError(f"{METADATA} has a digest of every file but {visible(unnamed[0])}")
+        raise SourceError(f"{METADATA} has no digest of {visible(unnamed[0])}")
 
 
 def built_package(
@@ -199,12 +199,12 @@ def built_package(
     packages = sorted(top for top in tops if f"{top}/{_INIT}" in shipped)
     if len(packages) != 1:
         found = f"several packages: {visible(', '.join(packages[:3]))}" if packages else "no package to import"
-        raise SourceError(f"it has {found}, and no {_INIT} at its top or in one folder alone")
+        raise SourceError(f"it has {found}: {_INIT} must be at its top or in exactly one folder")
     (module,) = packages
     if beside := sorted(tops - {module}):
-        raise SourceError(f"it holds {visible(beside[0])} beside its package {visible(module)}")
+        raise SourceError(f"it contains {visible(beside[0])} next to its package {visible(module)}")
     if name is not None and _as_module(name) != module:
-        raise SourceError(f"{METADATA} calls the kernel {name}, and its package is {visible(module)}")
+        raise SourceError(f"{METADATA} calls the kernel {name}, but its package is {visible(module)}")
     return BuiltPackage(module=_checked(module), files={path.partition("/")[2]: path for path in shipped})
 
 
@@ -225,5 +225,5 @@ def _as_module(name: str) -> str:
 
 def _checked(module: str) -> str:
     if not _MODULE.fullmatch(module) or keyword.iskeyword(module):
-        raise SourceError(f"{visible(module[:80])!r} is no name that can be imported")
+        raise SourceError(f"{visible(module[:80])!r} is not an import name")
     return module

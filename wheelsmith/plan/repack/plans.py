@@ -71,7 +71,7 @@ def _planned(
     left = [cell for key, cell in cells.items() if key not in taken]
     if not left:
         others = sorted({taken[key] for key in cells})
-        return (), VariantAnswer(variant=name, reason=f"{', '.join(others)} serves all that it is for")
+        return (), VariantAnswer(variant=name, reason=f"{', '.join(others)} serves all its cells")
     try:
         made = _plan_wheel(group, left, names, image)
     except SourceError as error:
@@ -109,8 +109,8 @@ def _plan_wheel(
     for folder in folders:
         if folder.content != first.content:
             raise SourceError(
-                f"{folder.variant.name} and {first.variant.name} hold other files, and are one wheel where nothing is "
-                f"compiled: choose one of them with --only"
+                f"{folder.variant.name} and {first.variant.name} contain different files, but share one wheel because "
+                f"nothing is compiled: choose one of them with --only"
             )
         if repos := folder.facts.kernel_depends:
             raise SourceError(f"it needs {', '.join(repos)} from the Hub at run time, which a wheel cannot require")

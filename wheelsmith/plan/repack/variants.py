@@ -62,11 +62,11 @@ def read_variant_name(name: str) -> HubVariant:
     stable = found is not None and found["framework"] == _STABLE
     calls = TORCH if stable else found["framework"] if found else ""
     if found is None or calls not in frameworks():
-        raise NoWheelError(f"{visible(name[:80])!r} is no name of a variant")
+        raise NoWheelError(f"{visible(name[:80])!r} is not a variant name")
     if found["os"] != "linux":
-        raise NoWheelError(f"it is for {found['os']}, and wheels are made for Linux")
+        raise NoWheelError(f"it is for {found['os']}, but wheelsmith makes wheels for Linux")
     if found["arch"] not in _ARCHS:
-        raise NoWheelError(f"it is for {found['arch']}, and wheels are made for {' and '.join(_ARCHS)}")
+        raise NoWheelError(f"it is for {found['arch']}, but wheelsmith makes wheels for {' and '.join(_ARCHS)}")
     platform = platform_of(found["compute"])
     if platform is None and found["compute"] != CPU:
         raise _foreign(found["compute"])
@@ -95,7 +95,7 @@ def _noarch(name: str, backend: str) -> HubVariant:
 
 def _foreign(compute: str) -> NoWheelError:
     known = ["the CPU", *(each.title for each in platforms().values())]
-    return NoWheelError(f"it is for {compute}, and wheels are made for {' and '.join(known)}")
+    return NoWheelError(f"it is for {compute}, but wheelsmith makes wheels for {' and '.join(known)}")
 
 
 def cells_of(variant: HubVariant) -> tuple[Cell, ...]:
@@ -121,15 +121,13 @@ def cells_of(variant: HubVariant) -> tuple[Cell, ...]:
         cells = (_cell(own.framework, release, own.toolkit, own.arch) for release in later)
         if found := tuple(cell for cell in cells if _why_not(cell) is None):
             return found
-        raise NoWheelError(
-            f"it is for torch {variant.release} and newer, of which wheelsmith knows none for {own.compute}"
-        )
+        raise NoWheelError(f"it is for torch {variant.release} and newer, but wheelsmith knows none for {own.compute}")
     if why := _why_not(own):
         raise NoWheelError(why)
     if variant.cxx11_abi is not None and own.cxx11_abi is not None and variant.cxx11_abi != own.cxx11_abi:
         has = "the C++11 ABI" if own.cxx11_abi else "the C++ ABI from before C++11"
         raise NoWheelError(
-            f"torch {own.release} for {own.compute} on {own.arch} has {has}, and this build the other one"
+            f"torch {own.release} for {own.compute} on {own.arch} has {has}, but this build has the other one"
         )
     return (own,)
 
