@@ -1,4 +1,4 @@
-"""The cache: finished wheels, compiled objects, their costs, and how to keep all of it small."""
+"""The cache: finished wheels, compiled objects and their costs, the inventory, and pruning."""
 
 from wheelsmith.store.costs import Cost, Costs
 from wheelsmith.store.inventory import CacheInventory, Kind, prefix_kind, take_inventory

@@ -1,4 +1,4 @@
-"""Time and memory of earlier compile commands, so that the next run shares out cores and memory by them."""
+"""Time and memory of earlier compile commands, from which the scheduler estimates the next ones."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_NEWER = 0.5  # the weight of a new measurement of time
-_SHRINK = 0.9  # how fast a peak of memory is forgotten that is not reached any more
-# Infinity cannot be shared out.
+_NEWER = 0.5  # weight of a new measurement in the average time
+_SHRINK = 0.9  # factor of the stored peak memory after each lower measurement
+# Exclude values that break estimates, such as infinity.
 _SELECT = """
 SELECT key, seconds, memory FROM costs
 WHERE typeof(seconds) = 'real' AND typeof(memory) = 'integer' AND seconds BETWEEN 0 AND 1e9 AND memory >= 0
@@ -20,14 +20,18 @@ WHERE typeof(seconds) = 'real' AND typeof(memory) = 'integer' AND seconds BETWEE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The resources of one command: ``seconds`` of one core, ``memory`` in bytes at its peak."""
+    """The resources of one command.
+
+    :param seconds: seconds of one core.
+    :param memory: peak memory in bytes.
+    """
 
     seconds: float
     memory: int
 
 
 class Costs:
-    """A small database, shared by all of a user's runs. It is only advice: when it fails, nothing else does."""
+    """A database of costs, shared by all runs of a user. Its errors are ignored, because estimates are optional."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,12 +44,12 @@ class Costs:
                 self._known = {key: Cost(seconds=seconds, memory=memory) for key, seconds, memory in rows}
 
     def find(self, keys: Iterable[str]) -> Cost | None:
-        """Return the cost of the first of ``keys`` that is known; the most telling key comes first."""
+        """Return the cost of the first known key. Pass the most specific key first."""
         with self._lock:
             return next((self._known[key] for key in keys if key in self._known), None)
 
     def learn(self, keys: Iterable[str], cost: Cost) -> None:
-        """Take one measurement."""
+        """Record a measurement under all keys."""
         with self._lock:
             for key in keys:
                 old = self._known.get(key, cost)
@@ -56,7 +60,7 @@ class Costs:
                 self._known[key] = self._new[key] = mixed
 
     def save(self) -> None:
-        """Write the new measurements."""
+        """Write the new measurements to the database."""
         with self._lock, contextlib.suppress(sqlite3.Error, OSError), self._open() as base, base:
             rows = [(key, cost.seconds, cost.memory) for key, cost in self._new.items()]
             base.executemany("INSERT OR REPLACE INTO costs VALUES (?, ?, ?)", rows)

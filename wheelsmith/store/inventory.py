@@ -1,4 +1,4 @@
-"""List what the cache holds, its size on the disk, and when each item was last used.
+"""List the items in the cache with their sizes on the disk and the times of their last use.
 
 docs/reference/cache.md describes the folders.
 """
@@ -18,11 +18,11 @@ from typing import Any
 from wheelsmith.base.beneath import statuses
 from wheelsmith.base.json_dataclass import read_json
 
-_BLOCK = 512  # bytes; st_blocks counts these, whatever the file system's own are
+_BLOCK = 512  # bytes; unit of st_blocks on every file system
 
 
 class Kind(StrEnum):
-    """The kinds of items in the cache; leftovers are of no use."""
+    """The kinds of items in the cache. Leftovers are unfinished or unreferenced files."""
 
     WHEELS = "wheels"
     OBJECTS = "objects"
@@ -35,11 +35,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A file or folder that stays or goes as a whole.
+    """A file or folder that is kept or removed as a unit.
 
-    :param used: when it was last used, in seconds since 1970.
-    :param size: bytes on the disk that are its alone.
-    :param shares: keys of the contents that it may share with others.
+    :param used: time of the last use, in seconds since 1970.
+    :param size: bytes on the disk, without shared contents.
+    :param shares: keys of the contents that it may share with other items.
     """
 
     kind: Kind
@@ -51,9 +51,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A content that items share: it is needed as long as one of them is there.
+    """A content that items share. It is needed as long as one of them exists.
 
-    :param path: None for a file with several names, which goes with the last of them.
+    :param path: None for a file with several hard links, which is removed with the last of them.
     :param size: bytes on the disk.
     """
 
@@ -63,30 +63,33 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInventory:
-    """The items of the cache; ``contents`` has every key that an item shares."""
+    """The items of the cache.
+
+    :param contents: key → content, for each key in ``Item.shares``.
+    """
 
     items: tuple[Item, ...]
     contents: dict[str, Content]
 
     def of(self, kind: Kind) -> CacheInventory:
-        """Return the items of one kind alone."""
+        """Return the items of one kind."""
         return CacheInventory(items=tuple(item for item in self.items if item.kind is kind), contents=self.contents)
 
     @property
     def size(self) -> int:
-        """Return the bytes on the disk; shared ones count once."""
+        """Return the bytes on the disk. Shared contents count once."""
         return sum(item.size for item in self.items) + sum(self.contents[key].size for key in self.shared)
 
     @property
     def shared(self) -> frozenset[str]:
-        """Return the keys that its items share among themselves or with others."""
+        """Return the keys of all contents that its items may share."""
         return frozenset().union(*(item.shares for item in self.items))
 
 
 def take_inventory(cache: Path) -> CacheInventory:
-    """List the items of the cache; what goes away meanwhile is left out.
+    """List the items of the cache, without those that disappear during the call.
 
-    A folder of the cache that is a link is left out too: another cache may share it, whose runs cannot be seen here.
+    A folder of the cache that is a link is skipped, because runs of another cache may use it, too.
     """
     inventory = _Inventory()
     rooms: dict[str, Callable[[Path, _Inventory], None]] = {
@@ -102,22 +105,29 @@ def take_inventory(cache: Path) -> CacheInventory:
 
 
 class _Inventory:
-    """The items that were found so far."""
+    """Collects the items."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.contents: dict[str, Content] = {}
 
     def add(self, kind: Kind, path: Path, shares: Iterable[str] = ()) -> None:
-        """Add a file, or a folder with everything in it."""
+        """Add a file or folder."""
         own, linked = _weigh(path)
-        with contextlib.suppress(OSError):  # gone meanwhile
+        with contextlib.suppress(OSError):  # removed by another process
             used = path.lstat().st_mtime
             self.contents |= {key: Content(path=None, size=size) for key, size in linked.items()}
             self.items.append(Item(kind=kind, path=path, used=used, size=own, shares=frozenset({*shares, *linked})))
 
     def add_named(self, kind: Kind, names: Iterable[Path], contents: dict[str, Content], read: _Reader) -> None:
-        """Add name files, each of which has the hashes of its contents."""
+        """Add files that contain the hashes of contents, and the contents.
+
+        A file that cannot be read or refers to a missing content is a leftover, and so is a content without references.
+
+        :param names: the files.
+        :param contents: hash → content.
+        :param read: returns the hashes in the JSON data of a file.
+        """
         named: set[str] = set()
         for path in names:
             hashes = _read(path, read)
@@ -132,7 +142,7 @@ class _Inventory:
                 self.add(Kind.LEFTOVERS, unnamed)
 
     def sift(self, folder: Path) -> Iterator[Path]:
-        """Yield the entries of a folder. Hidden ones were not finished, and are leftovers."""
+        """Yield the entries of a folder, and add the hidden ones as leftovers, because they are unfinished."""
         for path in _entries(folder):
             if path.name.startswith("."):
                 self.add(Kind.LEFTOVERS, path)
@@ -169,10 +179,10 @@ def _take_prefixes(prefix: Path, inventory: _Inventory) -> None:
     known = proofs.keys() & {path.name for path in entries}
     inventory.contents |= {f"proof {name}": Content(path=proofs[name], size=_bytes(proofs[name])) for name in known}
     for path in entries:
-        # A lock may be about to be taken, and a proof goes with the prefix that it is for.
+        # Another process may be about to lock a lock file. A proof belongs to its prefix.
         if _is_lock(path) or (path in proofs.values() and path.name.removesuffix(".proof")[1:] in known):
             continue
-        # The name of a prefix begins with its kind and a dash; files that are being fetched have random names.
+        # The name of a prefix begins with its kind and a dash. Unfinished downloads have random names.
         if path.name.startswith(".") or "-" not in path.name:
             inventory.add(Kind.LEFTOVERS, path)
         else:
@@ -181,7 +191,7 @@ def _take_prefixes(prefix: Path, inventory: _Inventory) -> None:
 
 
 def prefix_kind(name: str) -> Kind:
-    """Return the kind of a folder below ``prefix/``, by its name."""
+    """Return the kind of a folder in ``prefix/``, from its name."""
     return Kind.ENVIRONMENTS if name.startswith("environment-") else Kind.TOOLCHAINS
 
 
@@ -192,18 +202,18 @@ def _take_single(folder: Path, inventory: _Inventory) -> None:
 
 
 def _kind_of(path: Path) -> Kind | None:
-    """Return the kind of an item that shares nothing; None for a file that stays in any case."""
+    """Return the kind of an item without shared contents, or None for a file that must not be removed."""
     match path.parent.name:
         case "work":
             return None if _is_live(path) else Kind.LEFTOVERS
-        # A lock may be about to be taken.
+        # Another process may be about to lock the file.
         case "git" if _is_lock(path):
             return None
         case _ if path.name.startswith("."):
             return Kind.LEFTOVERS
         case "git" | "sources":
             return Kind.SOURCES
-        # An engine's own settings are not a survey: containers that are running may name them.
+        # Not the seccomp profiles: running containers may refer to them.
         case "images" if not path.name.startswith("seccomp-"):
             return Kind.SURVEYS
     return None
@@ -225,7 +235,7 @@ def _is_lock(path: Path) -> bool:
 
 
 def _read(path: Path, read: _Reader) -> frozenset[str] | None:
-    """Return the hashes in a name file; None if it cannot be read."""
+    """Return the hashes in a file, or None if it cannot be read."""
     try:
         return frozenset(read(read_json(path.read_bytes())))
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -241,7 +251,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _weigh(path: Path) -> tuple[int, dict[str, int]]:
-    """Return the bytes on the disk of a file or a whole folder, and apart those of files with several names."""
+    """Return the bytes on the disk of a file or folder, and key → bytes for its files with several hard links."""
     own = 0
     linked = {}
     for found in statuses(path):

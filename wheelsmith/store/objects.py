@@ -1,7 +1,7 @@
-"""Compiled objects, found by the digest of the command and of everything that it read.
+"""Compiled objects in the cache. The key is a digest of the command and of everything that it reads.
 
-Only wheelsmith writes here, never a build: a sandbox sees neither this folder nor the keys. The output of a command is
-kept under the key of exactly that command and its inputs, so a hostile source can spoil its own results alone.
+Only wheelsmith writes to this folder. Builds have access neither to the folder nor to the keys. A key belongs to one
+command with its exact inputs, so a hostile source can affect only its own results.
 """
 
 from __future__ import annotations
@@ -21,20 +21,24 @@ from wheelsmith.base.files import atomic_pour, atomic_write, mark_used
 from wheelsmith.base.json_dataclass import Record, read_json
 from wheelsmith.store.wheels import CHANGED
 
-# Raised when the same key would name other content than before.
+# Increase this number when the same key would get different content.
 FORMAT = 2
-_LEVEL = 1  # of zlib: what compilers write for one another is text that shrinks to a sixth at once
+_LEVEL = 1  # of zlib; most content is intermediate text of compilers, of which level 1 leaves a sixth
 _CHUNK = 1 << 20  # bytes
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class DamagedBlobError(Exception):  # it never leaves wheelsmith: the object is made again
-    """The bytes of an object are gone or have changed."""
+class DamagedBlobError(Exception):  # always caught: the object is compiled again
+    """A blob is missing or its content has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output(Record):
-    """One file that a command made; ``sha256`` in hex and ``size`` in bytes, of the content itself."""
+    """An output file of a command.
+
+    :param sha256: hash of the uncompressed content, in hex.
+    :param size: bytes of the uncompressed content.
+    """
 
     sha256: str
     size: int
@@ -44,8 +48,8 @@ class Output(Record):
 class Action(Record):
     """The result of one command.
 
-    :param outputs: file name → content.
-    :param lines: what it printed.
+    :param outputs: file name → output.
+    :param lines: lines that it printed.
     """
 
     outputs: dict[str, Output]
@@ -53,32 +57,32 @@ class Action(Record):
 
 
 class Objects:
-    """A content-addressed folder, safe for several processes: every file appears by rename.
+    """A content-addressed folder. Several processes may use it, because every file is renamed into place.
 
-    ``actions/<2>/<key>.json`` names the outputs; ``blobs/<2>/<sha256>`` is their content, compressed. Blobs are written
-    first. An action's modification time says when it was last used.
+    ``actions/<2>/<key>.json`` lists the outputs, and ``blobs/<2>/<sha256>`` is the compressed content of one. Blobs are
+    written before the action. The modification time of an action is the time of its last use.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def find(self, key: str) -> Action | None:
-        """Return the result that this command had before."""
+        """Return the stored result of a command, or None."""
         path = self._action(key)
         try:
             action = Action.from_json(read_json(path.read_bytes()))
         except (OSError, ValueError):
             return None
-        # A damaged blob is removed: no path may be made of what is no digest.
+        # `copy` removes damaged blobs, so never build a path from anything other than a digest.
         if not all(_DIGEST.fullmatch(output.sha256) for output in action.outputs.values()):
             return None
         mark_used(path)
         return action
 
     def copy(self, output: Output, file: IO[bytes]) -> None:
-        """Write the content of one output to an open file.
+        """Write the content of an output to an open file.
 
-        :raises DamagedBlobError: it is gone or has changed; some bytes may have been written.
+        :raises DamagedBlobError: the blob is missing or damaged. Some bytes may have been written.
         """
         blob = self._blob(output.sha256)
         digest = hashlib.sha256()
@@ -91,15 +95,16 @@ class Objects:
         else:
             if digest.hexdigest() == output.sha256:
                 return
-        with contextlib.suppress(OSError):  # so that it can be written anew
+        with contextlib.suppress(OSError):  # remove it, so that it is written again
             blob.unlink()
         raise DamagedBlobError(output.sha256)
 
     def put(self, key: str, made: Mapping[str, Iterable[bytes]], lines: tuple[str, ...]) -> Action:
-        """Keep the result of a command.
+        """Store the result of a command.
 
-        :param made: file name → content, in pieces, which is never held whole.
-        :raises OSError: it cannot be written; nothing is left half there.
+        :param made: file name → chunks of its content, which need not fit into memory.
+        :param lines: lines that the command printed.
+        :raises OSError: the result cannot be written. No incomplete files remain.
         """
         outputs = {name: self._keep(content) for name, content in made.items()}
         action = Action(outputs=outputs, lines=lines)
@@ -107,7 +112,7 @@ class Objects:
         return action
 
     def _keep(self, content: Iterable[bytes]) -> Output:
-        """Keep one file under the hash of just the bytes that are kept."""
+        """Store a file under the hash of the bytes as they are written."""
         digest, size = hashlib.sha256(), 0
 
         def packed() -> Iterator[bytes]:
@@ -130,7 +135,7 @@ class Objects:
 
 
 def changed_objects(cache: Path) -> dict[str, str | None]:
-    """Return the compiled objects, by path below the cache, and what differs."""
+    """Return path relative to the cache → problem, for each blob; None if its content is unchanged."""
     kept = sorted(cache.glob("objects/blobs/[!.]*/[!.]*"))
     return {path.relative_to(cache).as_posix(): None if _content_hash(path) == path.name else CHANGED for path in kept}
 
@@ -147,7 +152,9 @@ def _content_hash(blob: Path) -> str:
 def _unpacked(blob: Path, size: int | None = None) -> Iterator[bytes]:
     """Yield the content of a blob.
 
-    :param size: that it should have; one byte more is yielded of a larger one.
+    :param size: expected size in bytes. Of a larger content, one byte more is yielded.
+    :raises DamagedBlobError: the file cannot be read.
+    :raises zlib.error: the compressed data is damaged.
     """
     unpacker, left = zlib.decompressobj(), math.inf if size is None else size + 1
     try:

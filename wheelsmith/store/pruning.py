@@ -1,4 +1,4 @@
-"""Remove the parts of the cache that were not used for longest, while no run uses it."""
+"""Remove the least recently used items of the cache while no run uses it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from wheelsmith.base.errors import CacheInUseError, StoreError
 from wheelsmith.base.units import counted
 from wheelsmith.store.inventory import CacheInventory, Kind, take_inventory
 
-# Never removed: a lock on a file that is gone holds nothing off.
+# Never removed, because a lock on a removed file does not exclude other processes.
 _LOCK = "in-use"
 
 
 @contextmanager
 def in_use(cache: Path) -> Iterator[None]:
-    """Keep everything in the cache while the block runs; wait for a prune that has begun.
+    """Prevent pruning while the block runs. Wait for a running prune first.
 
-    :raises StoreError: the cache cannot be used.
+    :raises StoreError: the cache cannot be created or locked.
     """
     with _locked(cache, fcntl.LOCK_SH):
         yield
 
 
 def is_in_use(cache: Path) -> bool:
-    """Return True if a run uses the cache; nothing is made if there is no cache."""
+    """Return True if a run uses the cache. Do not create a missing cache."""
     if not (cache / _LOCK).exists():
         return False
     try:
@@ -46,7 +46,7 @@ def is_in_use(cache: Path) -> bool:
 def _locked(cache: Path, operation: int) -> Iterator[None]:
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        # For reading alone, so that the lock of a cache that another user made can be held too.
+        # Read-only, so that it works for a cache that another user created.
         lock = os.open(cache / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise _unusable(cache, error) from error
@@ -81,7 +81,7 @@ class Bounds:
     """Limits of the cache.
 
     :param size: bytes on the disk; None is no limit.
-    :param since: items that were last used before this go, in seconds since 1970; infinity lets all go.
+    :param since: items last used before this time are removed, in seconds since 1970; infinity removes all.
     """
 
     size: int | None = None
@@ -90,14 +90,14 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """The items that go, in this order, and those that stay."""
+    """The removed items, in order of removal, and the kept items."""
 
     gone: CacheInventory
     kept: CacheInventory
 
     @property
     def freed(self) -> int:
-        """Return the bytes of the disk that are free afterwards, without those that a kept item shares."""
+        """Return the freed bytes on the disk, without contents that kept items share."""
         items = self.gone.items + self.kept.items
         return CacheInventory(items=items, contents=self.gone.contents).size - self.kept.size
 
@@ -107,7 +107,7 @@ class Pruning:
 
 
 def choose(stock: CacheInventory, bounds: Bounds) -> Pruning:
-    """Return what must go to keep the cache within its bounds: leftovers, then the items not used for longest."""
+    """Choose the items to remove to keep the cache within its bounds: leftovers first, then the least recently used."""
     order = sorted(stock.items, key=lambda item: (item.kind is not Kind.LEFTOVERS, item.used, item.kind, item.path))
     users = Counter(key for item in order for key in item.shares)
     size = stock.size
@@ -126,20 +126,20 @@ def choose(stock: CacheInventory, bounds: Bounds) -> Pruning:
 
 
 def plan_prune(cache: Path, bounds: Bounds) -> Pruning:
-    """Return what a prune would do now."""
+    """Return the items that a prune would remove now."""
     return choose(take_inventory(cache), bounds)
 
 
 def prune(cache: Path, bounds: Bounds) -> Pruning:
-    """Remove what must go to keep the cache within its bounds.
+    """Remove items to keep the cache within its bounds, and return them.
 
-    :raises CacheInUseError: a run or another prune is going on; nothing was removed.
-    :raises StoreError: some items could not be removed; all others were.
+    :raises CacheInUseError: a run or another prune uses the cache. Nothing was removed.
+    :raises StoreError: some items could not be removed. All others were removed.
     """
     removal = _Removal()
     with _locked(cache, fcntl.LOCK_EX | fcntl.LOCK_NB):
         pruning = choose(take_inventory(cache), bounds)
-        # First the items, then the contents that they name: a name never points at nothing, whenever this ends.
+        # Remove items before their contents, so that an item never refers to a missing content if this is interrupted.
         stuck = [item for item in pruning.gone.items if not removal.take_away(item.path)]
         for key in pruning.gone.shared.difference(pruning.kept.shared, *(item.shares for item in stuck)):
             if path := pruning.gone.contents[key].path:
@@ -149,14 +149,14 @@ def prune(cache: Path, bounds: Bounds) -> Pruning:
 
 
 class _Removal:
-    """Removes files at once; folders are moved away first, since removing them takes a while."""
+    """Removes files immediately. Folders are renamed first and removed in ``finish``, because that takes time."""
 
     def __init__(self) -> None:
         self._trash: list[Path] = []
         self._failed: list[str] = []
 
     def take_away(self, path: Path) -> bool:
-        """Return True if it is gone from its place."""
+        """Remove a file or rename a folder, and return True unless that failed."""
         try:
             if path.is_dir():
                 trash = path.with_name(f".trash-{secrets.token_hex(8)}")
@@ -164,7 +164,7 @@ class _Removal:
             else:
                 path.unlink()
         except FileNotFoundError:
-            pass  # another prune is still removing what it took away
+            pass  # another prune is still removing it
         except OSError as error:
             self._failed.append(f"{path}: {error.strerror}")
             return False

@@ -1,4 +1,4 @@
-"""Finished wheels, found by the digest of the plan that makes them."""
+"""Finished wheels in the cache. The key is the digest of their plan."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ CHANGED = "its content has another hash"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWheel:
-    """A wheel in the store; its content was compared with its hash when it was found.
+    """A wheel in the store, with verified content.
 
-    :param checked: digest of the checker that it passed; empty if it is not known.
-    :param timings: how long each stage of its build took; empty if that was not kept.
-    :param of_machine: it was compiled where paths of this machine may have come into it.
+    :param checked: digest of the checker that it passed; empty if unknown.
+    :param timings: durations of the stages of its build; empty if unknown.
+    :param of_machine: it was compiled without isolation and may contain paths of this machine.
     """
 
     wheel: WheelRecord
@@ -31,17 +31,18 @@ class StoredWheel:
 
 
 class Store:
-    """A content-addressed folder, safe for several processes: every file appears by rename.
+    """A content-addressed folder. Several processes may use it, because every file is renamed into place.
 
-    ``plans/<build digest>.json`` names the wheel; ``wheels/<sha256>/<filename>`` is the wheel. The wheel is written
-    first, so a plan never points at nothing. A plan's modification time says when it was last used.
+    ``plans/<build digest>.json`` describes the wheel, and ``wheels/<sha256>/<filename>`` is the wheel. The wheel is
+    written first, so a plan never refers to a missing wheel. The modification time of a plan is the time of its last
+    use.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def find(self, build_digest: str) -> StoredWheel | None:
-        """Return the wheel that this plan made before, if its bytes are still the same."""
+        """Return the wheel of a plan, or None if it is not stored or has changed."""
         try:
             record = read_json(self._plan(build_digest).read_bytes())
             checked, of_machine = str(record.pop("checked", "")), bool(record.pop("of_machine", False))
@@ -52,7 +53,7 @@ class Store:
             return None
         except OSError as error:
             raise _unusable(self._root, error) from error
-        # A name with a slash would be written elsewhere when the wheel is copied.
+        # A copy of a wheel with a slash in its name would be written to another folder.
         if path is None or path.name != wheel.filename:
             return None
         mark_used(self._plan(build_digest))
@@ -68,11 +69,13 @@ class Store:
         *,
         of_machine: bool = False,
     ) -> StoredWheel:
-        """Keep a finished wheel.
+        """Store a finished wheel.
 
-        :param checked: digest of the checker that it has passed.
-        :param timings: how long each stage of its build took.
-        :param of_machine: paths of this machine may be in it.
+        :param path: path of the wheel to copy.
+        :param checked: digest of the checker that it passed.
+        :param timings: durations of the stages of its build.
+        :param of_machine: it may contain paths of this machine.
+        :raises StoreError: the store cannot be written.
         """
         kept = self._wheel(wheel.sha256, wheel.filename)
         try:
@@ -83,7 +86,7 @@ class Store:
         return self.note_checked(build_digest, stored)
 
     def note_checked(self, build_digest: str, stored: StoredWheel) -> StoredWheel:
-        """Record which checker the wheel of a plan has passed."""
+        """Record the checker that the wheel of a plan passed."""
         timings = [timing.to_json() for timing in stored.timings]
         more = {"checked": stored.checked, "of_machine": stored.of_machine, "timings": timings}
         record = stored.wheel.to_json() | {name: value for name, value in more.items() if value}
@@ -94,7 +97,7 @@ class Store:
         return stored
 
     def find_file(self, sha256: str, filename: str) -> Path | None:
-        """Return where a wheel lies, if its bytes are still the same."""
+        """Return the path of a wheel, or None if it is missing or has changed."""
         path = self._wheel(sha256, filename)
         return path if path.is_file() and sha256_file(path) == sha256 else None
 
@@ -106,7 +109,7 @@ class Store:
 
 
 def changed_wheels(cache: Path) -> dict[str, str | None]:
-    """Return the finished wheels, by path below the cache, and what differs."""
+    """Return path relative to the cache → problem, for each wheel; None if its content is unchanged."""
     kept = sorted(cache.glob("store/wheels/[!.]*/[!.]*"))
     return {
         path.relative_to(cache).as_posix(): None if sha256_file(path) == path.parent.name else CHANGED for path in kept

@@ -1,6 +1,6 @@
-"""The worker: a process with limits that reads archives, wheels and other bytes from others.
+"""The worker: a process with limits that reads untrusted archives, wheels and other files.
 
-It may crash, hang or run out of memory: the process that asked gets one clear error, and the next request a new worker.
+If it crashes, hangs or runs out of memory, the caller gets one clear error, and the next request starts a new process.
 """
 
 from wheelsmith.worker.client import Worker

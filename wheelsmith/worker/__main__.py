@@ -1,4 +1,4 @@
-"""The worker's own side: ``python -m wheelsmith.worker`` serves stdin, or with FOLDER the one request in it."""
+"""The worker process: ``python -m wheelsmith.worker [FOLDER]`` serves requests from stdin, or one from a folder."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from wheelsmith.base.errors import WheelsmithError, system_error
 from wheelsmith.worker.protocol import READY, REQUEST, RESPONSE, WorkerLimits, error_to_json
 
 _PR_SET_PDEATHSIG = 1
-_FAILURE = b'{"failure": '  # what such a response begins with
+_FAILURE = b'{"failure": '  # prefix of such a response
 _OUT_OF_MEMORY = _FAILURE + b'"memory"}'
 _SHOWN, _KEPT = 200, 10_000  # characters of an exception's text and traceback
 
 
 def serve_lines() -> None:
-    """Perform requests from stdin until it ends, or until one fails; print a line when ready."""
+    """Perform requests from stdin until it is closed or a request fails. Write ``READY`` first."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # One byte: at 0, a crash is still handed to a program that the kernel names.
+    # With a limit of one byte the kernel starts no core dump program. With 0 it would.
     resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-    # Whatever a library prints goes to stderr; the programs that it starts read nothing.
+    # Redirect the output of libraries to stderr. Programs that they start get an empty stdin.
     requests, responses = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -44,9 +44,9 @@ def serve_lines() -> None:
 
 
 def serve_folder(folder: Path) -> None:
-    """Perform the one request in a folder, with the limits that this process has, and write the response there.
+    """Perform the request in a folder, with the limits of this process, and write the response to the same folder.
 
-    A failure of the reader ends this program with a traceback, as that of any command of a build.
+    If the reader fails, this program ends with a traceback like any other command of a build.
     """
     os.chdir(folder)
     response = _perform(json.loads(Path(REQUEST).read_bytes()))
@@ -68,7 +68,7 @@ def _set_limits(limits: WorkerLimits) -> None:
 
 
 def _response(request: dict[str, Any]) -> bytes:
-    """Perform an operation and return the response in JSON, whatever happens."""
+    """Perform an operation and return the response in JSON. Every exception becomes a response."""
     try:
         return json.dumps(_perform(request)).encode()
     except MemoryError:
@@ -81,7 +81,7 @@ def _response(request: dict[str, Any]) -> bytes:
         return json.dumps({"error": error_to_json(system_error(error))}).encode()
     except RecursionError:
         return _failure("it is nested too deeply")
-    except Exception as error:  # noqa: BLE001  # whatever a library makes of these bytes is told to the client
+    except Exception as error:  # noqa: BLE001  # libraries may raise any exception for untrusted bytes
         text = " ".join(str(error).split())[:_SHOWN]
         return _failure(f"the reader failed ({type(error).__name__}: {text})")
 
@@ -91,7 +91,7 @@ def _failure(reason: str) -> bytes:
 
 
 def _perform(request: dict[str, Any]) -> dict[str, Any]:
-    """Perform an operation, ``module:function``, and return its result or the error that it raises for users."""
+    """Perform an operation, ``module:function``, and return its result or its WheelsmithError."""
     module, _, name = request["operation"].partition(":")
     try:
         return {"result": getattr(importlib.import_module(module), name)(request["input"])}
@@ -100,7 +100,7 @@ def _perform(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    # The limit of CPU time bounds the conversion of long numbers, too.
+    # The limit of CPU time also covers the conversion of long numbers.
     sys.set_int_max_str_digits(0)
     if sys.argv[1:]:
         serve_folder(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Ask a worker to read bytes from others."""
+"""Send requests to a worker."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from wheelsmith.worker.process import WorkerProcess
 from wheelsmith.worker.protocol import READY, WorkerLimits, result_of
 
 _START = 60  # seconds
-_SIGNALLED = 128  # exit statuses above are of a signal
+_SIGNALLED = 128  # larger exit statuses are 128 + the signal
 
 
 class Worker:
-    """A process that performs operations on request, one at a time, within limits.
+    """A process that performs one operation at a time, within limits.
 
-    It starts with the first request and serves all others; after a failure the next request starts another. It runs in
-    bubblewrap where that works: without a network, and with ``folder`` as the only one that it can write to.
+    The first request starts the process. After a failure, the next request starts a new one. If bubblewrap works, the
+    process has no network and can write only to ``folder``.
 
-    :param beside: the folder in which ``folder`` is made, for files that are to be moved from there without a copy.
+    :param limits: limits of each request, before they are scaled for large inputs.
+    :param beside: parent of ``folder``. Files can be moved to the same file system without a copy.
     """
 
     def __init__(self, limits: WorkerLimits | None = None, *, beside: Path | None = None) -> None:
@@ -52,12 +53,12 @@ class Worker:
     def call(self, operation: str, request: dict[str, Any], *, subject: str = "", size: int = 0) -> dict[str, Any]:
         """Perform an operation and return its result.
 
-        :param operation: ``module:function``; the function takes and returns plain data.
-        :param request: plain data; paths in it are absolute.
+        :param operation: ``module:function``. The function takes and returns JSON data.
+        :param request: JSON data with absolute paths.
         :param subject: the file that is read, for messages.
-        :param size: bytes of the file; larger files get more memory and time.
+        :param size: bytes of the file. Larger files get more memory and time.
         :raises WheelsmithError: the operation raised it.
-        :raises WorkerError: the reader failed or came to a limit.
+        :raises WorkerError: the reader failed or reached a limit.
         """
         limits = self._limits.for_input(size)
         with self._lock:
@@ -100,7 +101,7 @@ class Worker:
 
 
 def _reason(status: int, limits: WorkerLimits) -> str:
-    """Return why a process ended without an answer."""
+    """Return the reason why a process ended without a response."""
     number = status - _SIGNALLED
     if number == signal.SIGXCPU:
         return f"it took more than {limits.cpu_seconds} s of processor time"

@@ -1,4 +1,4 @@
-"""One process of a worker, and the thread that starts it and listens to it."""
+"""A process of a worker, and the thread that starts it and reads its responses."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CHUNK, _KEPT_CHUNKS = 4096, 8  # of stderr
 class WorkerProcess:
     """A running ``python -m wheelsmith.worker``.
 
-    The system kills the process when the thread that started it ends, so it has a thread of its own.
+    The kernel kills the process when the thread that started it ends, so each process has a new thread.
 
-    :param folder: the only one that it may write to, where ``sandbox`` is given.
-    :param sandbox: the program bubblewrap.
-    :raises OSError: it cannot be started.
+    :param folder: current folder of the process, and with ``sandbox`` the only writable one.
+    :param sandbox: path of bubblewrap; None runs without a sandbox.
+    :raises OSError: the process cannot be started.
     """
 
     def __init__(self, folder: Path, sandbox: str | None) -> None:
@@ -40,14 +40,15 @@ class WorkerProcess:
         self._process = started.result()
 
     def read(self, seconds: float) -> bytes:
-        """Return the next response; nothing if the process ended.
+        """Return the next response, or empty bytes if the process ended.
 
-        :raises queue.Empty: it takes longer.
+        :param seconds: time to wait.
+        :raises queue.Empty: there was no response in this time.
         """
         return self._responses.get(timeout=seconds)
 
     def write(self, request: dict[str, Any]) -> None:
-        """Send a request; a process that has ended does not get it, and ``read`` returns nothing."""
+        """Send a request. If the process has ended, nothing is sent, and ``read`` returns empty bytes."""
         assert self._process.stdin  # noqa: S101  # a pipe
         with suppress(OSError):
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -55,11 +56,11 @@ class WorkerProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """True if the process has ended."""
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Kill the process and all that it started."""
+        """Kill the process and its children."""
         if not self.ended:
             _kill(self._process)
         self._thread.join()
@@ -68,7 +69,7 @@ class WorkerProcess:
             self._process.stdin.close()
 
     def wait(self) -> int:
-        """Return the exit status, as a shell has it, of a process that has closed its stdout."""
+        """Return the exit status in the convention of shells. The process must have closed its stdout."""
         self._thread.join(timeout=_ENDING)
         self.stop()
         status = self._process.returncode
@@ -76,7 +77,7 @@ class WorkerProcess:
 
     @property
     def last_words(self) -> str:
-        """The end of its stderr."""
+        """The end of the process's stderr."""
         return b"".join(self._noise).decode(errors="replace").strip()
 
     def _listen(self, argv: tuple[str, ...], folder: Path, started: Future[subprocess.Popen[bytes]]) -> None:
@@ -85,11 +86,11 @@ class WorkerProcess:
             process = subprocess.Popen(
                 argv, stdin=pipe, stdout=pipe, stderr=pipe, env=_environment(folder), cwd=folder, start_new_session=True
             )
-        except Exception as error:  # noqa: BLE001  # it is raised where the process was wanted
+        except Exception as error:  # noqa: BLE001  # `started.result()` raises it
             started.set_exception(error)
             return
         assert process.stdout  # noqa: S101  # a pipe
-        assert process.stderr  # noqa: S101  # likewise
+        assert process.stderr  # noqa: S101  # a pipe
         noise = Thread(target=self._keep, args=(process.stderr,), daemon=True)
         noise.start()
         started.set_result(process)
@@ -97,7 +98,7 @@ class WorkerProcess:
             while line := process.stdout.readline(_MAX_RESPONSE):
                 self._responses.put(line)
             self._responses.put(b"")
-            # Until it is waited for, its number is no other process's.
+            # WNOWAIT: the PID is not reused before `process.wait`, so `_kill` cannot kill another process.
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             _kill(process)
             process.wait()
@@ -140,8 +141,8 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _in_bubblewrap(program: str, folder: Path) -> tuple[str, ...]:
-    """Return the options of a sandbox without a network, in which only one folder can be written to."""
-    # Root reads files of every user, as it does outside, and so it needs no user namespace.
+    """Return the command prefix for a sandbox without a network and with one writable folder."""
+    # Root can read the files of all users in the sandbox, too, if it stays in its user namespace.
     users = ("--cap-drop", "ALL", "--cap-add", "CAP_DAC_READ_SEARCH") if os.geteuid() == 0 else ("--unshare-user",)
     spaces = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *users)
     mounts = ("--ro-bind", "/", "/", "--dev", "/dev", "--ro-bind-try", "/dev/shm", "/dev/shm", "--proc", "/proc")  # noqa: S108

@@ -1,7 +1,8 @@
 """Requests and responses of the worker, in JSON.
 
-A response is an object with one of three keys: the ``result`` of the operation; an ``error``, raised by the operation
-for its users; or a ``failure`` of the reader itself, after which its process is not used again.
+A response is an object with one of three keys: ``result`` is the result of the operation, ``error`` is a
+WheelsmithError that it raised, and ``failure`` is a failure of the reader. After a failure, the process is not used
+again.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import MatrixMistakesError, OutputError, Place, WheelsmithError, WorkerError
 from wheelsmith.base.json_dataclass import parse_json
 
-READY = b'{"ready": true}'  # what a worker writes when it takes requests
+READY = b'{"ready": true}'  # the worker accepts requests
 REQUEST, RESPONSE = "request.json", "response.json"  # in the folder of a job
 _MAX_RESPONSE = 64 * 2**20  # bytes
-_SCALE = 256 * 2**20  # bytes of input that add the base limits once more
+_SCALE = 256 * 2**20  # each so many bytes of input add the base limits of time once more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +27,9 @@ class WorkerLimits:
     """Limits of one request.
 
     :param memory: bytes of address space.
-    :param cpu_seconds: processor time.
-    :param seconds: time by the clock.
-    :param file_size: bytes of each file that is written.
+    :param cpu_seconds: CPU time.
+    :param seconds: wall time.
+    :param file_size: bytes of each written file.
     """
 
     memory: int = 4 * 2**30
@@ -70,7 +71,7 @@ def result_of(response: bytes, subject: str, limits: WorkerLimits | None = None)
 
 
 def error_to_json(error: WheelsmithError) -> dict[str, Any]:
-    """Return an error as plain data; of a class that is not in ``base.errors``, the nearest one that is."""
+    """Return an error as JSON data. Its type is the nearest base class in ``base.errors``."""
     mistakes = error.mistakes if isinstance(error, MatrixMistakesError) else ()
     return {
         "type": next(cls.__name__ for cls in type(error).__mro__ if cls.__module__ == errors.__name__),
@@ -93,20 +94,20 @@ def _error_from_json(data: dict[str, Any]) -> WheelsmithError:
 
 
 def write_request(folder: WorkFolder, operation: str, request: dict[str, Any]) -> None:
-    """Write the request of a job.
+    """Write a request to a folder.
 
-    :param operation: ``module:function``; the function takes and returns plain data.
+    :param operation: ``module:function``. The function takes and returns JSON data.
     """
     with folder.create(REQUEST) as file:
         file.write(json.dumps({"operation": operation, "input": request}).encode())
 
 
 def read_response(folder: WorkFolder, subject: str = "") -> dict[str, Any]:
-    """Return the result of a job that ended.
+    """Return the result of the request in a folder.
 
-    :param subject: the file that it read, for messages.
+    :param subject: the file that was read, for messages.
     :raises WheelsmithError: the operation raised it.
-    :raises WorkerError: the reader failed, or left no response.
+    :raises WorkerError: the reader failed or wrote no response.
     """
     try:
         response = b"".join(folder.chunks(RESPONSE, _MAX_RESPONSE))
