@@ -116,7 +116,7 @@ class _Crawl:
             self._roots.append(root)
         projects = self._scope.projects or self._listed(page, *others)
         if not projects:
-            self._unexamined[f"{root}: no project is known there; name one with --project"] = None
+            self._unexamined[f"{root}: no project was found; name one with --project"] = None
             return
         self._is_empty = False
         visited = [self._visit_project(root, canonicalize_name(name)) for name in projects]
@@ -159,7 +159,7 @@ class _Crawl:
         whole = self._client.get(url, _MAX_WHEEL)
         self._add(check_wheel(whole, raw, file))
         if whole.truncated:
-            self._unexamined[f"{file.filename}: its hash, for it was not downloaded whole"] = None
+            self._unexamined[f"{file.filename}: its hash, because it is larger than {_MAX_WHEEL >> 20} MiB"] = None
         if whole.ok and whole.headers.get("content-encoding", "identity") == "identity":
             self._add(check_part(whole, self._client.get(url, _MAX_WHEEL, range="bytes=0-99")))
             side_car = self._client.get(parts._replace(path=f"{parts.path}.metadata").geturl(), _MAX_METADATA)

@@ -88,7 +88,7 @@ class IndexClient:
             parts = httpx.URL("")
         if is_ambiguous(url) or parts.scheme not in {"http", "https"} or not parts.host:
             remedy = AMBIGUOUS if is_ambiguous(url) else "name one that begins with https:// or http://"
-            raise PackageIndexError(f"{visible(redact(url))} is no URL of a live index", remedy=remedy)
+            raise PackageIndexError(f"{visible(redact(url))} is not the URL of a live index", remedy=remedy)
         self.url = f"{redact(url).rstrip('/')}/"
         self.requests = 0
         self._origin = _origin(parts)
@@ -105,7 +105,7 @@ class IndexClient:
         key = (url, limit, *headers.items())
         if key not in self._known:
             if time.monotonic() > self._end:
-                raise OutOfTimeError(f"{_SECONDS:g} s went by")
+                raise OutOfTimeError(f"the time limit of {_SECONDS:g} s was reached")
             sent = {"accept-encoding": "identity", **{name.replace("_", "-"): text for name, text in headers.items()}}
             self._known[key] = self._send(Exchange(url=redact(url), final=redact(url), sent=sent), url, limit)
         return self._known[key]

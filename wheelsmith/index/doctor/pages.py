@@ -117,7 +117,7 @@ def _explained() -> Iterator[None]:
         first = error.errors(include_input=False)[0]
         raise UnreadablePageError(f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()) from None
     except (ValueError, AssertionError, simple.UnsupportedAPIVersion) as error:
-        raise UnreadablePageError(str(error) or "it is broken HTML") from None
+        raise UnreadablePageError(str(error) or "the HTML is broken") from None
 
 
 def _absolute(base: str, link: str) -> str:
@@ -230,7 +230,7 @@ def _check_caching(page: Exchange) -> Iterator[IndexFinding]:
     if seconds:
         yield finding("stale-pages", page, seconds=f"{seconds} s")
     elif "expires" in page.headers:
-        yield finding("stale-pages", page, seconds="as long as Expires says")
+        yield finding("stale-pages", page, seconds="the time in Expires")
     elif "last-modified" in page.headers:
         yield finding("stale-pages", page, seconds="600 s (uv's guess without Cache-Control)")
 
