@@ -126,7 +126,7 @@ def test_overtaken_at_any_request(first, second, generations, wheels):
         try:
             works[first](overtaken)
         except PackageIndexError as error:
-            assert "takes no new wheels" in str(error)  # noqa: PT017  # only an archived project's
+            assert "accepts no new wheels" in str(error)  # noqa: PT017  # only an archived project's
         assert_no_page_lies(memory)
         assert verify(memory) == ()
         if not overtaken.happened:

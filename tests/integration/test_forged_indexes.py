@@ -146,7 +146,7 @@ def test_a_file_that_changes_after_it_was_read_is_not_published(tmp_path):
     path = make_wheel(tmp_path / "made", "kernel", "1+cu130.torch2.9")
     given = offer(path, CELL)
     flipped(path)
-    with pytest.raises(PackageIndexError, match="not the file that it was"):
+    with pytest.raises(PackageIndexError, match="has changed: its sha256 is"):
         Index(Folder(tmp_path / "target")).add([given], upload_time=NOW)
     assert not any((tmp_path / "target").rglob("*.whl"))
     assert Index(Folder(tmp_path / "target")).states() == {}

@@ -299,7 +299,7 @@ def refusal(tmp_path, target=INDEX):
     [
         (
             "hf://org/gone",
-            "there is no model repo org/gone on the Hub, or this account may not see it | hf repos create",
+            "there is no model repo org/gone on the Hub, or this account cannot see it | hf repos create",
         ),
         ("hf://kernels/org/gone", "hf repos create org/gone --type kernel"),
         ("hf://datasets/org/index", "there is no dataset repo org/index"),
@@ -320,7 +320,7 @@ def test_an_account_without_rights(hub, tmp_path, monkeypatch):
 
 def test_a_private_repo(hub, token, tmp_path, monkeypatch):
     hub.repos["org/index"].token = hub.repos["org/index"].write_token = "hf_right"
-    assert "may not see it" in refusal(tmp_path)
+    assert "cannot see it" in refusal(tmp_path)
     monkeypatch.setenv("HF_TOKEN", "hf_right")
     Index(open_repo(INDEX)).add(wheels(tmp_path), upload_time=NOW)
     assert verify(open_repo(INDEX)) == ()
@@ -341,7 +341,7 @@ def test_a_hub_that_is_not_there_or_switched_off(token, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", endpoint)
     assert "cannot be reached: ConnectError | check the network" in refusal(tmp_path)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    assert "switched off (HF_HUB_OFFLINE) | unset HF_HUB_OFFLINE" in refusal(tmp_path)
+    assert "in offline mode (HF_HUB_OFFLINE) | unset HF_HUB_OFFLINE" in refusal(tmp_path)
 
 
 def test_a_hub_that_is_broken(hub, token, tmp_path, monkeypatch):

@@ -162,7 +162,7 @@ def test_a_link_is_named_with_what_puts_it_there(index, run):
     for command in ("verify", "repair"):
         answer = run("index", command, index)
         assert answer.code == 4
-        assert f"{index / 'simple'} is a link, and an index has none" in answer.err
+        assert f"{index / 'simple'} is a link, which an index must not contain" in answer.err
 
 
 def test_wheels_of_other_bytes_fix_nothing(index, tmp_path):

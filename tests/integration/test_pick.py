@@ -283,7 +283,7 @@ def test_what_fails_to_install_is_told(pick, venv, tmp_path):
     ("argv", "code", "message"),
     [
         (["k", "--index", "{index}"], 4, "has no project k"),
-        (["../k", "--index", "{index}"], 4, "is not a project name"),
+        (["../k", "--index", "{index}"], 4, "is not a valid project name"),
         (["activation", "--index", "nowhere"], 4, "nowhere has no project activation"),
         (["activation", "--index", "s3://bucket"], 4, "cannot be read by installers"),
         (["k", "--index", "{url}"], 4, "has no project k"),
@@ -335,7 +335,7 @@ def test_an_answer_that_is_no_catalogue(pick, tmp_path, data):
     (tmp_path / "projects" / "k" / "catalogue.json").write_bytes(data)
     answer = pick("k", "--index", tmp_path)
     assert answer.code == 4
-    assert "is no catalogue of wheels" in answer.err or "newer wheelsmith" in answer.err
+    assert "is not a valid catalogue" in answer.err or "newer wheelsmith" in answer.err
 
 
 def test_a_machine_is_data():

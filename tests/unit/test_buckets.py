@@ -87,7 +87,7 @@ def status(number, code=""):
         (failure("PermissionDeniedError", status(403, "InvalidAccessKeyId")), "are not accepted", "AWS_ACCESS_KEY_ID"),
         (failure("GenericError", "http://169.254.169.254/latest/api/token"), "no valid credentials", "boto3"),
         (failure("GenericError", "HTTP error: builder error BadScheme"), "plain http", "AWS_ALLOW_HTTP=true"),
-        (failure("GenericError", status(501, "NotImplemented")), "no conditional writes", "newer"),
+        (failure("GenericError", status(501, "NotImplemented")), "support conditional writes", "newer"),
         (failure("GenericError", "HTTP error: error sending request"), "does not answer", "network"),
     ],
 )
@@ -111,7 +111,7 @@ def test_remedies_are_of_the_cloud_that_refuses():
 
 @pytest.mark.parametrize("endpoint", ["garbage", "ftp://host", "http://[::bad", "https://user:hunter2@host"])
 def test_an_endpoint_that_is_none_is_one_error(endpoint):
-    with pytest.raises(PackageIndexError, match="AWS_ENDPOINT_URL is no endpoint") as caught:
+    with pytest.raises(PackageIndexError, match="AWS_ENDPOINT_URL is not an endpoint") as caught:
         settings("s3", {"AWS_ENDPOINT_URL": endpoint})
     assert "hunter2" not in f"{caught.value}{caught.value.remedy}"
 

@@ -165,10 +165,10 @@ def test_fields_of_later_versions_are_passed_over():
     ("change", "said"),
     [
         (lambda data: data.update(schema_version=99), "a newer wheelsmith"),
-        (lambda data: data["wheels"][0].update(filename="k-1.0-py3-none-$(id).whl"), "no catalogue of wheels"),
-        (lambda data: data["wheels"][0].update(requires=["--index-url=x"]), "no catalogue of wheels"),
-        (lambda data: data["wheels"][0]["cells"][0].update(torch="2"), "no catalogue of wheels"),
-        (lambda data: data["wheels"][0].update(bundle="../../evil.json"), "no catalogue of wheels"),
+        (lambda data: data["wheels"][0].update(filename="k-1.0-py3-none-$(id).whl"), "not a valid catalogue"),
+        (lambda data: data["wheels"][0].update(requires=["--index-url=x"]), "not a valid catalogue"),
+        (lambda data: data["wheels"][0]["cells"][0].update(torch="2"), "not a valid catalogue"),
+        (lambda data: data["wheels"][0].update(bundle="../../evil.json"), "not a valid catalogue"),
     ],
 )
 def test_a_catalogue_that_lies_is_refused(change, said):

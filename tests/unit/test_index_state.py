@@ -97,7 +97,7 @@ def test_a_yank_shows_on_every_page_with_its_reason():
 def test_a_status_decides_what_is_taken_and_offered(status):
     state = set_status(add_entries(EMPTY, [entry("1", CELLS[0])]), status, "so <it> is")
     if status in {ProjectStatus.ARCHIVED, ProjectStatus.QUARANTINED}:
-        with pytest.raises(PackageIndexError, match="takes no new wheels"):
+        with pytest.raises(PackageIndexError, match="accepts no new wheels"):
             add_entries(state, [entry("2")])
         assert add_entries(state, [entry("1", CELLS[0])]) == state
     else:

@@ -120,7 +120,7 @@ def load_catalogue(data: bytes, place: str) -> Catalogue:
             raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
         catalogue = _read(plain)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise PackageIndexError(f"{place} is no catalogue of wheels: {in_one_line(error)}") from None
+        raise PackageIndexError(f"{place} is not a valid catalogue: {in_one_line(error)}") from None
     return catalogue
 
 
@@ -288,7 +288,7 @@ def version_changes(earlier: Catalogue, now: Catalogue, version: str) -> Version
     current = _by_cell(now, newer)
     told = {item.cell.id: f"{item.status}: {item.reason}" for item in now.unserved if Version(item.version) == newer}
     missing = (each.missing for each in now.versions if Version(each.version) == newer)
-    reasons = {name: "planned, and not built" for names in missing for name in names} | told
+    reasons = {name: "planned but not built" for names in missing for name in names} | told
     cells = tuple(
         CellChange(cell=name, before=before.get(name), now=current.get(name), reason=reasons.get(name))
         for name in sorted({*before, *current, *reasons})

@@ -180,9 +180,9 @@ class IndexEntry(WheelRecord):
             _require(_HASH, text, "a sha256")
         # The hash of METADATA is in metadata_sha256.
         if unknown := self.side_files.keys() - (side_files().keys() - {CORE_METADATA}):
-            raise ValueError(f"this wheelsmith knows no {min(unknown)[:100]!r} beside a wheel")
+            raise ValueError(f"{min(unknown)[:100]!r} is not a known suffix of side files")
         if not 0 <= self.size < _LARGEST:
-            raise ValueError(f"{self.filename} cannot have that size")
+            raise ValueError(f"{self.filename} has an invalid size")
         for cell in self.cells:
             _check_cell(cell)
         for text in self.requires:
@@ -384,7 +384,7 @@ class ProjectState(Record):
     def __post_init__(self) -> None:
         """Reject an invalid address and wheels of other projects."""
         if self.address is not None and check_address(self.address) != self.address:
-            raise ValueError(f"{self.address[:100]!r} has no slash at its end")
+            raise ValueError(f"{self.address[:100]!r} does not end with a slash")
         wheels: tuple[IndexEntry | Removed, ...] = (*self.entries, *self.removed)
         for each in wheels:
             if each.project != self.project:
@@ -409,7 +409,7 @@ def check_address(text: str) -> str:
     """
     if not _is_address(text):
         shown = repr(redact(text)[:100])
-        raise ValueError(f"{shown} is not the address of an index: https://, a host, and perhaps a folder")
+        raise ValueError(f"{shown} is not the address of an index: it must be https://HOST/ or https://HOST/FOLDER/")
     return f"{text.rstrip('/')}/"
 
 
@@ -466,4 +466,4 @@ def _check_cell(cell: Cell) -> None:
     for text in (cell.arch, cell.os):
         _require(_WORD, text, "an architecture or a system")
     if cell.framework not in frameworks() or cell.platform not in platforms():
-        raise ValueError(f"{cell.id[:100]!r} is for a framework or a compute platform that is not known")
+        raise ValueError(f"{cell.id[:100]!r} has an unknown framework or compute platform")

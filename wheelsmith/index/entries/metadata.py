@@ -135,7 +135,7 @@ def check_line(text: str) -> None:
     :raises ValueError: it is not.
     """
     if _line(text, _LINE) != text:
-        raise ValueError(f"{text[:100]!r} is no line of text")
+        raise ValueError(f"{text[:100]!r} is not a line of visible text")
 
 
 def check_link(address: str) -> None:
@@ -144,7 +144,7 @@ def check_link(address: str) -> None:
     :raises ValueError: the URL is not http or https, or its host is hidden, e.g. by a user name.
     """
     if not _is_plain(address):
-        raise ValueError(f"{address[:100]!r} is no link for a page")
+        raise ValueError(f"{address[:100]!r} is not an allowed link")
 
 
 def _links(headers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

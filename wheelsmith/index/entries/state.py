@@ -47,7 +47,7 @@ def check_project(name: str) -> str:
     """
     project = str(canonicalize_name(name))
     if not _PROJECT.fullmatch(project):
-        raise PackageIndexError(f"{name!r} is not a project name that an index can hold")
+        raise PackageIndexError(f"{name!r} is not a valid project name")
     return project
 
 
@@ -90,7 +90,7 @@ def add_entries(
         merged[entry.filename] = _merged(merged.get(entry.filename), entry)
     if not state.status.takes_wheels and merged.keys() - {entry.filename for entry in state.entries}:
         raise PackageIndexError(
-            f"{state.project} is {state.status}, and takes no new wheels",
+            f"{state.project} is {state.status} and accepts no new wheels",
             remedy=f"wheelsmith index status INDEX {state.project} active",
         )
     kept = tuple(merged[name] for name in sorted(merged))

@@ -188,8 +188,8 @@ def load_listing(stored: Stored | None) -> dict[str, Listing]:
         return {check_project(name): Listing.from_json(item) for name, item in read_json(stored.data).items()}
     except (ValueError, KeyError, TypeError, AttributeError, PackageIndexError) as error:
         raise PackageIndexError(
-            f"the lists of projects are broken: {in_one_line(error)}",
-            remedy="make them again from the states: wheelsmith index repair",
+            f"the project lists are broken: {in_one_line(error)}",
+            remedy="rebuild them from the states: wheelsmith index repair",
         ) from None
 
 

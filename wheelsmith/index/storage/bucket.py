@@ -84,9 +84,9 @@ def explain_settings(error: Exception, address: Address, variables: Iterable[str
         return PackageIndexError(
             f"{address}: no storage account is named", remedy="export AZURE_STORAGE_ACCOUNT_NAME=…"
         )
-    said = ", ".join(sorted(variables)) or "no variable is set"
+    names = ", ".join(sorted(variables)) or "none is set"
     return PackageIndexError(
-        f"{address}: what the environment says of it cannot be used", remedy=f"see what is wrong or missing: {said}"
+        f"{address}: the settings in the environment cannot be used", remedy=f"check the variables: {names}"
     )
 
 
@@ -101,7 +101,7 @@ def explain(error: Exception, address: Address) -> PackageIndexError:
         (
             "BadScheme" in text,
             "the endpoint is plain http",
-            f"use https; or, where you trust the network, export {PREFIXES[scheme]}ALLOW_HTTP=true",
+            f"use https or, on a trusted network, export {PREFIXES[scheme]}ALLOW_HTTP=true",
         ),
         (
             "incorrectly configured region" in text or status in {301, 307},
@@ -115,11 +115,11 @@ def explain(error: Exception, address: Address) -> PackageIndexError:
             f"the credentials are not accepted ({told or 'expired?'})",
             _SIGN_IN[scheme],
         ),
-        (kind == "PermissionDeniedError", f"the credentials do not suffice ({told})", _RIGHTS[scheme]),
+        (kind == "PermissionDeniedError", f"the credentials lack permissions ({told})", _RIGHTS[scheme]),
         (
             kind == "NotImplementedError" or status == HTTPStatus.NOT_IMPLEMENTED,
-            "the host has no conditional writes",
-            "use one that has, or a newer version of it",
+            "the host does not support conditional writes",
+            "use another host, or a newer version of it",
         ),
         (status, f"the host answers {told}", "try again later"),
     ):
@@ -236,7 +236,7 @@ def endpoint_of(scheme: str, environ: Mapping[str, str]) -> str | None:
         usable = False
     if not usable:
         raise PackageIndexError(
-            f"{name} is no endpoint", remedy=f"export {name}=https://host, without user or password"
+            f"{name} is not an endpoint", remedy=f"export {name}=https://host, without user or password"
         )
     return environ[name]
 
@@ -258,7 +258,7 @@ def _credentials(address: Address, environ: Mapping[str, str]) -> Any:
     except ImportError:
         if address.scheme == "s3" and environ.get("AWS_PROFILE"):
             raise PackageIndexError(
-                f"{address}: AWS_PROFILE is set, and reading profiles takes boto3", remedy="pip install boto3"
+                f"{address}: AWS_PROFILE is set, and profiles require boto3", remedy="pip install boto3"
             ) from None
         return None
 
@@ -420,8 +420,8 @@ class Bucket:
         """
         if not ((self._refuses(None) or self._refuses(None)) and self._refuses(_NO_TAG)):
             raise PackageIndexError(
-                f"{self.name}: the host ignores If-Match or If-None-Match, so publishers could undo each other's work",
-                remedy="use a host, or a version of it, that honours conditional writes",
+                f"{self.name}: the host ignores If-Match or If-None-Match, so publishers could lose changes",
+                remedy="use a host that supports conditional writes, or a newer version of it",
             )
 
     def _refuses(self, tag: str | None) -> bool:

@@ -107,8 +107,8 @@ class Folder:
             path /= part
             if part in {".", ".."} or path.is_symlink():
                 raise UnreadableError(
-                    f"{path} is a link, and an index has none: what is written there would land elsewhere",
-                    remedy="put a copy of what it leads to in its place",
+                    f"{path} is a link, which an index must not contain: writes would leave the index",
+                    remedy="replace the link by a copy of its target",
                 )
         return path
 
@@ -130,7 +130,7 @@ class Folder:
         except OSError as error:
             raise PackageIndexError(
                 f"the index at {self._root} cannot be {what}: {error.strerror or error}",
-                remedy="free some disk or fix its permissions, or choose another place",
+                remedy="free disk space, fix the permissions, or choose another folder",
             ) from error
 
 

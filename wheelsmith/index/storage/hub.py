@@ -81,9 +81,9 @@ def parse_target(target: str) -> HubPlace:
     try:
         uri = parse_hf_uri(target)
     except HfUriError:
-        raise AddressError("the hf:// target names no repo of the Hub", remedy=_SYNTAX) from None
+        raise AddressError("the hf:// target names no repo on the Hub", remedy=_SYNTAX) from None
     if not uri.is_repo:
-        raise AddressError("a bucket of the Hub cannot change all of an index at once", remedy=_SYNTAX)
+        raise AddressError("buckets of the Hub have no atomic commits, which an index needs", remedy=_SYNTAX)
     folder = uri.path_in_repo.strip("/")
     if folder and (_REFUSED_FOLDERS & set(folder.split("/")) or not folder.isprintable()):
         raise AddressError("the folder in the hf:// target cannot hold an index", remedy=_SYNTAX)
@@ -116,7 +116,7 @@ def ask(place: HubPlace, question: Callable[[], T]) -> T:
             reason = str(error)
         backoff(number)
     raise PackageIndexError(
-        f"{place.name} cannot be reached: {reason}", remedy="check the network and HF_ENDPOINT, then do it again"
+        f"{place.name} cannot be reached: {reason}", remedy="check the network and HF_ENDPOINT, then try again"
     )
 
 
@@ -142,18 +142,20 @@ def _judged(place: HubPlace, error: Exception) -> Exception:
     kind = "" if place.kind == "model" else f" --type {place.kind}"
     if isinstance(error, errors.OfflineModeIsEnabled):
         return PackageIndexError(
-            f"{place.name} cannot be reached: the Hub is switched off (HF_HUB_OFFLINE)", remedy="unset HF_HUB_OFFLINE"
+            f"{place.name} cannot be reached: the Hub is in offline mode (HF_HUB_OFFLINE)",
+            remedy="unset HF_HUB_OFFLINE",
         )
     if isinstance(error, errors.RevisionNotFoundError):
         return no_branch(place)
     if isinstance(error, (errors.GatedRepoError, errors.DisabledRepoError)):
         return PackageIndexError(
-            f"{place.name} is closed to this account", remedy="ask its owner, then: hf auth login, or set HF_TOKEN"
+            f"this account has no access to {place.name}",
+            remedy="request access from its owner, then: hf auth login, or set HF_TOKEN",
         )
     if isinstance(error, errors.RepositoryNotFoundError):
         return PackageIndexError(
-            f"there is no {place.kind} repo {place.repo} on the Hub, or this account may not see it",
-            remedy=f"hf repos create {place.repo}{kind}; for one that is there: hf auth login, or set HF_TOKEN",
+            f"there is no {place.kind} repo {place.repo} on the Hub, or this account cannot see it",
+            remedy=f"hf repos create {place.repo}{kind}; for an existing repo: hf auth login, or set HF_TOKEN",
         )
     if isinstance(error, errors.HfHubHTTPError):
         return _judged_status(place, error.response.status_code, error.server_message)
@@ -162,8 +164,8 @@ def _judged(place: HubPlace, error: Exception) -> Exception:
     if isinstance(error, ValueError) and not isinstance(error, JSONDecodeError):
         # The client raises ValueError for unsupported operations and for large files that the Hub rejects.
         return PackageIndexError(
-            f"{place.name} does not take what was sent",
-            remedy="see on its page whether its storage is full; or pip install --upgrade huggingface_hub",
+            f"{place.name} rejected the upload",
+            remedy="check on its page if its storage is full; or pip install --upgrade huggingface_hub",
         )
     return TransientError(type(error).__name__)
 
@@ -181,7 +183,7 @@ def not_writable(place: HubPlace, said: str = "") -> PackageIndexError:
     """Return the error for an account without write access."""
     return PackageIndexError(
         f"this account may not write to {place.name}{said}",
-        remedy="hf auth login with a token that may write, or set HF_TOKEN",
+        remedy="hf auth login with a write token, or set HF_TOKEN",
     )
 
 
@@ -195,7 +197,10 @@ def _judged_status(place: HubPlace, status: int, message: str | None) -> Excepti
         return TransientError(f"the Hub answered {status}{said}")
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return not_writable(place, said)
-    return PackageIndexError(f"the Hub refused with {status} for {place.name}{said}", remedy="see what it says")
+    return PackageIndexError(
+        f"the Hub refused the request for {place.name} with {status}{said}",
+        remedy="fix the stated cause, then try again",
+    )
 
 
 def _harmless(message: str | None) -> str:
@@ -328,7 +333,7 @@ class HubRepo:
                 if not isinstance(conflict, BusyBranchError):
                     self._old.add(head)
                 backoff(number)
-        raise PackageIndexError(f"{self.name} is always changed by others meanwhile", remedy="do it again")
+        raise PackageIndexError(f"other commits to {self.name} always came first", remedy="try again later")
 
     def _head(self) -> str:
         refs = ask(self._place, lambda: self._api.list_repo_refs(self._place.repo, repo_type=self._place.kind))
@@ -464,11 +469,11 @@ def _operation(folder: str, write: Write) -> CommitOperationAdd | CommitOperatio
     if write.content is None:
         return CommitOperationDelete(path, is_folder=False)
     if isinstance(write.content, Path) and not write.content.is_file():
-        raise PackageIndexError(f"{write.content} was there and is gone", remedy="build it again")
+        raise PackageIndexError(f"{write.content} was removed before the upload", remedy="build it again")
     operation = CommitOperationAdd(path, write.content)
     # The operation has hashed the file, and the Hub accepts only content with this hash.
     if hash_in(write.key) not in {None, operation.upload_info.sha256.hex()}:
-        raise PackageIndexError(f"{write.key} is not the file that it was", remedy="build it again")
+        raise PackageIndexError(f"{write.key} changed before the upload", remedy="build it again")
     return operation
 
 

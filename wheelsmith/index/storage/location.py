@@ -51,11 +51,11 @@ def open_storage(target: str) -> Storage:
     if not separator:
         if lost := _LOST_SLASH.match(target):
             raise AddressError(
-                f"{lost[0]}… is no place for an index",
-                remedy=f"write {lost[0].lower()}// before it; for a folder of that name ./{lost[0]}…",
+                f"{lost[0]}… is not the address of a storage",
+                remedy=f"write {lost[0].lower()}//… for a URL, or ./{lost[0]}… for a folder of that name",
             )
         if not target.startswith((".", "/")) and (what := _shown(target)) != target:
-            raise AddressError(f"{what} is no place for an index", remedy=_PLACES)
+            raise AddressError(f"{what} is not the address of a storage", remedy=_PLACES)
         return Folder(Path(target))
     if scheme == "file":
         return Folder(Path(url2pathname(urlsplit(target).path)))
@@ -67,7 +67,7 @@ def open_storage(target: str) -> Storage:
         from wheelsmith.index.storage.hub import open_repo
 
         return open_repo(target)
-    raise AddressError(f"{_shown(target)} is no place for an index", remedy=_PLACES)
+    raise AddressError(f"{_shown(target)} is not the address of a storage", remedy=_PLACES)
 
 
 def parse_address(target: str) -> Address:
@@ -77,10 +77,10 @@ def parse_address(target: str) -> Address:
     """
     scheme, separator, rest = target.partition("://")
     if not separator or scheme not in BUCKETS:
-        raise AddressError(f"{_shown(target)} is no bucket", remedy=f"write {_example('s3')}")
+        raise AddressError(f"{_shown(target)} is not the address of a bucket", remedy=f"write {_example('s3')}")
     if set("@?#") & set(rest):
         raise AddressError(
-            f"{_shown(target)}: a bucket's address holds no user, no password and no query",
+            f"{_shown(target)}: a bucket's address must not contain a user, a password or a query",
             remedy=f"write {_example(scheme)}, and give credentials in the environment",
         )
     bucket, _, path = rest.partition("/")
@@ -90,7 +90,7 @@ def parse_address(target: str) -> Address:
     for segment in prefix.split("/") if prefix else ():
         if not _SEGMENT.fullmatch(segment) or segment in {".", ".."}:
             raise AddressError(
-                f"{_shown(target)}: {_shown(segment)!r} cannot be a part of a prefix",
+                f"{_shown(target)}: {_shown(segment)!r} is not allowed in a prefix",
                 remedy="use letters, digits and . _ ~ - between slashes",
             )
     return Address(scheme=scheme, bucket=bucket, prefix=prefix)

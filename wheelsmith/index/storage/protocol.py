@@ -62,7 +62,7 @@ def pieces_of(path: Path, key: str) -> Iterator[bytes]:
         # O_NONBLOCK: do not wait for the other end of a pipe.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise PackageIndexError(f"{path} is no file", remedy="build it again")
+                raise PackageIndexError(f"{path} is not a file", remedy="build it again")
             while piece := file.read(_PIECE):
                 hasher.update(piece)
                 yield piece
@@ -71,7 +71,7 @@ def pieces_of(path: Path, key: str) -> Iterator[bytes]:
     promised = hash_in(key)
     if promised not in {None, hasher.hexdigest()}:
         raise PackageIndexError(
-            f"{path} is not the file that it was: its sha256 is {hasher.hexdigest()}, not {promised}",
+            f"{path} has changed: its sha256 is {hasher.hexdigest()}, not {promised}",
             remedy="build it again; nothing was published",
         )
 
