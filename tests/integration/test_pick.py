@@ -122,7 +122,7 @@ def test_nvidia_smi_is_asked_where_the_library_is_not_found(tmp_path, monkeypatc
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr("wheelsmith.platforms.cuda._script", lambda: "print('null')")
+    monkeypatch.setattr("wheelsmith.platforms.cuda._probe_source", lambda: "print('null')")
     machine = look(sys.executable)
     assert (machine.driver, [(g.name, g.capability) for g in machine.gpus]) == ("13.0", [("NVIDIA RTX, odd", "12.0")])
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wheelsmith.platforms.cuda import parse_capability, resolve
+from wheelsmith.platforms.cuda import intersect_capabilities, parse_capability
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from wheelsmith.platforms.cuda import parse_capability, resolve
     ],
 )
 def test_loose_intersection(own, requested, answer):
-    assert resolve(own, requested) == answer
+    assert intersect_capabilities(own, requested) == answer
 
 
 capability = st.builds(
@@ -31,7 +31,7 @@ capability = st.builds(
 
 @given(own=st.lists(capability, min_size=1, max_size=8), requested=st.lists(capability, min_size=1, max_size=8))
 def test_an_intersection_invents_nothing_and_serves_somebody(own, requested):
-    answer = resolve(tuple(own), tuple(requested))
+    answer = intersect_capabilities(tuple(own), tuple(requested))
     numbers = {(parse_capability(c).number, parse_capability(c).suffix) for c in own}
     targets = {parse_capability(c).number for c in requested}
     for text in answer:

@@ -24,7 +24,7 @@ from wheelsmith.index.resolve.target import Choice, Refusal, Target
 from wheelsmith.index.site.grid import GridStatus, catalogue_cells
 from wheelsmith.index.site.human import human_pages
 from wheelsmith.model import CellSettings
-from wheelsmith.platforms.cuda import cuda_of
+from wheelsmith.platforms.cuda import cuda_version_of
 
 BASE = "https://wheels.example/index/"
 
@@ -360,14 +360,14 @@ def check_pins(state, choice, made, wanted, installer, torch):
 
 def assert_no_older_cuda(wanted, made, build):
     """The torch that a command names is one that was published, and its CUDA is not older than the kernel's."""
-    toolkit = cuda_of((parse_wheel_filename(made.filename)[1].local or "").partition(".")[0])
+    toolkit = cuda_version_of((parse_wheel_filename(made.filename)[1].local or "").partition(".")[0])
     if wanted.compute == "cpu" or wanted.release not in torch_releases():
         assert build == wanted.compute
         return
-    toolkit = toolkit or f"{cuda_of(wanted.compute).partition('.')[0]}.0"
-    assert cuda_of(build) in torch_releases()[wanted.release].cuda
-    assert cuda_of(build).split(".")[0] == toolkit.split(".")[0]
-    assert numbers(cuda_of(build)) >= numbers(toolkit)
+    toolkit = toolkit or f"{cuda_version_of(wanted.compute).partition('.')[0]}.0"
+    assert cuda_version_of(build) in torch_releases()[wanted.release].cuda
+    assert cuda_version_of(build).split(".")[0] == toolkit.split(".")[0]
+    assert numbers(cuda_version_of(build)) >= numbers(toolkit)
 
 
 @given(

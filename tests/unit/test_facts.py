@@ -68,7 +68,7 @@ def test_torch_releases():
 def test_toolkits():
     assert list(cuda_toolkits()) == sorted(cuda_toolkits(), key=numbers)
     assert [v for v, toolkit in cuda_toolkits().items() if not toolkit.assembled] == ["12.6", "12.8", "12.9"]
-    assert [v for v, toolkit in cuda_toolkits().items() if toolkit.rather_of_image] == ["12.4"]
+    assert [v for v, toolkit in cuda_toolkits().items() if toolkit.prefers_image] == ["12.4"]
     assert [v for v, toolkit in cuda_toolkits().items() if toolkit.cxx_std > 17] == ["13.3"]
     for toolkit in cuda_toolkits().values():
         for text in (*toolkit.capabilities, *toolkit.default_capabilities):

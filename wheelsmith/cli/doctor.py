@@ -159,7 +159,7 @@ def _toolchains() -> Iterator[Symptom]:
         f"{each.title} {version}": each.prefix(version, arch, arch)
         for each in platforms().values()
         for version in each.toolkits()
-        if each.made_on(version, arch)
+        if each.has_packages_for(version, arch)
     }
     prefixes |= {
         f"{each.name} {minor}": each.prefix(minor, arch)
@@ -181,7 +181,7 @@ def _image_toolkits() -> Iterator[Symptom]:
         f"{each.title} {version}"
         for each in platforms().values()
         for version in each.toolkits()
-        if not each.made_on(version, platform.machine())
+        if not each.has_packages_for(version, platform.machine())
     ]
     if lacking:
         yield Symptom(what="toolkits that an image must bring", ok=True, found=", ".join(lacking))

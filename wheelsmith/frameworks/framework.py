@@ -60,9 +60,9 @@ class Framework(ABC):
     :cvar name: the name in matrix.yaml, build.toml and the Hub's variants.
     :cvar project: the name on package indexes.
     :cvar packages: the folder of a kernel's Python package, in the Hub's layout.
-    :cvar place: the mount point of its headers.
+    :cvar mount_point: the mount point of its headers.
     :cvar headers: the header folder in its wheel, ending with ``include/``.
-    :cvar include: the folders under ``place`` that compilers search, in order.
+    :cvar include: the folders under ``mount_point`` that compilers search, in order.
     :cvar suffix: the file suffix of an extension.
     :cvar tags: the Python tag and the ABI tag of its wheels.
     :cvar limited_api: the value of Py_LIMITED_API for its kernels: they may use the stable ABI of that Python. None if
@@ -75,7 +75,7 @@ class Framework(ABC):
     name: ClassVar[str]
     project: ClassVar[str]
     packages: ClassVar[str]
-    place: ClassVar[str]
+    mount_point: ClassVar[str]
     headers: ClassVar[str]
     include: ClassVar[tuple[str, ...]]
     suffix: ClassVar[str]

@@ -143,7 +143,7 @@ class Torch(Framework):
     name = TORCH
     project = "torch"
     packages = "torch-ext"
-    place = sandbox_paths.TORCH
+    mount_point = sandbox_paths.TORCH
     headers = "torch/include/"
     include = ("include", "include/torch/csrc/api/include")
     suffix = ".abi3.so"

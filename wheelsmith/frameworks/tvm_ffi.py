@@ -94,7 +94,7 @@ class TvmFfi(Framework):
     name = "tvm-ffi"
     project = "apache-tvm-ffi"
     packages = "tvm-ffi-ext"
-    place = sandbox_paths.TVM_FFI
+    mount_point = sandbox_paths.TVM_FFI
     headers = "tvm_ffi/include/"
     include = ("include",)
     suffix = ".so"

@@ -56,4 +56,4 @@ def _filled(text: str, words: Mapping[str, str]) -> str:
 
 
 def _number(cell: Cell, capability: str) -> str:
-    return platforms()[cell.platform].plain(capability).replace(".", "")
+    return platforms()[cell.platform].base_capability(capability).replace(".", "")

@@ -52,7 +52,7 @@ def _release(text: str, shape: re.Pattern[str]) -> str:
 
 def toolkit_of(platform: Platform) -> Callable[[str], str]:
     """Return a validator for one value of a platform's axis: a toolkit version or ``cpu``."""
-    return lambda text: text if text == CPU else _release(text, platform.shape)
+    return lambda text: text if text == CPU else _release(text, platform.version_pattern)
 
 
 def computes_of(platform: Platform) -> Callable[[list[str]], list[str]]:

@@ -75,7 +75,7 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
     """
     mounts = []
     if plan.headers and headers:
-        place = framework(plan.cell.framework).place
+        place = framework(plan.cell.framework).mount_point
         mounts.append(Mount(source=context.toolchains.prepare(plan.headers), target=place))
         mounts += [
             Mount(source=context.toolchains.prepare(library), target=f"{sandbox_paths.LIBRARIES}/{library.version}")
@@ -83,7 +83,7 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
         ]
     # An image's own toolkit is where the image has it.
     if plan.toolkit and not plan.toolkit.in_image:
-        place = platforms()[plan.cell.platform].place
+        place = platforms()[plan.cell.platform].mount_point
         mounts.append(Mount(source=context.toolchains.prepare(plan.toolkit), target=place))
     return tuple(mounts)
 
@@ -169,7 +169,7 @@ def _toolkit_mounts(plan: BuildPlan, project: Project, context: BuildContext) ->
         context.toolchains.prepare(prefix)  # it tells what went wrong ahead
     torch = torch_wheels(project.environment)
     home = context.toolchains.toolchains.complete_toolkit(plan.toolkit, plan.libraries, torch, project.python)
-    return (Mount(source=home, target=platforms()[plan.cell.platform].place),)
+    return (Mount(source=home, target=platforms()[plan.cell.platform].mount_point),)
 
 
 def compile_command(

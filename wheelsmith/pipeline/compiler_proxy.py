@@ -324,7 +324,7 @@ class CompilerLauncher:
         toolkit = self.plan.toolkit
         if toolkit is None or toolkit.in_image:
             return None
-        return f"{platforms()[self.plan.cell.platform].place}/bin/nvcc"
+        return f"{platforms()[self.plan.cell.platform].mount_point}/bin/nvcc"
 
 
 def _made(words: tuple[str, ...]) -> str:

@@ -81,7 +81,7 @@ def plan_by_oldest_minor(
 def with_toolkit(host: BuildHost, cell: Cell) -> BuildHost:
     """Return the build host as if it had the toolkit that the cell names."""
     named = str(cell.toolkit)
-    home = host.cuda.home if host.cuda else platforms()[cell.platform].place
+    home = host.cuda.home if host.cuda else platforms()[cell.platform].mount_point
     return replace(
         host,
         image=host.image or ImageId(name="", digest=""),
@@ -101,7 +101,7 @@ def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
     """Return what a wheel of the older toolkit lacks compared with the newer one's, or None."""
     cuda = made.wheel.toolkit
     platform = platforms()[made.cell.platform]
-    covers = platform.covers_code_of
+    covers = platform.includes_code
     if lacking := [text for text in own.wheel.gpu_archs if not covers(made.wheel.gpu_archs, (text,))]:
         return f"CUDA {cuda} cannot compile for {', '.join(lacking)}"
     theirs = {step.output: step for step in made.recipe.steps}
@@ -114,4 +114,4 @@ def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
 
 def _same_but_more_code(own: Step, made: Step, platform: Platform) -> bool:
     without = platform.without_capabilities
-    return without(own.argv) == without(made.argv) and platform.covers_code_of(made.gpu_archs, own.gpu_archs)
+    return without(own.argv) == without(made.argv) and platform.includes_code(made.gpu_archs, own.gpu_archs)

@@ -158,10 +158,10 @@ def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None
     known = platform.toolkits()[cell.toolkit]
     linkable = known.static_runtime or framework(cell.framework).brings_cuda
     if known.assembled and linkable:
-        if known.rather_of_image and cell.arch == build_host.machine:
+        if known.prefers_image and cell.arch == build_host.machine:
             with suppress(NotInImageError):
-                return platform.of_image(cell.toolkit, build_host)
-        return platform.place, platform.prefix(cell.toolkit, build_host.machine, cell.arch)
+                return platform.find_in_image(cell.toolkit, build_host)
+        return platform.mount_point, platform.prefix(cell.toolkit, build_host.machine, cell.arch)
     return _toolkit_of_image(cell, build_host, "" if linkable else " and its static runtime")
 
 
@@ -177,7 +177,7 @@ def _toolkit_of_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[
         said = f"the {platform.title} toolkit of an image compiles only for {made_for}, not for {cell.arch}"
         raise NotBuildableError(said)
     try:
-        return platform.of_image(str(cell.toolkit), build_host)
+        return platform.find_in_image(str(cell.toolkit), build_host)
     except NotInImageError as found:
         raise NotBuildableError(f"image {build_host.image.name} has {found}, but the cell needs {named}") from None
 
@@ -214,4 +214,4 @@ def _asked_capabilities(cell: Cell) -> list[tuple[str, bool]]:
     platform = platforms()[cell.platform]
     toolkit = platform.toolkits()[cell.toolkit]
     asked = cell.settings.gpu_archs or toolkit.default_capabilities
-    return [(text, platform.plain(text) in toolkit.capabilities) for text in asked]
+    return [(text, platform.base_capability(text) in toolkit.capabilities) for text in asked]

@@ -398,7 +398,7 @@ def _capabilities(section: Section, requested: tuple[str, ...], cell: Cell) -> t
     if cell.toolkit is None:
         return ()
     platform = platforms()[cell.platform]
-    found = platform.covers(section.capabilities, requested, cell.toolkit)
+    found = platform.select_capabilities(section.capabilities, requested, cell.toolkit)
     if not found:
         raise NotBuildableError(
             f"[kernel.{section.name}] supports {', '.join(section.capabilities or ())}; {platform.title} "

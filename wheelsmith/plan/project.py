@@ -34,7 +34,7 @@ from wheelsmith.plan.feasibility import NotBuildableError, check_python, compile
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, WheelNames
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.recipe import KernelSource
-from wheelsmith.platforms import cuda_of, platforms
+from wheelsmith.platforms import cuda_version_of, platforms
 
 # (requirements, Python as major.minor, CPU architecture, preferred versions of the first requirement) → exact wheels.
 # Raises NoEnvironmentError if there are none.
@@ -262,7 +262,7 @@ def torch_cuda(wheels: Iterable[LockedWheel]) -> str | None:
     try:
         torch = next((Version(wheel.version) for wheel in found if wheel.name == "torch"), None)
         if torch and torch.local:
-            return cuda_of(read_local_version(torch.local).compute or "")
+            return cuda_version_of(read_local_version(torch.local).compute or "")
         runtime = next((Version(wheel.version) for wheel in found if _RUNTIME.fullmatch(wheel.name)), None)
     except InvalidVersion:
         return None

@@ -5,10 +5,10 @@ from wheelsmith.platforms.cuda import (
     DRIVER_LIBRARIES,
     CudaToolkit,
     cuda_folder,
-    cuda_of,
     cuda_packages,
     cuda_prefix,
     cuda_toolkits,
+    cuda_version_of,
     driver_floors,
     parse_capability,
 )

@@ -25,11 +25,11 @@ def cuda_driver() -> Driver | None:
 
     A child process calls libcuda.so.1. If that fails, nvidia-smi is tried.
     """
-    found = answer_of([sys.executable, "-I", "-c", _script()]) or _from_nvidia_smi()
+    found = answer_of([sys.executable, "-I", "-c", _probe_source()]) or _from_nvidia_smi()
     return Driver.from_json(found) if found else None
 
 
-def _script() -> str:
+def _probe_source() -> str:
     return files(__package__).joinpath("probe_cuda.py").read_text(encoding="utf-8")
 
 
@@ -67,7 +67,7 @@ def driver_floors() -> dict[str, DriverFloor]:
 class CudaDevices(Devices):
     """NVIDIA GPUs and drivers."""
 
-    beside = "the same CUDA major and no older minor"
+    compatibility_rule = "the same CUDA major and no older minor"
 
     def driver(self) -> Driver | None:
         """Return the NVIDIA driver."""
@@ -115,16 +115,16 @@ class CudaDevices(Devices):
         reason = f"the driver must compile its PTX of CUDA {version} for capability {listed(list(gpus))}"
         return f"{reason}, but supports only CUDA up to {driver}"
 
-    def runs_beside(self, made: str, built: str) -> bool:
+    def is_compatible(self, made: str, built: str) -> bool:
         """Return True if ``made`` has the same major and an older minor version than ``built`` (the Hub's rule)."""
         return numbers(made)[0] == numbers(built)[0] and numbers(made) < numbers(built)
 
-    def distance(self, version: str, asked: str) -> tuple[int, ...]:
+    def distance(self, version: str, requested: str) -> tuple[int, ...]:
         """Return a sort key: first no change, then another minor version of CUDA, then another major version."""
-        if self.runs_beside(version, asked):
+        if self.is_compatible(version, requested):
             return 0, -numbers(version)[1]
-        major = abs(numbers(version)[0] - numbers(asked)[0])
-        return 1 + bool(major), major, abs(numbers(version)[1] - numbers(asked)[1])
+        major = abs(numbers(version)[0] - numbers(requested)[0])
+        return 1 + bool(major), major, abs(numbers(version)[1] - numbers(requested)[1])
 
 
 _GENCODE = "-gencode="
@@ -164,12 +164,12 @@ def parse_capability(text: str) -> Capability:
     return Capability(int(match["major"]), int(match["minor"]), match["suffix"] or "", bool(match["ptx"]))
 
 
-def plain(text: str) -> str:
+def base_capability(text: str) -> str:
     """Return the capability without ``+PTX``."""
     return text.removesuffix("+PTX")
 
 
-def resolve(written_for: tuple[str, ...] | None, requested: tuple[str, ...]) -> tuple[str, ...]:
+def intersect_capabilities(written_for: tuple[str, ...] | None, requested: tuple[str, ...]) -> tuple[str, ...]:
     """Return the capabilities that a section is compiled for, ascending.
 
     The rule is kernel-builder's ``cuda_archs_loose_intersection``.
@@ -192,13 +192,13 @@ def resolve(written_for: tuple[str, ...] | None, requested: tuple[str, ...]) -> 
     served = {(major, minor) for major, minor, _ in chosen}
     general = sorted((c for c in own if not c.suffix), key=lambda c: (c.number, c.ptx))
     for target in sorted(targets - served):
-        best = _best(general, target)
+        best = _best_capability(general, target)
         if best:
             chosen[(*best.number, "")] = best
     return tuple(str(chosen[key]) for key in sorted(chosen))
 
 
-def _best(ascending: list[Capability], target: tuple[int, int]) -> Capability | None:
+def _best_capability(ascending: list[Capability], target: tuple[int, int]) -> Capability | None:
     fitting = [c for c in ascending if c.number <= target and (c.ptx or c.major == target[0])]
     return fitting[-1] if fitting else None
 
@@ -265,7 +265,7 @@ class CudaToolkit(Toolkit):
         return bool(self.packages)
 
     @property
-    def rather_of_image(self) -> bool:
+    def prefers_image(self) -> bool:
         """True if the compilers are not on the package index."""
         return bool(self.compilers)
 
@@ -325,7 +325,7 @@ def cuda_development(toolkit: CudaToolkit) -> PrefixId:
     return pinned_prefix(DEVELOPMENT, toolkit.version, "any", toolkit.development)
 
 
-def cuda_of(compute: str) -> str | None:
+def cuda_version_of(compute: str) -> str | None:
     """Return the CUDA version in the name of a compute platform, ``13.0`` for ``cu130``; None for other platforms."""
     return f"{compute[2:-1]}.{compute[-1]}" if _CUDA_COMPUTE.fullmatch(compute) else None
 
@@ -335,10 +335,10 @@ class Cuda(Platform):
 
     name = CUDA
     title = "CUDA"
-    word = "cu"
-    shape = re.compile(r"[1-9][0-9]\.[0-9]")
+    name_prefix = "cu"
+    version_pattern = re.compile(r"[1-9][0-9]\.[0-9]")
     device_suffix = ".cu"
-    place = sandbox_paths.CUDA
+    mount_point = sandbox_paths.CUDA
     section_keys = ("cuda-flags", "cuda-capabilities", "cuda-minver")
     devices = CudaDevices()
 
@@ -348,7 +348,7 @@ class Cuda(Platform):
 
     def version_of(self, compute: str) -> str | None:
         """Return ``13.0`` for ``cu130``."""
-        return cuda_of(compute)
+        return cuda_version_of(compute)
 
     def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
         """Return the ID of the CUDA_HOME."""
@@ -359,11 +359,11 @@ class Cuda(Platform):
         found = cuda_toolkits()[toolkit]
         return (cuda_development(found),) if found.development else ()
 
-    def made_on(self, toolkit: str, machine: str) -> bool:
+    def has_packages_for(self, toolkit: str, machine: str) -> bool:
         """Return True if NVIDIA's wheels for a machine are known."""
         return machine in cuda_toolkits()[toolkit].packages
 
-    def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
+    def find_in_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
         """Return the CUDA_HOME of an image."""
         found = host.cuda
         if found is None or found.version != toolkit:
@@ -384,10 +384,10 @@ class Cuda(Platform):
             *("-c", step.source, "-o", step.output),
         )
 
-    def runtime(self, toolkit: str, home: str, *, brought: bool) -> tuple[str, ...]:
+    def runtime(self, toolkit: str, home: str, *, preloaded: bool) -> tuple[str, ...]:
         """Return the linker arguments for libcudart: shared if the framework loads it, static otherwise."""
         folder = f"-L{home}/lib64"
-        if not brought:
+        if not preloaded:
             # kernel-builder's CMake files also link statically. Exported symbols would conflict with other libraries.
             static = "libcudart_static.a"
             return (folder, f"-l:{static}", f"-Wl,--exclude-libs,{static}", "-ldl", "-lrt", "-lpthread")
@@ -409,19 +409,21 @@ class Cuda(Platform):
             "NVCC_APPEND_FLAGS": "-objtemp",
         }
 
-    def covers(self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str) -> tuple[str, ...]:
+    def select_capabilities(
+        self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str
+    ) -> tuple[str, ...]:
         """Return the capabilities of a list that a toolkit can compile, for the requested ones."""
         if written_for is not None:
             # A list serves many toolkits: CUDA 12 calls 11.0 10.1, and CUDA 13 cannot compile for 7.0.
             known = cuda_toolkits()[toolkit].capabilities
-            written_for = tuple(text for text in written_for if plain(text) in known)
-        return resolve(written_for, requested)
+            written_for = tuple(text for text in written_for if base_capability(text) in known)
+        return intersect_capabilities(written_for, requested)
 
     def without_capabilities(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return nvcc's command without -gencode."""
         return without_gencode(argv)
 
-    def covers_code_of(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    def includes_code(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Compare the flags that nvcc gets for both lists."""
         return {flag for text in one for flag in gencode(text)} >= {flag for text in other for flag in gencode(text)}
 
@@ -429,6 +431,6 @@ class Cuda(Platform):
         """Validate a compute capability."""
         parse_capability(text)
 
-    def plain(self, capability: str) -> str:
+    def base_capability(self, capability: str) -> str:
         """Return ``9.0`` for ``9.0+PTX``."""
-        return plain(capability)
+        return base_capability(capability)

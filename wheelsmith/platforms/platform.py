@@ -37,10 +37,10 @@ class Driver(Record):
 class Devices(Protocol):
     """The GPUs of a platform and their drivers.
 
-    :cvar beside: the condition for a wheel of one toolkit to run in a framework built with another, for messages.
+    :cvar compatibility_rule: the condition for a wheel to run in a framework built with another toolkit, for messages.
     """
 
-    beside: ClassVar[str]
+    compatibility_rule: ClassVar[str]
 
     def driver(self) -> Driver | None:
         """Return the driver of this machine, or None."""
@@ -67,10 +67,10 @@ class Devices(Protocol):
         :param gpus: the compute capabilities of the GPUs.
         """
 
-    def runs_beside(self, made: str, built: str) -> bool:
+    def is_compatible(self, made: str, built: str) -> bool:
         """Return True if code from toolkit ``made`` runs in a framework that was built with toolkit ``built``."""
 
-    def distance(self, version: str, asked: str) -> tuple[int, ...]:
+    def distance(self, version: str, requested: str) -> tuple[int, ...]:
         """Return a sort key for a toolkit that replaces the requested one; a smaller key needs fewer other changes.
 
         The first number is 0 to 2.
@@ -103,7 +103,7 @@ class Toolkit(Record, ABC):
 
     @property
     @abstractmethod
-    def rather_of_image(self) -> bool:
+    def prefers_image(self) -> bool:
         """True if the toolkit of an image is preferred, although packages provide it."""
 
 
@@ -141,20 +141,20 @@ class Platform(Protocol):
 
     :cvar name: the name of kernel-builder's backend and of the axis in matrix.yaml.
     :cvar title: the display name.
-    :cvar word: the prefix of its names in versions, variants and index roots, e.g. ``cu``.
-    :cvar shape: the pattern of a toolkit's version. It must make the name of a compute platform unambiguous.
+    :cvar name_prefix: the prefix of its names in versions, variants and index roots, e.g. ``cu``.
+    :cvar version_pattern: the pattern of a toolkit's version. It must make the name of a compute platform unambiguous.
     :cvar device_suffix: the file suffix of sources that its compiler compiles.
-    :cvar place: the mount point of its toolkit.
+    :cvar mount_point: the mount point of its toolkit.
     :cvar section_keys: keys in sections of build.toml: compiler flags, capabilities, oldest toolkit.
     :cvar devices: the devices that run its code.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
-    word: ClassVar[str]
-    shape: ClassVar[re.Pattern[str]]
+    name_prefix: ClassVar[str]
+    version_pattern: ClassVar[re.Pattern[str]]
     device_suffix: ClassVar[str]
-    place: ClassVar[str]
+    mount_point: ClassVar[str]
     section_keys: ClassVar[tuple[str, str, str]]
     devices: ClassVar[Devices]
 
@@ -170,10 +170,10 @@ class Platform(Protocol):
     def headers(self, toolkit: str) -> tuple[PrefixId, ...]:
         """Return the IDs of further headers that a project gets, in addition to the toolkit's own."""
 
-    def made_on(self, toolkit: str, machine: str) -> bool:
+    def has_packages_for(self, toolkit: str, machine: str) -> bool:
         """Return True if packages provide the toolkit for a machine."""
 
-    def of_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
+    def find_in_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
         """Return the folder of an image's toolkit, and its ID.
 
         :raises NotInImageError: the image has no toolkit or another one.
@@ -182,16 +182,18 @@ class Platform(Protocol):
     def command(self, step: DeviceCompile) -> tuple[str, ...]:
         """Return the command that compiles a source file."""
 
-    def runtime(self, toolkit: str, home: str, *, brought: bool) -> tuple[str, ...]:
+    def runtime(self, toolkit: str, home: str, *, preloaded: bool) -> tuple[str, ...]:
         """Return the linker arguments for the runtime library.
 
-        :param brought: the framework loads the runtime, so that it is linked dynamically.
+        :param preloaded: the framework loads the runtime, so that it is linked dynamically.
         """
 
     def variables(self, home: str, capabilities: tuple[str, ...]) -> dict[str, str]:
         """Return the environment variables that give a project's build system the toolkit and the capabilities."""
 
-    def covers(self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str) -> tuple[str, ...]:
+    def select_capabilities(
+        self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str
+    ) -> tuple[str, ...]:
         """Return the capabilities to compile for, ascending.
 
         :param written_for: the capabilities that the sources support; None for any.
@@ -201,7 +203,7 @@ class Platform(Protocol):
     def without_capabilities(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return a compiler command without the arguments that select capabilities."""
 
-    def covers_code_of(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    def includes_code(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Return True if code for ``one`` includes all code for ``other``."""
 
     def check_capability(self, text: str) -> None:
@@ -212,9 +214,9 @@ class Platform(Protocol):
 
     def compute(self, version: str) -> str:
         """Return the name of the compute platform, ``cu130`` for ``13.0``."""
-        return self.word + version.replace(".", "")
+        return self.name_prefix + version.replace(".", "")
 
-    def plain(self, capability: str) -> str:
+    def base_capability(self, capability: str) -> str:
         """Return a capability in the form that toolkits list."""
         return capability
 
@@ -229,11 +231,11 @@ class Platform(Protocol):
         if not found.assembled and image is None:
             return (
                 f"{self.title} {toolkit} is not complete on the package index, so it must be in an image: "
-                f"set image in a rule for these cells{self._stand_in(toolkit)}"
+                f"set image in a rule for these cells{self._suggest_older_toolkit(toolkit)}"
             )
         return None
 
-    def _stand_in(self, toolkit: str) -> str:
+    def _suggest_older_toolkit(self, toolkit: str) -> str:
         """Suggest the newest toolkit of the same major version that needs no image."""
         major = toolkit.partition(".")[0]
         older = [v for v, known in self.toolkits().items() if known.assembled and v.partition(".")[0] == major]

@@ -14,7 +14,7 @@ from typing import Any
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_…
 
 
-def _ask(function: Any, *arguments: int) -> int:
+def _query(function: Any, *arguments: int) -> int:
     answer = ctypes.c_int()
     if function(ctypes.byref(answer), *arguments):
         raise OSError
@@ -24,19 +24,19 @@ def _ask(function: Any, *arguments: int) -> int:
 def _gpus(cuda: Any) -> Iterator[dict[str, str]]:
     if cuda.cuInit(0):
         return
-    for number in range(_ask(cuda.cuDeviceGetCount)):
-        device = _ask(cuda.cuDeviceGet, number)
+    for number in range(_query(cuda.cuDeviceGetCount)):
+        device = _query(cuda.cuDeviceGet, number)
         name = ctypes.create_string_buffer(256)
         cuda.cuDeviceGetName(name, len(name), device)
-        major = _ask(cuda.cuDeviceGetAttribute, _CAPABILITY_MAJOR, device)
-        minor = _ask(cuda.cuDeviceGetAttribute, _CAPABILITY_MINOR, device)
+        major = _query(cuda.cuDeviceGetAttribute, _CAPABILITY_MAJOR, device)
+        minor = _query(cuda.cuDeviceGetAttribute, _CAPABILITY_MINOR, device)
         yield {"name": name.value.decode("utf-8", "replace"), "capability": f"{major}.{minor}"}
 
 
 def _driver() -> dict[str, Any] | None:
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
-        version = _ask(cuda.cuDriverGetVersion)
+        version = _query(cuda.cuDriverGetVersion)
         return {"version": f"{version // 1000}.{version % 1000 // 10}", "gpus": list(_gpus(cuda))}
     except OSError:
         return None

@@ -17,7 +17,7 @@ from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.base.json_dataclass import Record, read_json
 from wheelsmith.frameworks import STABLE, framework, read_local_version
 from wheelsmith.model import VARIANT_LABEL, read_wheel_name
-from wheelsmith.platforms import cuda_of, parse_capability
+from wheelsmith.platforms import cuda_version_of, parse_capability
 from wheelsmith.wheel.archive import LONGEST_TEXT, info_folder, open_archive
 
 VARIANT_FILE = "variant.json"
@@ -72,7 +72,7 @@ def variant_for(compute: str, gpu_archs: Iterable[str]) -> Variant:
         return Variant(label=NULL)
     archs = tuple(gpu_archs)
     architectures = sm_values(archs, [text for text in archs if text.endswith("+PTX")])
-    features: dict[str, tuple[str, ...]] = {"cuda_version_lower_bound": (cuda_of(compute) or "",)}
+    features: dict[str, tuple[str, ...]] = {"cuda_version_lower_bound": (cuda_version_of(compute) or "",)}
     if architectures:
         features["sm_arch"] = tuple(sorted(architectures))
     # The label encodes the properties, so that wheels from different machines never contradict each other.

@@ -114,7 +114,7 @@ def _decided(chooser: Chooser, target: Target, presence: Presence, notes: tuple[
 
 def _instead(target: Target, near: Nearest) -> str:
     found = platform_of(target.compute)
-    has = f", which has {found[0].devices.beside}" if found else ""
+    has = f", which has {found[0].devices.compatibility_rule}" if found else ""
     return f"there is no wheel for {compute_name(target.compute)}; the one for {near.change} runs on this torch{has}"
 
 
@@ -260,7 +260,7 @@ def _compute(text: str) -> str:
     """
     for platform in platforms().values():
         version = text.removeprefix(platform.name)
-        if platform.shape.fullmatch(version):
+        if platform.version_pattern.fullmatch(version):
             return platform.compute(version)
     if _is_compute(text):
         return text

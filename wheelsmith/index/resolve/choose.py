@@ -71,7 +71,7 @@ def runs_on(made_with: str, torch_has: str) -> bool:
     :param torch_has: compute platform of torch.
     """
     made, has = platform_of(made_with), platform_of(torch_has)
-    return bool(made and has and made[0] is has[0] and made[0].devices.runs_beside(made[1], has[1]))
+    return bool(made and has and made[0] is has[0] and made[0].devices.is_compatible(made[1], has[1]))
 
 
 def _same_abi(one: Target, other: Target) -> bool:

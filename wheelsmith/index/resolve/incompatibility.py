@@ -11,7 +11,7 @@ from wheelsmith.base.units import listed, numbers
 from wheelsmith.frameworks import TorchRelease, torch_releases
 from wheelsmith.index.resolve.target import KnownWheel, Target, accepts, glibc_of
 from wheelsmith.model import CUDA, TORCH
-from wheelsmith.platforms import Devices, cuda_of, platform_of, platforms
+from wheelsmith.platforms import Devices, cuda_version_of, platform_of, platforms
 
 
 def torch_build(target: Target, known: KnownWheel | None = None) -> str | None:
@@ -21,7 +21,7 @@ def torch_build(target: Target, known: KnownWheel | None = None) -> str | None:
     build that is not older than the wheel's toolkit. For unknown torch releases and for other frameworks, which have
     no builds per CUDA, it is the target's own compute platform.
     """
-    cuda, release = cuda_of(target.compute), _torch(target)
+    cuda, release = cuda_version_of(target.compute), _torch(target)
     if cuda is None or release is None:
         return target.compute
     if newer := release.newer_cuda(cuda):
@@ -41,7 +41,7 @@ def why_no_torch_build(target: Target, known: KnownWheel) -> str | None:
     """
     if torch_build(target, known):
         return None
-    needed = _oldest(cuda_of(target.compute) or "", known)
+    needed = _oldest(cuda_version_of(target.compute) or "", known)
     built = listed(list(torch_releases()[target.release].cuda))
     return f"it needs torch {target.release} for CUDA {needed} or a newer minor, which was built for CUDA {built} only"
 
@@ -50,7 +50,7 @@ def _oldest(cuda: str, known: KnownWheel | None) -> str:
     """Return the oldest CUDA of a torch build that can be used with a wheel."""
     if known and known.pure:
         return f"{cuda.split('.', maxsplit=1)[0]}.0"
-    return cuda_of(known.toolkit or "") or cuda if known else cuda
+    return cuda_version_of(known.toolkit or "") or cuda if known else cuda
 
 
 def _compute(cuda: str) -> str:

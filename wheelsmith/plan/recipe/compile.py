@@ -68,7 +68,7 @@ class CompileTarget:
         own = ["-isystem", f"{sandbox_paths.SOURCE}/{OWN_HEADERS}"] if self.light_headers or self.python else []
         found = ["-I", f"{sandbox_paths.SOURCE}/csrc", *own]
         for folder in self.framework.include:
-            found += ["-isystem", f"{self.framework.place}/{folder}"]
+            found += ["-isystem", f"{self.framework.mount_point}/{folder}"]
         for library in self.libraries:
             found += ["-isystem", f"{sandbox_paths.LIBRARIES}/{library}/include"]
         # nvcc finds its own headers, but g++ needs their folder.
@@ -151,8 +151,8 @@ def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, tar
     """Return the step that links the extension module."""
     libraries = ["-Wl,--no-as-needed", *stubs]
     if target.platform and target.toolkit:
-        brought = target.framework.brings_cuda
-        libraries += target.platform.runtime(target.toolkit, target.home, brought=brought)
+        preloaded = target.framework.brings_cuda
+        libraries += target.platform.runtime(target.toolkit, target.home, preloaded=preloaded)
     libraries.append("-Wl,--as-needed")
     return Step(
         kind=StepKind.LINK,
@@ -192,7 +192,7 @@ def _host(source: str, group: SourceGroup, target: CompileTarget) -> Step:
 
 def _device(source: str, group: SourceGroup, target: CompileTarget, platform: Platform) -> Step:
     step = DeviceCompile(
-        home=target.home if target.platform is platform else platform.place,
+        home=target.home if target.platform is platform else platform.mount_point,
         cxx=target.cxx,
         cxx_std=target.cxx_std,
         defines=target.defines,
