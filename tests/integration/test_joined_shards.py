@@ -125,13 +125,13 @@ def test_a_cell_that_failed_is_told_and_the_others_are_joined(factory):
 
 def test_two_outputs_of_one_shard_are_refused(factory):
     shutil.copytree(factory.folder / "s1", factory.folder / "again")
-    join(factory, "s1", "s2", "again", code=4, say="both say that they are shard 1/3")
+    join(factory, "s1", "s2", "again", code=4, say="are both shard 1/3")
 
 
 @pytest.mark.parametrize("change", [lambda data: data["shard"].update(plan="0" * 64), lambda data: data.pop("shard")])
 def test_the_output_of_another_plan_or_of_a_whole_run_is_refused(factory, change):
     edit(factory, "s1", change)
-    join(factory, code=4, say="s1 is of no shard of this plan")
+    join(factory, code=4, say="s1 is not a shard of this plan")
 
 
 def test_results_that_cannot_be_read(factory):
@@ -252,7 +252,7 @@ def test_links_to_outputs_are_not_followed(factory):
     (factory.folder / "all").mkdir()
     for out in OUTPUTS:
         (factory.folder / "all" / out).symlink_to(factory.folder / out)
-    join(factory, "all", code=4, say="no job left anything in all")
+    join(factory, "all", code=4, say="all has no output of a job")
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_what_is_planned_otherwise_here_is_not_built(built, tmp_path):
     finally:
         path.write_text(text)
     assert answer.returncode == 2
-    assert "is planned otherwise here than for all jobs: " in answer.stderr
+    assert "is planned differently here than in the shared plan: " in answer.stderr
     assert not (tmp_path / "out").exists()
 
 

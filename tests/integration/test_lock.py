@@ -128,8 +128,8 @@ def test_a_pin_that_is_another_now_is_named(factory):
 def test_without_a_lock_there_is_nothing_to_keep_to(factory, kernel):
     refused = factory.run_in_process("plan", "--engine", "local", "--locked")
     assert refused.returncode == 2
-    assert "wheelsmith.lock: there is no lock to keep to" in refused.stderr
-    assert "help: wheelsmith lock" in refused.stderr
+    assert "wheelsmith.lock: there is no lock file" in refused.stderr
+    assert "help: create it: wheelsmith lock" in refused.stderr
 
 
 def test_environments_are_pylocks_that_others_can_read_and_stay(factory, index):
@@ -150,7 +150,7 @@ def test_environments_are_pylocks_that_others_can_read_and_stay(factory, index):
     assert '"version": "1.0"' in plan.stdout
     assert factory.run_in_process("plan", "--engine", "local", "--locked", **found).returncode == 0
     nobody = factory.run_in_process("lock", "--engine", "local", "--upgrade-package", "other", **found)
-    assert "no environment that is locked has 'other'" in nobody.stderr
+    assert "no locked environment contains 'other'" in nobody.stderr
     upgraded = factory.run_in_process("lock", "--engine", "local", "--upgrade-package", "helper", **found)
     assert f"changed: helper of {environment['name']} is now 2.0, was 1.0" in upgraded.stderr
     assert "2.0" in path.read_text()

@@ -66,7 +66,7 @@ COMMANDS = [
     (("plan", "--skip", "*"), 3, "leaves no cell"),
     (("build-matrix", "-j", "0"), 2, "Invalid value"),
     (("build-matrix", "--engine", "vagrant"), 2, "Invalid value"),
-    (("build-matrix", "--test"), 2, "names no test"),
+    (("build-matrix", "--test"), 2, "the matrix has no test"),
     (("serve", "nowhere"), 4, "there is no index"),
     (("shell", "torch299"), 3, "matches no cell"),
 ]

@@ -46,7 +46,7 @@ def test_a_package_that_imports_itself_by_name_keeps_that_name(kernel, monkeypat
     (kernel / "torch-ext/einops/more.py").write_text('"""import einops"""\nimport os, einops.x\n')
     answer = ask(monkeypatch, capsys, tmp_path, "plan", OWN)
     assert answer.code == 2
-    assert "cannot be called my_einops: torch-ext/einops/more.py imports einops by that name" in answer.err
+    assert "cannot be renamed to my_einops: torch-ext/einops/more.py imports einops by name" in answer.err
     assert ask(monkeypatch, capsys, tmp_path, "plan", "kernel: {path: k, distribution: einops}\n").code == 0
 
 

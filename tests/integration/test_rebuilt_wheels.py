@@ -217,9 +217,9 @@ def test_the_same_files_packed_otherwise_are_not_the_same_wheel(made, wheel):
         (("recipe", "steps", 0, "argv", 1), "-O0", 'recipe.steps[0].argv[1]: the wheel says "-O0", the plan is'),
         (("headers", "digest"), "0" * 64, 'headers.digest: the wheel says "0000'),
         (("environment", "LD_PRELOAD"), "/evil.so", 'environment.LD_PRELOAD: the wheel says "/evil.so", the plan is'),
-        (("source", "tree"), "0" * 64, "the source is another one: its files have the digest"),
+        (("source", "tree"), "0" * 64, "the source differs: its files have the digest"),
         (("recipe_version",), 1, "recipe_version: the wheel says 1, the plan is"),
-        (("wheel", "version"), "9+cpu.torch2.13", ("nothing here plans tiny 9+cpu.torch2.13", "wheel.metadata: the")),
+        (("wheel", "version"), "9+cpu.torch2.13", ("there is no plan for tiny 9+cpu.torch2.13", "wheel.metadata: the")),
         (("recipe", "generated", "../../evil"), "x", "recipe.generated.../../evil: the wheel says"),
     ],
 )

@@ -191,4 +191,4 @@ def test_what_is_promoted_is_named_once(index, run):
     assert "stands in the place of" in run("promote", "index", "kernel", "1", "--of", "dist", *to).err
     assert "say what is to be promoted" in run("promote", "index", "kernel", *to).err
     shutil.rmtree("dist/index")
-    assert "there is no wheel in dist" in run("promote", "index", "--of", "dist", *to).err
+    assert "dist has no wheel of kernel" in run("promote", "index", "--of", "dist", *to).err

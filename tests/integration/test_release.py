@@ -102,14 +102,11 @@ def test_a_step_that_failed_is_done_again_alone(locked, served):
     assert (answer.returncode, steps(answer)) == (0, STEPS[2:]), answer.stderr
 
 
-@pytest.mark.parametrize(
-    ("step", "said"),
-    [("check", "there is no wheel in dist"), ("publish", "there is no wheel in dist"), ("live", "there is no wheel")],
-)
-def test_a_step_wants_what_came_before_it(locked, step, said):
+@pytest.mark.parametrize("step", ["check", "publish", "live"])
+def test_a_step_wants_what_came_before_it(locked, step):
     answer = release(locked, "--step", step, "--url", "http://127.0.0.1:9")
     assert answer.returncode == 1
-    assert said in answer.stderr
+    assert "dist has no readable record of a run" in answer.stderr
 
 
 def test_a_wheel_that_was_exchanged_is_not_signed_or_published(locked):
@@ -143,8 +140,8 @@ def yanked(index):
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (other_wheel, "is not the file that its index tells of"),
-        (no_bundle, "what was signed of pure-1-py3-none-any.whl is not on the index"),
+        (other_wheel, "does not match the sha256 on its index"),
+        (no_bundle, "the signature of pure-1-py3-none-any.whl is not on the index"),
         (yanked, "is yanked on"),
         (shutil.rmtree, "is not listed on"),
         (lambda index: shutil.rmtree(index / "cpu/pure"), "is not listed on"),

@@ -121,11 +121,11 @@ def test_another_name_and_version(factory):
     lay_out_old(factory.folder / "repo", CUDA, "einops", pure())
     answer = repack(factory)
     assert answer.returncode == 2
-    assert "its builds name no version" in answer.stderr
+    assert "its builds have no version" in answer.stderr
     assert "--version 1" in answer.stderr
     answer = repack(factory, "--version", "04-beta")
     assert answer.returncode == 2
-    assert "give it names of its own: --distribution einops-kernel --module einops_kernel" in answer.stderr
+    assert "choose other names: --distribution einops-kernel --module einops_kernel" in answer.stderr
     named = ("--version", "4.0-beta", "--distribution", "einops-kernel", "--module", "einops_kernel")
     answer = repack(factory, *named)
     assert answer.returncode == 0, answer.stderr
@@ -139,7 +139,7 @@ def test_a_package_that_imports_itself_by_name_keeps_it(factory):
     lay_out(factory.folder / "repo", CUDA, "pure_thing", pure(code="from pure_thing._ops import ops\n"))
     answer = repack(factory, "--module", "other")
     assert answer.returncode == 1
-    assert "it cannot be called other: __init__.py imports pure_thing by that name" in answer.stderr
+    assert "it cannot be renamed to other: __init__.py imports pure_thing by name" in answer.stderr
 
 
 # --- hostile folders ----------------------------------------------------------------------------------------------

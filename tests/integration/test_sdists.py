@@ -143,7 +143,7 @@ def test_an_sdist_is_planned_and_not_run(shelf, plan, html):
 )
 def test_an_sdist_that_is_another_project_or_release_is_refused(shelf, plan, name, version, own):
     shelf.has("thing-1.0.tar.gz", sdist(name, version, **own))
-    with pytest.raises(SourceError, match=r"the sdist of thing 1\.0 says that it is "):
+    with pytest.raises(SourceError, match=r"the sdist of thing 1\.0 contains "):
         plan()
 
 

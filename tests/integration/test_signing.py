@@ -126,7 +126,7 @@ def test_it_is_verified_on_an_index(signed, serve, root):
         assert (code, answer["refused"]) == (0, None)
         assert "whose sha256 is" in refusal(signed, f"{address}/{root}", key="other.pub")
         code, why = verify(signed, f"{address}/{root}", "--offline")
-        assert (code, "is not asked" in why) == (4, True)
+        assert (code, "wheelsmith is offline" in why) == (4, True)
 
 
 def test_to_sign_again_changes_nothing_and_by_another_key_everything(signed):
@@ -366,7 +366,7 @@ def test_what_the_index_and_the_results_tell_otherwise_is_not_signed(unsigned, c
     (digest,) = {cell["plan_digest"] for cell in unsigned.results().values()}
     change(unsigned.folder / "dist", digest, next(iter(unsigned.hashes().values())))
     answer = unsigned.run_in_process("sign", "--key", "release.key")
-    assert (answer.returncode, "nobody says how " in answer.stderr) == (1, True), answer.stderr
+    assert (answer.returncode, " no record of " in answer.stderr) == (1, True), answer.stderr
 
 
 def test_an_index_that_offers_another_bundle_is_refused(signed):
@@ -483,7 +483,7 @@ def test_nothing_is_signed_that_the_run_did_not_make(unsigned, tmp_path):
     foreign = make_wheel(tmp_path / "foreign", "pure", "2")
     assert unsigned.run_in_process("index", "add", "dist/index", str(foreign)).returncode == 0
     answer = unsigned.run_in_process("sign", "--key", "release.key")
-    assert (answer.returncode, "nobody says how pure-2" in answer.stderr) == (1, True)
+    assert (answer.returncode, "pure-2-py3-none-any.whl has no record of its build" in answer.stderr) == (1, True)
     assert not (unsigned.folder / "dist/wheels" / BUNDLE).exists()
 
 

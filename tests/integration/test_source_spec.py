@@ -47,14 +47,14 @@ def wants(project):
         path.write_text(text)
         told.clear()
         prepare(Request(matrix=path, cache=project.parent / "cache", engine="local"), told.append)
-        return [notice.text for notice in told if "known to want" in notice.text]
+        return [notice.text for notice in told if "known to need" in notice.text]
 
     return said
 
 
 def test_what_a_known_project_wants_to_be_told_is_said_where_it_is_not(wants):
     (line,) = wants("NATTEN", PROJECT)
-    assert line.startswith('natten is known to want env: {"NATTEN_CUDA_ARCH": "{capabilities}"}; ')
+    assert line.startswith('natten is known to need env: {"NATTEN_CUDA_ARCH": "{capabilities}"}; ')
     assert wants("NATTEN", PROJECT + "env: {NATTEN_CUDA_ARCH: '90'}\n") == []
     assert wants("NATTEN", PROJECT + "rules: [{where: {cuda: cpu}, set: {env: {NATTEN_CUDA_ARCH: '90'}}}]\n") == []
 
@@ -62,7 +62,7 @@ def test_what_a_known_project_wants_to_be_told_is_said_where_it_is_not(wants):
 def test_a_command_that_a_known_project_cannot_do_without_is_said_where_there_is_none(wants):
     env, command = "env: {BUILD_CUDA_EXT: '1'}\n", "before-build: sed -i s/a/b/ a.cu"
     (line,) = wants("auto_gptq", PROJECT + env)
-    assert line.startswith("auto-gptq is known to want before-build: \"sed -i 's/vec")
+    assert line.startswith("auto-gptq is known to need before-build: \"sed -i 's/vec")
     assert wants("auto_gptq", PROJECT + env + command) == []
     assert wants("auto_gptq", f"{PROJECT}{env}rules: [{{where: {{cuda: cpu}}, set: {{{command}}}}}]") == []
     # causal-conv1d's makes it obey gpu-archs; it has a wheel without.
@@ -76,6 +76,6 @@ def test_a_command_that_a_known_project_cannot_do_without_is_said_where_there_is
 def test_a_kernels_build_toml_says_how_it_is_compiled(tmp_path, more):
     pure_kernel(tmp_path / "k")
     path = matrix(tmp_path, "k", more=more + "\n")
-    with pytest.raises(MatrixError, match="env, build-requires and the like are for projects") as raised:
+    with pytest.raises(MatrixError, match="env, build-requires and similar settings are for projects") as raised:
         ask(tmp_path, path.read_text())
     assert "build.toml" in raised.value.remedy

@@ -264,7 +264,7 @@ def test_what_is_no_folder_to_replace(factory, place):
     assert factory.run("lock", "--engine", "local").returncode == 0
     (factory.folder / "link").symlink_to(factory.folder / "k")
     answer = factory.run("vendor", "--engine", "local", place)
-    assert (answer.returncode, "name another folder" in answer.stderr) == (2, True), answer.stderr
+    assert (answer.returncode, "choose another folder" in answer.stderr) == (2, True), answer.stderr
 
 
 def test_offline_nobody_is_asked(factory):

@@ -82,6 +82,6 @@ def test_a_wheel_that_is_not_in_the_store_is_none(change, answers, built, seen):
     assert seen[0].status is Status.FAILED
     assert seen[0].wheel is None
     assert seen[0].log == "one.log"
-    assert seen[0].failure.message == f"the wheel of this answer is not in the store: {built.wheel.filename}"
+    assert seen[0].failure.message == f"the wheel of this result is not in the store: {built.wheel.filename}"
     assert seen[0].failure.remedy
     assert answers.some_failed

@@ -42,9 +42,9 @@ def test_a_source_as_it_is_written(word, kernel, tmp_path):
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("no such folder", "is no source"),
-        ("\0", "is no source"),
-        ("https://[x/y", "no host"),
+        ("no such folder", "is not a source"),
+        ("\0", "is not a source"),
+        ("https://[x/y", "no valid host"),
         ("git+ext::sh -c x", "git would run a program"),
         ("ftp://h/p", "ftp:// is not one of"),
         ("torch-scatter>=2", "is not one release"),

@@ -66,7 +66,7 @@ class ReleaseRecord(Record):
         for kind, value, usual in cls.by_name:
             name = rest.pop(kind, usual)
             if not isinstance(name, str) or name not in rest:
-                raise ValueError(f"{cls.__name__} names no {value} of its {kind}")
+                raise ValueError(f"{cls.__name__} has no {value} of its {kind}")
             rest = {kind: name, value: rest.pop(name), **rest}
         return super().from_json(rest)
 

@@ -98,9 +98,9 @@ class CellRecord(Record):
         rest = {name: value for name, value in data.items() if name not in of_plan}
         result = BuildResult.from_json(rest) if "plan_digest" in rest else None
         if result and (result.wheel is None) is not (result.status in {Status.FAILED, Status.CANCELLED}):
-            raise ValueError(f"a cell is {result.status}, and has {'a' if result.wheel else 'no'} wheel")
+            raise ValueError(f"a cell is {result.status} but has {'a' if result.wheel else 'no'} wheel")
         if result and result.status is Status.FAILED and result.failure is None:
-            raise ValueError("a cell failed, and nothing says why")
+            raise ValueError("a cell failed without a reason")
         return cls(cell=cell, planned=planned, result=result)
 
 

@@ -58,11 +58,11 @@ def read_wheel_name(filename: str) -> WheelName:
     if len(parts) == 7 or (len(parts) == 6 and not parts[2][:1].isdigit()):  # noqa: PLR2004  # with label, with build tag
         label = parts.pop()
         if not VARIANT_LABEL.fullmatch(label) or not filename.endswith(".whl"):
-            raise InvalidWheelFilename(f"{label!r} is no variant label: 0-9, a-z, '_' and '.'")
+            raise InvalidWheelFilename(f"{label!r} is not a variant label, which consists of 0-9, a-z, '_' and '.'")
     plain = filename if label is None else "-".join(parts) + ".whl"
     parts = plain.removesuffix(".whl").split("-")
     if len(parts) > 3 and prod(part.count(".") + 1 for part in parts[-3:]) > MOST_TAGS:  # noqa: PLR2004  # three are tags
-        raise InvalidWheelFilename(f"it stands for more than {MOST_TAGS} tags")
+        raise InvalidWheelFilename(f"it has more than {MOST_TAGS} tags")
     project, version, (*build,), tags = parse_wheel_filename(plain)
     return WheelName(
         project=str(project), version=version, tags=tags, plain=plain, label=label, build="".join(map(str, build))

@@ -129,7 +129,7 @@ def make_output_folder(out: Path) -> None:
     for name in _OWN_FOLDERS:
         if (out / name).is_symlink():
             raise StoreError(
-                f"{out / name} is a link: what a run writes there, and removes, would be elsewhere",
+                f"{out / name} is a link, so the run would write and remove files in another place",
                 remedy="remove it, or choose another place with --out",
             )
     try:
@@ -272,9 +272,9 @@ def scratch(parent: Path) -> Iterator[Path]:
         lock = (folder / "lock").open("w")
     except OSError as error:
         raise EngineError(
-            f"no work folder can be made: {error.strerror}",
+            f"the work folder cannot be created: {error.strerror}",
             where=Place(file=str(parent)),
-            remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
+            remedy="free disk space, fix its permissions, or choose another place with WHEELSMITH_CACHE",
         ) from error
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

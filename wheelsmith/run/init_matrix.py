@@ -160,8 +160,8 @@ def _has(draft: Draft, cell: Cell) -> bool:
 def _nothing(excluded: tuple[Excluded, ...]) -> MatrixError:
     reasons = list(dict.fromkeys(item.reason for item in excluded))
     return MatrixError(
-        f"nothing of it can be built here: {'; '.join(reasons[-3:]) or 'there is no cell'}",
-        remedy="wheelsmith doctor says what this machine can build; docs/how-to says how a matrix.yaml is written",
+        f"this machine can build no wheel of it: {'; '.join(reasons[-3:]) or 'it has no cells'}",
+        remedy="run wheelsmith doctor to see the machine's abilities, or write matrix.yaml by hand as in docs/how-to",
     )
 
 

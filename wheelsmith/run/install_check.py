@@ -36,8 +36,8 @@ _PIP_PATIENCE = 3600.0  # seconds to fetch and install torch over a slow connect
 _MOST_OUTPUT = 16 << 20  # bytes that a command may print
 _MOST_PROCESSES = 1 << 20  # including threads: a library may start some for each core
 _LONGEST_WHERE = 300  # characters
-_NOTHING_SAID = "nothing is said of the wheel; test it again where there is more"
-_ASK = "does the index say the same everywhere? wheelsmith index doctor URL"
+_NOTHING_SAID = "no result is recorded; test again with more memory, disk space or time"
+_ASK = "check that all pages of the index agree: wheelsmith index doctor URL"
 # Exit codes for SIGKILL and SIGTERM, which mean that memory ran out or that a CI job was stopped. A crash has other
 # signals. A shell adds 128 to the signal of a command that it ran.
 _KILLED = {-9, -15, 137, 143}
@@ -69,7 +69,7 @@ def fresh_environment(python: str) -> Iterator[Path]:
             wrong = str(error)
         if wrong is not None:
             raise MachineError(
-                f"{python} makes no virtual environment: {wrong}", remedy="name another Python: --python PATH"
+                f"{python} cannot create a virtual environment: {wrong}", remedy="choose another Python: --python PATH"
             )
         yield folder
 
@@ -83,12 +83,12 @@ def only_built(catalogue: Catalogue, out: Path) -> Catalogue:
     left = built(out)
     if left.state.project != catalogue.project:
         project = left.state.project
-        raise ReleaseError(f"{out} has wheels of {project}", remedy=f"test that: wheelsmith test {project}")
+        raise ReleaseError(f"{out} has wheels of {project}", remedy=f"test that project: wheelsmith test {project}")
     there = {(entry.filename, entry.sha256) for entry in left.entries}
     wheels = tuple(wheel for wheel in catalogue.wheels if (wheel.filename, wheel.sha256) in there)
     if not wheels:
         raise ReleaseError(
-            f"the index lists no wheel that is in {out}", remedy="publish it first; if something caches the index, wait"
+            f"the index lists no wheel from {out}", remedy="publish the wheels first; if the index is cached, wait"
         )
     return replace(catalogue, wheels=wheels)
 
@@ -113,7 +113,7 @@ def check_words(where: str, details: str | None) -> None:
         WheelTest(outcome=WheelOutcome.PASSED, where=where, details=details)
     except ValueError as error:
         raise WheelTestError(
-            f"this cannot be said of a test: {error}", remedy="say it otherwise: --on, --details"
+            f"the description of the test is invalid: {error}", remedy="change --on or --details"
         ) from None
 
 
@@ -166,7 +166,7 @@ class WheelTester:
             ended = self._pip(line, report if names_it else None)
             if not ended.ok:
                 shown = f"{' '.join(line[1:4])} ended with {_ending(ended)}"
-                raise MachineError(shown, remedy="mend what pip says above; nothing is said of the wheel")
+                raise MachineError(shown, remedy="fix pip's error above; no result is recorded")
         self._require_chosen(wheel, report)
         self._require_there(wheel)
 
@@ -175,7 +175,7 @@ class WheelTester:
         name = _project(wheel)
         version, found = _reported(report, name)
         if version is not None and not same_version(version, wheel.version):
-            raise PackageIndexError(f"{name} {version} was installed, and not {wheel.version}", remedy=_ASK)
+            raise PackageIndexError(f"pip installed {name} {version} instead of {wheel.version}", remedy=_ASK)
         if found is None:
             # An old pip writes no report, and a new one reports only a hash from the page. Install the wheel again with
             # its hash, so that pip verifies the file.
@@ -183,21 +183,23 @@ class WheelTester:
             again = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--force-reinstall", "--no-deps")
             found = wheel.sha256 if self._pip((*again, address), None).ok else None
         if found != wheel.sha256:
-            raise PackageIndexError(f"another {wheel.filename} was installed than the index tells of", remedy=_ASK)
+            raise PackageIndexError(f"pip installed {wheel.filename} with another hash than on the index", remedy=_ASK)
 
     def _require_there(self, wheel: IndexEntry) -> None:
         """Require the wheel in the environment. pip may be configured to install elsewhere, or not at all."""
         folders = {str(folder) for folder in self.environment.glob("lib*/python*/site-packages")}
         there = distributions(name=_project(wheel), path=sorted(folders))
         if not any(same_version(each.version, wheel.version) for each in there):
-            raise MachineError("pip installed the wheel nowhere in its environment", remedy="see: pip config list")
+            raise MachineError(
+                "pip did not install the wheel in its environment", remedy="check pip's settings: pip config list"
+            )
 
     def _pip(self, line: Sequence[str], report: Path | None) -> Exit:
         """Run pip. A variable requests the report, because an old pip ignores a variable that it does not know."""
         told = {"PIP_REPORT": str(report)} if report else {}
         ended = self._run(line, {**activated(self.environment), **told}, self.environment, _PIP_PATIENCE)
         if ended.ending is Ending.TIMEOUT:
-            raise MachineError(f"{' '.join(line[1:4])} has not ended in an hour", remedy=_NOTHING_SAID)
+            raise MachineError(f"{' '.join(line[1:4])} did not finish within an hour", remedy=_NOTHING_SAID)
         return ended
 
     def _run(self, argv: Sequence[str], variables: dict[str, str], folder: Path, seconds: float) -> Exit:
@@ -208,12 +210,12 @@ class WheelTester:
             ended = process.run(self.say, self.cancel)
         except OSError as error:
             why = f"{argv[0]} cannot be run: {error.strerror}"
-            raise MachineError(why, remedy="name a program that is here") from None
+            raise MachineError(why, remedy="use a program that is installed here") from None
         if ended.ending is Ending.CANCELLED:
             raise KeyboardInterrupt
         killed = ended.ending in {Ending.EXITED, Ending.KILLED} and ended.code in _KILLED
         if killed or ended.ending in {Ending.OUT_OF_MEMORY, Ending.DISK_FULL}:
-            raise MachineError(f"{argv[0]} was ended: {ended.ending}", remedy=_NOTHING_SAID)
+            raise MachineError(f"{argv[0]} was stopped: {ended.ending}", remedy=_NOTHING_SAID)
         return ended
 
 

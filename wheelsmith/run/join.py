@@ -72,12 +72,12 @@ def read_shard_results(plan: ShardedPlan, folders: Sequence[Path]) -> dict[str, 
         shard = record.shard
         if shard is None or shard.plan != digest or not 1 <= shard.number <= len(plan.shards):
             raise PackageIndexError(
-                f"{folder} is of no shard of this plan", remedy="join what was built by it: --shard-plan"
+                f"{folder} is not a shard of this plan", remedy="join folders that were built with this --shard-plan"
             )
         if known := found.get(shard.number):
             raise PackageIndexError(
-                f"{known} and {folder} both say that they are shard {shard_word(shard.number, plan.shards)}",
-                remedy="join only what the last run of each job left",
+                f"{known} and {folder} are both shard {shard_word(shard.number, plan.shards)}",
+                remedy="join only the folder from the last run of each job",
             )
         found[shard.number] = folder
         for name in plan.shards[shard.number - 1].cells:
@@ -97,7 +97,7 @@ def _output_folders(folders: Sequence[Path]) -> Iterator[Path]:
             continue
         found = sorted(path.parent for path in folder.glob(f"*/{RESULTS}") if not path.parent.is_symlink())
         if not found:
-            raise PackageIndexError(f"no job left anything in {folder}", remedy=f"name what has a {RESULTS} in it")
+            raise PackageIndexError(f"{folder} has no output of a job", remedy=f"use folders that contain {RESULTS}")
         yield from found
 
 
@@ -135,7 +135,7 @@ def _require_results(plan: ShardedPlan, reported: Mapping[str, ShardResult]) -> 
     if missing:
         named = "; ".join(f"shard {word}: {', '.join(lost)}" for word, lost in missing.items())
         again = " && ".join(f"wheelsmith build-matrix --shard {word}" for word in missing)
-        raise MissingShardsError(f"there is no answer for every cell: {named}", remedy=f"run again: {again}")
+        raise MissingShardsError(f"some cells have no result: {named}", remedy=f"run again: {again}")
 
 
 def join(  # one parameter for each option
@@ -228,7 +228,7 @@ def _store_wheel(plan: BuildPlan, path: Path, store: Store, reader: WheelReader)
     """
     recorded = reader.recorded_plan(path)
     if not plan.repacked and (recorded is None or recorded.digest != plan.build_digest):
-        raise WheelError(f"{path.name} is not from the plan of this cell")
+        raise WheelError(f"{path.name} was not built from this cell's plan")
     store.put(plan.build_digest, path, reader.facts(path).file)
 
 
@@ -240,7 +240,7 @@ def _copy_wheel(wheels: Path, wheel: WheelRecord, folder: Path) -> Path:
     """
     name = wheel.filename
     if visible(name) != name or Path(name).name != name or not name.endswith(".whl"):
-        raise WheelError(f"{visible(name)!r} is no wheel's name")
+        raise WheelError(f"{visible(name)!r} is not the name of a wheel")
     if wheels.is_symlink():
         raise WheelError(f"{wheels} is a link")
     folder.mkdir(parents=True)
@@ -254,7 +254,7 @@ def _copy_wheel(wheels: Path, wheel: WheelRecord, folder: Path) -> Path:
     except OSError as error:
         raise WheelError(f"{name} cannot be read: {error.strerror or error}") from None
     if not same or sha256_file(copy) != wheel.sha256:
-        raise WheelError(f"{name} is not the one that the shard's {RESULTS} tells of")
+        raise WheelError(f"{name} is not the wheel in the shard's {RESULTS}")
     return copy
 
 

@@ -29,7 +29,7 @@ from wheelsmith.plan.project import Resolve
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain.environment import FoundWheel, find_wheels
 
-_REMEDY = "see what changed, then: wheelsmith lock --upgrade, or --upgrade-package NAME"
+_REMEDY = "review the changes, then run: wheelsmith lock --upgrade, or --upgrade-package NAME"
 
 
 @dataclass(kw_only=True)
@@ -127,7 +127,7 @@ def required_lock(matrix: Path) -> Lock:
     path = lock_path(matrix)
     lock = read_lock(path)
     if lock is None:
-        raise MatrixError("there is no lock to keep to", where=Place(file=path.name), remedy="wheelsmith lock")
+        raise MatrixError("there is no lock file", where=Place(file=path.name), remedy="create it: wheelsmith lock")
     return lock
 
 
@@ -153,7 +153,7 @@ def without_packages(lock: Lock, names: tuple[str, ...]) -> Lock:
         wanted = canonicalize_name(name)
         having = [each for each in lock.environments if any(wheel.name == wanted for wheel in each.wheels)]
         if not having:
-            raise MatrixError(f"no environment that is locked has {name[:80]!r}")
+            raise MatrixError(f"no locked environment contains {name[:80]!r}")
         kept = [each for each in kept if each not in having]
     return replace(lock, environments=tuple(kept))
 

@@ -162,7 +162,7 @@ def prepare_matrix(
     :param source: the kernel's source, if it was fetched before.
     """
     if request.test and not matrix.kernel.test:
-        raise MatrixError("the matrix names no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
+        raise MatrixError("the matrix has no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     for rule in idle_rules(matrix):
         listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
     everything = expand(matrix)
@@ -206,9 +206,9 @@ def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
     given = (matrix.project, *(rule.project for rule in matrix.rules))
     told = {name for words in given for name in words.env}
     if missing := {name: text for name, text in hint.env.items() if name not in told}:
-        yield f"{hint.name} is known to want env: {json.dumps(missing)}; {hint.why}"
+        yield f"{hint.name} is known to need env: {json.dumps(missing)}; {hint.why}"
     if hint.needs_before_build and not any(words.before_build for words in given):
-        yield f"{hint.name} is known to want before-build: {json.dumps(hint.before_build)}; {hint.before_build_why}"
+        yield f"{hint.name} is known to need before-build: {json.dumps(hint.before_build)}; {hint.before_build_why}"
 
 
 def _engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Excluded], listen: Listener) -> Engine:
@@ -252,7 +252,7 @@ def _plan_cells(
     def plan(cell: Cell, adapt: Callable[[BuildHost, Cell], BuildHost] = lambda host, _: host) -> BuildPlan | Excluded:
         image = cell.settings.image
         if image and not engine.has_images:
-            reason = f"it must be built in image {image}, and engine {engine.name} has no images"
+            reason = f"it must be built in image {image}, but engine {engine.name} has no images"
             return Excluded(cell=cell, reason=f"{reason}: use {USE_IMAGES}")
         return _plan(cell, matrix, spec, made_from, adapt(build_host(image or matrix.engine.image), cell), resolve)
 

@@ -26,7 +26,7 @@ from wheelsmith.source.tree import SourceTree
 
 _HUB, _SDIST, _GIT = "hub:", "sdist:", "git+"
 _IN_GIT, _NONE = "subdirectory=", "none"
-_FORMS = "a folder, an archive, name==1.2 of a package index, git+https://…@revision, or hub:org/name@revision"
+_FORMS = "a folder, an archive, name==1.2 from a package index, git+https://…@revision, or hub:org/name@revision"
 # An address such as git@host:org/project.git, with the revision after another @.
 _OF_SCP = re.compile(r"(?P<address>[^@/]+@[^:/]+:[^@]+)(@(?P<revision>.+))?")
 
@@ -57,14 +57,14 @@ def with_submodules(kernel: KernelRef, words: str) -> KernelRef:
     :raises MatrixError: the kernel is not in a git repository, or a path is invalid.
     """
     if kernel.git is None:
-        raise MatrixError("only a git repository has submodules", remedy="leave --submodules out")
+        raise MatrixError("only a git repository has submodules", remedy="remove --submodules")
     place = {"git": kernel.git, "revision": kernel.revision, "subdirectory": kernel.subdirectory}
     try:
         return check_kernel({**place, "submodules": [] if words == _NONE else words.split(",")})
     except MatrixMistakesError as error:
         why = "; ".join(mistake.message for mistake in error.mistakes)
         raise MatrixError(
-            f"--submodules: {why}", remedy="name them by their paths, as in csrc/cutlass,third_party/json, or none"
+            f"--submodules: {why}", remedy="use paths such as csrc/cutlass,third_party/json, or none"
         ) from None
 
 
@@ -93,7 +93,7 @@ def _path(address: str) -> str:
     try:
         return urlsplit(address).path
     except ValueError:
-        raise _no_source("this URL has no host that can be read") from None
+        raise _no_source("this URL has no valid host") from None
 
 
 def _sdist(word: str) -> KernelRef:
@@ -102,14 +102,14 @@ def _sdist(word: str) -> KernelRef:
     try:
         asked = Requirement(word)
     except InvalidRequirement:
-        raise _no_source(f"{word[:80]!r} is no source") from None
+        raise _no_source(f"{word[:80]!r} is not a source") from None
     if word != asked.name:
         return check_kernel({"sdist": word})
     return check_kernel({"sdist": f"{word}=={newest_release(word)}"})
 
 
 def _no_source(why: str) -> MatrixError:
-    return MatrixError(why, remedy=f"name {_FORMS}")
+    return MatrixError(why, remedy=f"use {_FORMS}")
 
 
 def describe(source: SourceTree, spec: KernelSpec | ProjectSpec) -> str | None:
@@ -165,16 +165,16 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
         _check_release(spec, matrix.kernel.sdist)
     if matrix.kernel.module is not None:
         raise MatrixError(
-            "module is for kernels in kernel-builder layout: what a project installs, its own build system decides",
+            "module is for kernels in kernel-builder layout; a project's build system decides its module names",
             where=Place(file=file),
             remedy="remove module from kernel",
         )
     if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR:
         raise MatrixError(
-            "cuda-compatibility: oldest-minor is for kernels in kernel-builder layout; what another build system makes "
-            "of a newer CUDA is not known before it runs",
+            "cuda-compatibility: oldest-minor is for kernels in kernel-builder layout; the result of another build "
+            "system with a newer CUDA is not known before it runs",
             where=Place(file=file),
-            remedy="write cuda-compatibility: minor, and each CUDA gets a wheel of its own",
+            remedy="write cuda-compatibility: minor, and each CUDA gets its own wheel",
         )
     return spec
 
@@ -185,24 +185,24 @@ def _check_release(spec: ProjectSpec, asked: str) -> None:
     own = (spec.name or name, spec.version or version)
     if (canonicalize_name(own[0]), Version(Version(own[1]).public)) != (canonicalize_name(name), Version(version)):
         raise SourceError(
-            f"the sdist of {name} {version} says that it is {own[0]} {own[1]}",
-            remedy="try another release; if it is what you want, fetch it and name the file: kernel: {path: …}",
+            f"the sdist of {name} {version} contains {own[0]} {own[1]}",
+            remedy="try another release; to use this sdist, download it and write kernel: {path: …}",
         )
 
 
 def _refuse_what_projects_have(matrix: Matrix, file: str) -> None:
     if matrix.python:
         raise MatrixError(
-            "a kernel in kernel-builder layout serves every Python with one wheel",
+            "one wheel of a kernel in kernel-builder layout supports every Python",
             where=Place(file=file),
             remedy="remove python from axes",
         )
     if any(each != ProjectSettings() for each in (matrix.project, *(rule.project for rule in matrix.rules))):
         raise MatrixError(
-            "env, build-requires and the like are for projects with a build system of their own: how a kernel in "
-            "kernel-builder layout is compiled, its build.toml says",
+            "env, build-requires and similar settings are for projects with their own build system; a kernel in "
+            "kernel-builder layout is configured in build.toml",
             where=Place(file=file),
-            remedy="remove them; flags for the compilers are cxx-flags and cuda-flags in build.toml",
+            remedy="remove them; set compiler flags with cxx-flags and cuda-flags in build.toml",
         )
 
 
@@ -219,8 +219,8 @@ def named_kernel(spec: KernelSpec, source: SourceTree, kernel: KernelRef, file: 
     for path in (path for path in source.paths if path.startswith(package) and path.endswith(".py")):
         if may_import(source.read_bytes(path), named.package):
             raise MatrixError(
-                f"the kernel cannot be called {named.module}: {path} imports {named.package} by that name",
+                f"the kernel cannot be renamed to {named.module}: {path} imports {named.package} by name",
                 where=Place(file=file),
-                remedy="make the import relative, as the Hub's loader needs it too",
+                remedy="make the import relative; the Hub's loader needs this too",
             )
     return named

@@ -45,7 +45,7 @@ def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[P
     if is_ambiguous(address):
         raise PackageIndexError(f"{shown} is not an address", remedy=AMBIGUOUS)
     if is_offline():
-        raise PackageIndexError(f"{shown} is not asked: wheelsmith is offline")
+        raise PackageIndexError(f"{shown} cannot be read: wheelsmith is offline")
     settings, count = pip_settings(), 0
     known = projects(address, settings)
     if _INDEX_OF_ALL in (name.rstrip("/") for name in known):
@@ -59,7 +59,9 @@ def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[P
                     raise PackageIndexError(f"{shown} has more than {_MOST_WHEELS} wheels")
                 yield fetch_wheel(offer, folder / str(count), settings, listen)
     if not count:
-        raise PackageIndexError(f"there is no wheel on {shown}", remedy="name an index as pip is given it: …/simple/")
+        raise PackageIndexError(
+            f"there is no wheel on {shown}", remedy="use the address for pip's --index-url: …/simple/"
+        )
 
 
 def _is_wheel(filename: str) -> bool:
@@ -80,7 +82,7 @@ def fetch_wheel(offer: Offer, folder: Path, settings: PipSettings, listen: Liste
     folder.mkdir(parents=True, exist_ok=True)
     path = _at(offer.location, folder / offer.filename, LARGEST_WHEEL, settings, listen)
     if offer.sha256 and (not path.is_file() or sha256_file(path) != offer.sha256):
-        raise PackageIndexError(f"{offer.filename} is not the file that its index tells of: its sha256 differs")
+        raise PackageIndexError(f"{offer.filename} does not match the sha256 on its index")
     beside = folder / f"{offer.filename}{SUFFIX}"
     bundle = _at(offer.bundle, beside, LONGEST, settings, listen) if offer.bundle else None
     return PublishedWheel(path=path, bundle=bundle)

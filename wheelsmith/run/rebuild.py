@@ -95,7 +95,7 @@ def _read_record(path: Path, reader: WheelReader) -> RecordedPlan:
         raise WheelError(f"it has more than {LARGEST_WHEEL >> 30} GiB")
     recorded = reader.recorded_plan(path)
     if recorded is None:
-        raise WheelError("it records no plan: it was not built by wheelsmith, or by one that recorded none")
+        raise WheelError("it records no plan: it was not built by wheelsmith, or by an old version")
     return recorded
 
 
@@ -117,7 +117,7 @@ def _wheel_like(given: Path, result: BuildResult | None, stored: StoredWheel | N
     name = read_wheel_name(stored.path.name)
     version = variant_version(str(name.version))
     if version is None:
-        raise NotRebuiltError(f"of {stored.path.name} there is no variant")
+        raise NotRebuiltError(f"{stored.path.name} has no variant wheel")
     variant = variant_for(read_local_version(name.version.local).compute or "", stored.wheel.gpu_archs)
     return make_variant(stored.path, variant, version, Path(tempfile.mkdtemp(dir=work)))
 
@@ -140,7 +140,7 @@ def _build(
         listen(CellFinished(result=result))
 
     if plans:
-        label = f"{plans[0].wheel.distribution} {plans[0].wheel.version.partition('+')[0]}, built again"
+        label = f"{plans[0].wheel.distribution} {plans[0].wheel.version.partition('+')[0]}, rebuilt"
         listen(RunStarted(kernel=label, engine=planned.engine.name, plans=plans, excluded=(), folded={}))
         for number, part in enumerate(_with_distinct_cells(plans)):
             own = folder / str(number)
@@ -199,7 +199,7 @@ def _answer(
     except WheelError as error:  # caused by the given wheel: the rebuilt one was checked
         differences = (error.message,)
     if not differences and sha256 != sha256_file(other):
-        differences = ("it changed while it was compared",)
+        differences = ("it changed during the comparison",)
     return RebuildAnswer(
         wheel=path.name,
         sha256=sha256,

@@ -34,7 +34,7 @@ from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import verify_wheel
 from wheelsmith.wheel.reader import WheelReader
 
-_AGAIN = "look again: --step live"
+_AGAIN = "check again: --step live"
 _BUILD = "build first: build-matrix, join, or release --step build"
 
 
@@ -82,10 +82,10 @@ def built(out: Path) -> BuiltVersion:
         run = RunRecord.read(out)
         project, version = check_project(str(run.distribution)), Version(str(run.kernel_version))
     except (OSError, ValueError, PackageIndexError):
-        raise ReleaseError(f"there is no wheel in {out} of a run that can be read", remedy=_BUILD) from None
+        raise ReleaseError(f"{out} has no readable record of a run", remedy=_BUILD) from None
     state = Index(Folder(out / "index")).states().get(project)
     if state is None or not of_version(state.entries, str(version)):
-        raise ReleaseError(f"there is no wheel in {out} of {project} {version}", remedy=_BUILD)
+        raise ReleaseError(f"{out} has no wheel of {project} {version}", remedy=_BUILD)
     failed = sorted(cell.cell.id for cell in run.planned if cell.status in {Status.FAILED, Status.CANCELLED})
     return BuiltVersion(state=state, version=str(version), failed=tuple(failed))
 
@@ -114,10 +114,10 @@ def refuse_incomplete(found: BuiltVersion) -> None:
     complete = completeness(found.state, found.version)
     if complete is None or complete.missing or found.failed:
         lacks = sorted({*complete.missing, *found.failed}) if complete else ()
-        missing = ", ".join(lacks) or "nobody says which cells it is to have"
+        missing = ", ".join(lacks) or "its cells are unknown"
         raise ReleaseError(
             f"version {found.version} is not complete: {missing}",
-            remedy="mend what failed, exclude it with a reason in matrix.yaml, or release it so: --incomplete",
+            remedy="fix the failures, exclude the cells with a reason in matrix.yaml, or use --incomplete",
         )
 
 
@@ -131,7 +131,7 @@ def check_again(out: Path, found: BuiltVersion) -> int:
             report = reader.check(out / "index" / entry.path)
             if not report.ok:
                 wrong = "; ".join(finding.message for finding in report.findings if not finding.ok)
-                raise ReleaseError(f"{entry.filename} does not tell the truth: {wrong}", remedy="build it again")
+                raise ReleaseError(f"{entry.filename}: the wheel check failed: {wrong}", remedy="build it again")
     return len(found.entries)
 
 
@@ -169,8 +169,8 @@ def live_wheels(
             live = fetch_wheel(offers[entry.roots[0]][entry.filename], Path(scratch), settings, listen)
             if sha256_file(live.path) != entry.sha256:
                 raise ReleaseError(
-                    f"{entry.filename} on {shown} is another file than the one that was built",
-                    remedy="purge what is cached in front of it; if it stays, somebody else writes there",
+                    f"{entry.filename} on {shown} is not the file that was built",
+                    remedy="purge all caches of the index; if the file stays, find the other writer of the index",
                 )
             if policy:
                 verify_wheel(live.path, _bundle(live), policy, reader)
@@ -180,12 +180,14 @@ def live_wheels(
 def _refuse_unlisted(entry: IndexEntry, offer: Offer | None, root: str) -> None:
     if offer is None or offer.yanked is not None or offer.sha256 not in {None, entry.sha256}:
         wrong = "is not listed" if offer is None else "is yanked" if offer.yanked is not None else "has another hash"
-        raise ReleaseError(f"{entry.filename} {wrong} on {root}", remedy=f"if something caches it, wait; {_AGAIN}")
+        raise ReleaseError(f"{entry.filename} {wrong} on {root}", remedy=f"if the page is cached, wait; {_AGAIN}")
 
 
 def _bundle(live: PublishedWheel) -> bytes:
     if live.bundle is None:
-        raise ReleaseError(f"what was signed of {live.path.name} is not on the index", remedy="--step publish")
+        raise ReleaseError(
+            f"the signature of {live.path.name} is not on the index", remedy="publish it: --step publish"
+        )
     return read_bounded(live.bundle, LONGEST)
 
 

@@ -89,7 +89,7 @@ class RepackRequest:
 
         :raises SelectionError: a glob matches no variant, or none is left.
         """
-        remedy = f"it has: {', '.join(names[:_SHOWN])}"
+        remedy = f"choose from: {', '.join(names[:_SHOWN])}"
         for pattern in (*self.run.only, *self.run.skip):
             if not any(matches(pattern, name) for name in names):
                 raise SelectionError(f"{pattern!r} matches no variant", remedy=remedy)
@@ -207,11 +207,11 @@ def _read_folder(variant: HubVariant, tree: SourceTree, request: RepackRequest) 
     package = built_package(sorted(hashes), name=facts.name, fallback=request.short_name, read=read)
     check_digests(facts, hashes, package.files.values())
     if facts.backend is not None and facts.backend not in variant.backends:
-        raise SourceError(f"{METADATA} says that it is for {facts.backend}")
+        raise SourceError(f"{METADATA} has another backend: {facts.backend}")
     if request.module not in {None, package.module}:
         for path in package.files.values():
             if path.endswith(".py") and may_import(read(path), package.module):
-                raise SourceError(f"it cannot be called {request.module}: {path} imports {package.module} by that name")
+                raise SourceError(f"it cannot be renamed to {request.module}: {path} imports {package.module} by name")
     return BuildFolder(
         variant=variant,
         facts=facts,
@@ -230,7 +230,7 @@ def _names_of(folders: Sequence[BuildFolder], request: RepackRequest, listen: Li
     modules = sorted({folder.package.module for folder in folders})
     if len(modules) > 1:
         raise MatrixError(
-            f"its builds are of {listed(modules)}: one kernel at a time", remedy="choose some: --only GLOB"
+            f"its builds are of several kernels: {listed(modules)}", remedy="choose the builds of one: --only GLOB"
         )
     version = str(Version(request.version)) if request.version else _version(folders)
     name, hub = modules[0].replace("_", "-"), request.kernel.hub
@@ -238,15 +238,15 @@ def _names_of(folders: Sequence[BuildFolder], request: RepackRequest, listen: Li
         own = own_name(hub or f"{name}-kernel")
         options = [] if request.distribution else [f"--distribution {own}"]
         options.append(f"--module {own.replace('-', '_')}")
-        raise MatrixError(why, remedy=f"give it names of its own: {' '.join(options)}")
+        raise MatrixError(why, remedy=f"choose other names: {' '.join(options)}")
     distribution = request.distribution or name
     try:
         canonicalize_name(distribution, validate=True)
     except InvalidName:
-        raise MatrixError(f"{name!r} is no project's name", remedy="name its project: --distribution NAME") from None
+        raise MatrixError(f"{name!r} is not a project's name", remedy="choose one: --distribution NAME") from None
     if silent := [folder.variant.name for folder in folders if folder.facts == BuildFacts()]:
         said = f"{counted(len(silent), 'variant')} without {METADATA}, such as {silent[0]}"
-        text = f"{said}: nobody says its licence, nor what it needs beside its framework"
+        text = f"{said}: their licences and their requirements, except the framework, are unknown"
         listen(Notice(level="warning", text=text))
     return WheelNames(distribution=distribution, version=version, module=request.module or modules[0], repo=hub)
 
@@ -255,8 +255,8 @@ def _version(folders: Sequence[BuildFolder]) -> str:
     said = sorted({folder.facts.version for folder in folders if folder.facts.version is not None})
     if len(said) == 1:
         return str(said[0])
-    why = f"are of versions {listed(list(map(str, said)))}" if said else f"name no version: no {METADATA} has one"
-    raise MatrixError(f"its builds {why}", remedy="name the wheels' own: --version 1")
+    why = f"different versions: {listed(list(map(str, said)))}" if said else f"no version in any {METADATA}"
+    raise MatrixError(f"its builds have {why}", remedy="choose the wheels' version: --version 1")
 
 
 def _readme(tree: SourceTree) -> str | None:

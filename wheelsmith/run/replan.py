@@ -38,7 +38,7 @@ from wheelsmith.run.project_source import describe, kernel_source, named_kernel,
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.wheel.recorded_plan import RecordedPlan, plan_differences
 
-_BY_MATRIX = "name the matrix that it was built from: wheelsmith verify-rebuild --matrix matrix.yaml WHEEL"
+_BY_MATRIX = "use the matrix that it was built from: wheelsmith verify-rebuild --matrix matrix.yaml WHEEL"
 
 
 class NotRebuiltError(Exception):
@@ -77,14 +77,14 @@ class Replanned:
             return
         own = self.source.id.tree
         if recorded.tree != own:
-            reason = f"its files have the digest {own}, and the wheel's had {recorded.tree[:64]}"
-            raise NotRebuiltError(f"the source is another one: {reason}")
+            reason = f"its files have the digest {own}, the wheel's had {recorded.tree[:64]}"
+            raise NotRebuiltError(f"the source differs: {reason}")
         if refused := self.refused.get(recorded.digest):
             raise NotRebuiltError(refused)
         wheel = recorded.data["wheel"]
         near = [plan for plan in self.plans.values() if plan.wheel.version == wheel["version"]]
         if not near:
-            raise NotRebuiltError(f"nothing here plans {wheel['distribution'][:80]} {wheel['version'][:80]}")
+            raise NotRebuiltError(f"there is no plan for {wheel['distribution'][:80]} {wheel['version'][:80]}")
         whole = read().data
         raise NotRebuiltError(*min((plan_differences(whole, json.loads(plan.recorded())) for plan in near), key=len))
 
@@ -115,7 +115,7 @@ def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Reques
     spec = read_metadata(source)
     if not isinstance(spec, KernelSpec):
         raise MatrixError(
-            "what a project's build system was told, and its environment, are not in the wheel", remedy=_BY_MATRIX
+            "a wheel does not record the environment and the settings of a project's build system", remedy=_BY_MATRIX
         )
     engine = choose(request.engine or AUTO, images=frozenset({None}), trusted=False, cache=request.cache).engine
     build_host = engine.build_host(None)
@@ -126,7 +126,7 @@ def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Reques
             try:
                 plans |= {plan.build_digest: plan for plan in _plans(each, kernel, spec, source, build_host)}
             except (WheelsmithError, ValueError) as error:
-                refused[each.digest] = f"it records what no matrix may ask for: {in_one_line(error)}"
+                refused[each.digest] = f"no valid matrix gives its recorded plan: {in_one_line(error)}"
     return Replanned(source=source, engine=engine, limits=EngineChoice(), plans=plans, refused=refused)
 
 

@@ -42,7 +42,7 @@ class ResultCollector:
 
     def fail_rest(self, executor: str) -> None:
         """Report every build without a result as failed."""
-        failure = Failure(stage="internal", message=f"executor {executor} brought no answer")
+        failure = Failure(stage="internal", message=f"executor {executor} reported no result")
         self._finish_rest(Status.FAILED, failure)
 
     def _finish_rest(self, status: Status, failure: Failure) -> None:
@@ -63,8 +63,8 @@ class ResultCollector:
             status=Status.FAILED,
             failure=Failure(
                 stage="store",
-                message=f"the wheel of this answer is not in the store: {result.wheel.filename}",
-                remedy="build with the same wheelsmith everywhere, and the same cache",
+                message=f"the wheel of this result is not in the store: {result.wheel.filename}",
+                remedy="use the same wheelsmith and the same cache for all builds",
             ),
             timings=result.timings,
             log=result.log,

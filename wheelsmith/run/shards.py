@@ -38,7 +38,7 @@ def sharded_plan(prepared: Prepared, count: int, *, longest: float, most: int) -
     :raises MatrixError: the project has no name or version, so that there can be no index.
     """
     if not prepared.distribution or not prepared.version:
-        raise MatrixError("nobody says what the project is called", remedy="say kernel.distribution and version")
+        raise MatrixError("the project has no name or no version", remedy="set kernel.distribution and version")
     costs = BuildCosts(Costs(prepared.request.cache / "costs.sqlite"), (build.plan for build in prepared.builds))
     known = costs.known()
     shards = (
@@ -79,7 +79,7 @@ def _check_complete(plan: ShardedPlan) -> None:
     planned = sorted(each.cell.id for each in plan.plans)
     excluded = {each.cell.id for each in plan.excluded}
     if named != planned or len(set(planned)) != len(planned) or excluded & set(planned):
-        raise ValueError("its shards are not of its cells")
+        raise ValueError("its shards do not match its cells")
     if not planned or visible(plan.kernel) != plan.kernel:
         raise ValueError("it has no cells, or no name")
     Version(plan.version)
@@ -123,7 +123,7 @@ def chosen_shard(word: str, path: Path) -> ChosenShard:
     plan = read_shards(path)
     match, count = _WORD.fullmatch(word), len(plan.shards)
     if match is None or int(match["count"]) != count or not 1 <= int(match["number"]) <= count:
-        raise MatrixError(f"{word!r} is none of the plan's shards", remedy=f"name one of 1/{count} to {count}/{count}")
+        raise MatrixError(f"{word!r} is not a shard of the plan", remedy=f"use one of 1/{count} to {count}/{count}")
     return ChosenShard(plan=plan, number=int(match["number"]))
 
 
@@ -136,12 +136,12 @@ def _require_same_plans(plan: ShardedPlan, prepared: Prepared) -> None:
         known = agreed.get(each.cell.id)
         if known and known.build_digest != each.build_digest:
             told = (json.loads(one.recorded()) for one in (known, each))
-            found = plan_differences(*told, said=("all jobs have", "here it is"))
+            found = plan_differences(*told, said=("the shared plan has", "this machine has"))
             raise _otherwise(each.cell.id, found[0])
 
 
 def _otherwise(cell: str, how: str) -> MatrixError:
     return MatrixError(
-        f"{cell} is planned otherwise here than for all jobs: {how}",
-        remedy="plan and build with the same wheelsmith, source and lock (wheelsmith lock), on machines alike",
+        f"{cell} is planned differently here than in the shared plan: {how}",
+        remedy="plan and build with the same wheelsmith, source and lock file (wheelsmith lock) on similar machines",
     )

@@ -36,12 +36,12 @@ from wheelsmith.wheel.attestation.statement import Made, says_the_same, write_st
 from wheelsmith.wheel.attestation.verification import Verified, verify_wheel
 from wheelsmith.wheel.reader import WheelReader
 
-_AGAIN = "build it again: wheelsmith build-matrix; or sign what wheelsmith built apart from other wheels"
+_AGAIN = "build it again with wheelsmith build-matrix, or sign wheels from wheelsmith apart from other wheels"
 _ADDRESSES = ("https://", "http://")
 # Files that pip installs or builds: https://github.com/pypa/pip/blob/main/src/pip/_internal/utils/filetypes.py
 _TARS = (".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz", ".tlz", ".tar.lz", ".tar.lzma")
 _INSTALLED = (".whl", ".zip", *_TARS)
-_UNSIGNED = "nothing signed lies beside it"
+_UNSIGNED = "the wheel has no signature"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +70,11 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
     states = index.states()
     if not any(state.entries for state in states.values()):
         raise PackageIndexError(
-            f"there is no index with wheels in {folder}", remedy="name a folder that build-matrix or join wrote"
+            f"there is no index with wheels in {folder}", remedy="use a folder that build-matrix or join wrote"
         )
     wheels = folder / "wheels"
     if wheels.is_symlink():  # it may point anywhere
-        raise PackageIndexError(
-            f"{wheels} is a link", remedy=f"put a folder in its place: rm {shlex.quote(str(wheels))}"
-        )
+        raise PackageIndexError(f"{wheels} is a link", remedy=f"replace it by a folder: rm {shlex.quote(str(wheels))}")
     run = _run_record(folder)
     with WheelReader() as reader:
         todo = {
@@ -128,7 +126,7 @@ def _statement(index: Path, entry: IndexEntry, run: RunRecord, by: CiRun, reader
     """Return the statement to sign for a wheel."""
     path, known = index / entry.path, entry.provenance
     if known is None or not _is_of_run(entry, known, run):
-        raise AttestationError(f"nobody says how {entry.filename} was made", remedy=_AGAIN)
+        raise AttestationError(f"{entry.filename} has no record of its build", remedy=_AGAIN)
     try:
         if sha256_file(path) != entry.sha256:
             raise AttestationError(f"{entry.filename} is not the file that was built", remedy=_AGAIN)
@@ -180,7 +178,7 @@ def _run_record(folder: Path) -> RunRecord:
         return RunRecord.read(folder)
     except (OSError, ValueError) as error:
         raise AttestationError(
-            f"nobody says how the wheels in {folder} were made: {RESULTS} cannot be read: {in_one_line(error)}",
+            f"the wheels in {folder} have no record of their build: {RESULTS} cannot be read: {in_one_line(error)}",
             remedy=_AGAIN,
         ) from None
 

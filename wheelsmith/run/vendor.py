@@ -23,9 +23,9 @@ from wheelsmith.toolchain.prefix_builder import make_prefix
 from wheelsmith.toolchain.progress import preparing
 
 _WRITTEN = """\
-Written by wheelsmith vendor: what the wheels of one wheelsmith.lock are built from. Every file is compared with
-what was pinned or locked when it is used. Copy it beside the matrix, then: wheelsmith build-matrix --locked --offline
-The next wheelsmith vendor replaces the whole folder.
+Written by wheelsmith vendor: the inputs of one wheelsmith.lock. Every file is verified by its pinned or locked hash
+when it is used. Copy the folder next to the matrix, then run: wheelsmith build-matrix --locked --offline
+The next wheelsmith vendor replaces the folder.
 """
 _BEGINS = b"Written by wheelsmith vendor"
 _OWN = {MARK, WHEELS, PARTS, ARCHIVES, SOURCE}
@@ -74,8 +74,8 @@ def _require_own(folder: Path) -> None:
     if folder.name and not folder.is_symlink() and (is_new or is_own):
         return
     raise MatrixError(
-        f"{folder} was not written by wheelsmith vendor, which would replace all of it",
-        remedy="name another folder: wheelsmith vendor FOLDER",
+        f"{folder} was not written by wheelsmith vendor, which would replace its content",
+        remedy="choose another folder: wheelsmith vendor FOLDER",
     )
 
 
@@ -94,9 +94,9 @@ def _write(prepared: Prepared, part: Path, listen: Listener) -> None:
 
 def _left_out(prepared: Prepared) -> Iterator[str]:
     for image in sorted({plan.image.name for plan in prepared.plans if plan.image}):
-        yield f"the image {image} is not vendored: podman save, or docker save, puts it into a file"
+        yield f"the image {image} is not vendored: save it to a file with podman save or docker save"
     if any(plan.toolset and not plan.toolset.prefix for plan in prepared.plans):
-        yield "cells that are built by the machine's own compilers need the same ones where they are built offline"
+        yield "some cells use this machine's compilers: offline builds need the same compilers"
 
 
 def _vendor_prefix(prefix: PrefixId, part: Path, listen: Listener) -> None:
@@ -117,7 +117,7 @@ def _vendor_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str, part
             known = target / wheel.name
             if known.exists() and sha256_file(known) != sha256_file(wheel):
                 raise ToolchainError(
-                    f"two environments have different files of the name {wheel.name}, and one folder holds one",
-                    remedy="vendor their cells apart: wheelsmith vendor --only …",
+                    f"two environments have different files with the name {wheel.name}",
+                    remedy="vendor their cells in separate folders: wheelsmith vendor --only …",
                 )
             wheel.replace(known)
