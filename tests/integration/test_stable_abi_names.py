@@ -8,7 +8,7 @@ from packaging.version import Version
 from torches import HERE, NOW
 from wheels import make_wheel, offer
 
-from wheelsmith.frameworks.local_version import local_version_of, outranked
+from wheelsmith.frameworks.local_version import find_outranked, local_version_of
 from wheelsmith.index.publish.verify import advise
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
@@ -128,5 +128,5 @@ def test_the_old_name_is_told_where_it_lets_an_older_torch_win(index, monkeypatc
     ],
 )
 def test_what_sorts_above_the_old_name(versions, found):
-    answer = outranked(map(Version, versions))
+    answer = find_outranked(map(Version, versions))
     assert {str(old): str(by) for old, by in answer.items()} == found

@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.frameworks.torch_without_cuda import AS_WITHOUT_CUDA, ONLY_WITH_CUDA
+from wheelsmith.frameworks.torch_without_cuda import CPU_EDITS, CUDA_HEADERS
 from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip import pip_settings
 from wheelsmith.toolchain.remote import fetch_part
@@ -30,13 +30,13 @@ def test_nothing_of_cuda_is_left_in_what_a_build_is_told(minor, arch, tmp_path):
     release, settings = torch_releases()[minor], pip_settings()
     pin = release.wheels[arch]
     with settings.client() as client:
-        path = fetch_part(pin, locate(pin, settings), tmp_path, {*AS_WITHOUT_CUDA, *ASKED}.__contains__, client, print)
+        path = fetch_part(pin, locate(pin, settings), tmp_path, {*CPU_EDITS, *ASKED}.__contains__, client, print)
     with zipfile.ZipFile(path) as wheel:
         there = set(wheel.namelist())
-        text = {name: wheel.read(name).decode() for name in (*AS_WITHOUT_CUDA, *ASKED) if name in there}
-    assert AS_WITHOUT_CUDA.keys() - there <= {"torch/include/caffe2/core/macros.h"}  # there from 2.8 on
+        text = {name: wheel.read(name).decode() for name in (*CPU_EDITS, *ASKED) if name in there}
+    assert CPU_EDITS.keys() - there <= {"torch/include/caffe2/core/macros.h"}  # there from 2.8 on
     assert all(words in text[name] for name, words in ASKED.items())
-    made = {name: change(text[name]) for name, change in AS_WITHOUT_CUDA.items() if name in there}
+    made = {name: change(text[name]) for name, change in CPU_EDITS.items() if name in there}
     version = made["torch/version.py"]
     assert f"\n__version__ = '{release.version}+cpu'\n" in version
     assert re.search(r"^cuda: Optional\[str\] = None$", version, re.MULTILINE)
@@ -45,4 +45,4 @@ def test_nothing_of_cuda_is_left_in_what_a_build_is_told(minor, arch, tmp_path):
     compiled_with_cuda = arch not in release.without_cuda
     for name in (f"{CMAKE}Config.cmake", "torch/share/cmake/Torch/TorchConfig.cmake"):
         assert (made[name] != text[name]) is compiled_with_cuda
-    assert [header in there for header in ONLY_WITH_CUDA] == [compiled_with_cuda] * 2
+    assert [header in there for header in CUDA_HEADERS] == [compiled_with_cuda] * 2

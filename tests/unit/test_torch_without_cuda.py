@@ -8,7 +8,7 @@ import pytest
 
 from wheelsmith.base.beneath import make_read_only
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.frameworks.torch_without_cuda import AS_WITHOUT_CUDA
+from wheelsmith.frameworks.torch_without_cuda import CPU_EDITS
 from wheelsmith.toolchain.environment import lay_out_without_cuda
 
 VERSION = """\
@@ -85,7 +85,7 @@ def both(text):
 
 def test_its_targets_are_those_of_the_cpu_build():
     whole, left = both(TARGETS)
-    assert AS_WITHOUT_CUDA["torch/share/cmake/Caffe2/Caffe2Targets.cmake"](whole) == left
+    assert CPU_EDITS["torch/share/cmake/Caffe2/Caffe2Targets.cmake"](whole) == left
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from wheelsmith.frameworks.local_version import (
     LocalVersion,
     cuda_major,
     cuda_release,
+    find_outranked,
     local_version_of,
     names_cuda,
-    outranked,
     read_local_version,
 )
-from wheelsmith.frameworks.torch import TorchRelease, patches_of, torch_releases, why_incompatible
+from wheelsmith.frameworks.torch import TorchRelease, patch_releases, torch_releases, why_incompatible

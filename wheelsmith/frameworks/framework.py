@@ -45,11 +45,11 @@ class Exports:
     versions: tuple[Version, ...]
     since: Mapping[str, Version]
 
-    def lacking(self, symbol: str, allowed: SpecifierSet) -> tuple[str, ...]:
+    def versions_without(self, symbol: str, allowed: SpecifierSet) -> tuple[str, ...]:
         """Return the allowed versions that do not export a symbol."""
         since = self.since.get(symbol)
-        among = allowed.filter(self.versions, prereleases=True)
-        return tuple(str(version) for version in among if since is None or version < since)
+        allowed_versions = allowed.filter(self.versions, prereleases=True)
+        return tuple(str(version) for version in allowed_versions if since is None or version < since)
 
 
 class Framework(ABC):
@@ -67,9 +67,9 @@ class Framework(ABC):
     :cvar tags: the Python tag and the ABI tag of its wheels.
     :cvar limited_api: the value of Py_LIMITED_API for its kernels: they may use the stable ABI of that Python. None if
         they may not use CPython's API.
-    :cvar by_compute: each release has one build per compute platform, on separate indexes.
-    :cvar brings_cuda: importing it loads CUDA's libraries; otherwise a kernel contains the parts that it needs.
-    :cvar beside_a_test: further requirements for testing a kernel, if the framework has no tensors of its own.
+    :cvar builds_per_compute: each release has one build per compute platform, on separate indexes.
+    :cvar loads_cuda: importing it loads CUDA's libraries; otherwise a kernel contains the parts that it needs.
+    :cvar test_requirements: further requirements for testing a kernel, if the framework has no tensors of its own.
     """
 
     name: ClassVar[str]
@@ -81,9 +81,9 @@ class Framework(ABC):
     suffix: ClassVar[str]
     tags: ClassVar[tuple[str, str]]
     limited_api: ClassVar[str | None] = None
-    by_compute: ClassVar[bool]
-    brings_cuda: ClassVar[bool]
-    beside_a_test: ClassVar[tuple[str, ...]] = ()
+    builds_per_compute: ClassVar[bool]
+    loads_cuda: ClassVar[bool]
+    test_requirements: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def releases(self) -> Mapping[str, Release]:

@@ -81,7 +81,7 @@ def read_local_version(local: str | None) -> LocalVersion:
     named = ["cpu"] if _CPU.search(rest) else []
     wrong = []
     for found in _CUDA.finditer(rest):
-        compute = _compute(found["digits"], found["minor"] or "")
+        compute = _parse_cuda(found["digits"], found["minor"] or "")
         if compute and compute not in named:
             named.append(compute)
         if compute is None:
@@ -92,23 +92,23 @@ def read_local_version(local: str | None) -> LocalVersion:
     wrong += [f"the version says {' and '.join(exact)}"] if len(exact) > 1 else []
     # For other frameworks, only wheelsmith's own form is known.
     releases: dict[str, tuple[str, ...]] = {TORCH: torch}
-    releases |= {name: tuple(dict.fromkeys(each.findall(text))) for name, each in _shapes().items()}
+    releases |= {name: tuple(dict.fromkeys(each.findall(text))) for name, each in _release_patterns().items()}
     wrong += [f"the version says {name} {' and '.join(found)}" for name, found in releases.items() if len(found) > 1]
     wrong += [f"the version says {STABLE} and torch {torch[0]}"] if stable and torch else []
-    calls = [name for name, found in releases.items() if found or (name == TORCH and stable)]
-    wrong += [f"the version says {' and '.join(calls)}"] if len(calls) > 1 else []
-    one = releases[calls[0]] if len(calls) == 1 and not stable else ()
+    mentioned = [name for name, found in releases.items() if found or (name == TORCH and stable)]
+    wrong += [f"the version says {' and '.join(mentioned)}"] if len(mentioned) > 1 else []
+    one = releases[mentioned[0]] if len(mentioned) == 1 and not stable else ()
     read = LocalVersion(
         compute=exact[0] if len(exact) == 1 and not wrong else None,
-        framework=calls[-1] if calls else TORCH,
+        framework=mentioned[-1] if mentioned else TORCH,
         release=one[0] if len(one) == 1 else None,
         stable=stable,
         wrong=tuple(wrong),
     )
-    return replace(read, own=text == _spelled(read))
+    return replace(read, own=text == _own_form(read))
 
 
-def outranked(versions: Iterable[Version]) -> dict[Version, Version]:
+def find_outranked(versions: Iterable[Version]) -> dict[Version, Version]:
     """Return the stable-ABI wheels with an old local version that sort below a wheel for one torch release.
 
     Only wheels of the newest public version count.
@@ -122,9 +122,11 @@ def outranked(versions: Iterable[Version]) -> dict[Version, Version]:
     read = {version: read_local_version(version.local) for version in newest}
     found = {}
     for old in (version for version in newest if version.local == read[version].compute):
-        beside = [version for version in newest if read[version].own and read[version].compute == old.local]
-        if any(read[version].torch for version in beside) and not any(read[version].stable for version in beside):
-            found[old] = beside[-1]
+        own_versions = [version for version in newest if read[version].own and read[version].compute == old.local]
+        if any(read[version].torch for version in own_versions) and not any(
+            read[version].stable for version in own_versions
+        ):
+            found[old] = own_versions[-1]
     return found
 
 
@@ -143,7 +145,7 @@ def cuda_release(compute: str) -> str | None:
     return f"{compute[2:4]}.{compute[4:]}" if compute[4:] else None
 
 
-def _spelled(read: LocalVersion) -> str | None:
+def _own_form(read: LocalVersion) -> str | None:
     """Return wheelsmith's form of a parsed local version, or None if there is none.
 
     There is none for ``cu13``, which has no minor version.
@@ -155,12 +157,12 @@ def _spelled(read: LocalVersion) -> str | None:
 
 
 @cache
-def _shapes() -> dict[str, re.Pattern[str]]:
+def _release_patterns() -> dict[str, re.Pattern[str]]:
     names = (name for name in frameworks() if name != TORCH)
     return {name: re.compile(rf"(?<![a-z0-9]){framework(name).local_part('')}(\d+\.\d+)(?!\.?\d)") for name in names}
 
 
-def _compute(digits: str, minor: str) -> str | None:
+def _parse_cuda(digits: str, minor: str) -> str | None:
     """Return ``cu126`` for ``126``, ``1260``, or ``12`` and ``6``.
 
     :returns: "" for a CUDA that is too old to check; None for an unknown one.

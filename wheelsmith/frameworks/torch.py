@@ -107,7 +107,7 @@ class TorchRelease(Release):
         """Return True if the build for an architecture and CUDA (None: CPU build) has the C++11 ABI."""
         return self.cxx11_abi.get(arch, True) or cuda in self.cxx11_abi_cuda
 
-    def newer_cuda(self, cuda: str) -> tuple[str, ...]:
+    def compatible_cuda(self, cuda: str) -> tuple[str, ...]:
         """Return the CUDA versions of its builds that run code of ``cuda``: same major, not older, oldest first.
 
         The rule is the Hub loader's.
@@ -124,7 +124,7 @@ def torch_releases() -> dict[str, TorchRelease]:
 
 def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
     """Return the reason why a kernel built with CUDA ``cuda`` cannot serve ``torch``, or None."""
-    if torch.newer_cuda(cuda):
+    if torch.compatible_cuda(cuda):
         return None
     return (
         f"torch {torch.minor} was built with CUDA {listed(torch.cuda)}; a kernel built with CUDA {cuda} "
@@ -132,7 +132,7 @@ def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
     )
 
 
-def patches_of(release: str) -> tuple[str, ...]:
+def patch_releases(release: str) -> tuple[str, ...]:
     """Return the possible patch releases of a torch release such as ``2.12``: ``2.12.0``, ``2.12.1`` and so on."""
     return tuple(f"{release}.{patch}" for patch in _PATCHES)
 
@@ -149,8 +149,8 @@ class Torch(Framework):
     suffix = ".abi3.so"
     tags = ("cp39", "abi3")
     limited_api = "0x03090000"
-    by_compute = True
-    brings_cuda = True
+    builds_per_compute = True
+    loads_cuda = True
 
     def releases(self) -> dict[str, TorchRelease]:
         """Return every known release."""

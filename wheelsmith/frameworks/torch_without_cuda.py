@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 
 # Headers that a CPU build does not have. They are removed, so that sources that include them fail to compile.
-ONLY_WITH_CUDA = ("torch/include/ATen/cuda/CUDAConfig.h", "torch/include/c10/cuda/impl/cuda_cmake_macros.h")
+CUDA_HEADERS = ("torch/include/ATen/cuda/CUDAConfig.h", "torch/include/c10/cuda/impl/cuda_cmake_macros.h")
 
 _CUDA_TARGET = r"\w*(?:cuda|nvshmem)\w*"
 _BEGIN = rf"^# (?:Create imported|Import) target \"?{_CUDA_TARGET}\"?[ \n]"
@@ -25,7 +25,7 @@ _ON = r"(?:ON|1|TRUE)"
 _USES_CUDA = re.compile(rf"if\({_ON}\)((?:\s*#[^\n]*)*\s*set\(CAFFE2_USE_CUDA ){_ON}\)")
 _USES_NVRTC = re.compile(rf"if\({_ON}\)(\s*if\(MSVC\)\s*find_library\(CAFFE2_NVRTC_LIBRARY)")
 # torch's own Python code checks these two attributes. The extension module has them regardless of version.py.
-_NOT_COMPILED = """
+_DISABLE_CUDA = """
 
 # Added by wheelsmith: this torch is for a CPU cell, and users of its wheel have a torch without CUDA.
 torch._C._has_cuda = False
@@ -33,35 +33,35 @@ del torch._C._cuda_getDeviceCount
 """
 
 
-def _version(text: str) -> str:
+def _edit_version(text: str) -> str:
     text = re.sub(r"^(__version__ = '[^'+]*)[^']*'", r"\1+cpu'", text, flags=re.MULTILINE)
     return re.sub(r"^(cuda\b[^=\n]*)=.*$", r"\1= None", text, flags=re.MULTILINE)
 
 
-def _package(text: str) -> str:
-    return text + _NOT_COMPILED
+def _edit_package(text: str) -> str:
+    return text + _DISABLE_CUDA
 
 
-def _macros(text: str) -> str:
+def _edit_macros(text: str) -> str:
     return re.sub(r"^#define (CAFFE2_USE_CUDNN)$", r"/* #undef \1 */", text, flags=re.MULTILINE)
 
 
-def _config(text: str) -> str:
+def _edit_config(text: str) -> str:
     return _USES_NVRTC.sub(r"if(OFF)\1", _USES_CUDA.sub(r"if(OFF)\1OFF)", text))
 
 
-def _targets(text: str) -> str:
+def _edit_targets(text: str) -> str:
     text = _EXPECTED.sub(lambda found: re.sub(rf" {_CUDA_TARGET}\b", "", found[0]), text)
     return _LINKED.sub("", _TARGET_BLOCK.sub("", text))
 
 
 # Path below the folder that torch is installed in → the function that returns the text of a CPU build.
-AS_WITHOUT_CUDA: Mapping[str, Callable[[str], str]] = {
-    "torch/__init__.py": _package,
-    "torch/version.py": _version,
-    "torch/include/caffe2/core/macros.h": _macros,
-    "torch/share/cmake/Torch/TorchConfig.cmake": _config,
-    "torch/share/cmake/Caffe2/Caffe2Config.cmake": _config,
-    "torch/share/cmake/Caffe2/Caffe2Targets.cmake": _targets,
-    "torch/share/cmake/Caffe2/Caffe2Targets-release.cmake": _targets,
+CPU_EDITS: Mapping[str, Callable[[str], str]] = {
+    "torch/__init__.py": _edit_package,
+    "torch/version.py": _edit_version,
+    "torch/include/caffe2/core/macros.h": _edit_macros,
+    "torch/share/cmake/Torch/TorchConfig.cmake": _edit_config,
+    "torch/share/cmake/Caffe2/Caffe2Config.cmake": _edit_config,
+    "torch/share/cmake/Caffe2/Caffe2Targets.cmake": _edit_targets,
+    "torch/share/cmake/Caffe2/Caffe2Targets-release.cmake": _edit_targets,
 }

@@ -99,9 +99,9 @@ class TvmFfi(Framework):
     include = ("include",)
     suffix = ".so"
     tags = ("py3", "none")
-    by_compute = False
-    brings_cuda = False
-    beside_a_test = ("numpy",)
+    builds_per_compute = False
+    loads_cuda = False
+    test_requirements = ("numpy",)
 
     def releases(self) -> dict[str, TvmFfiRelease]:
         """Return every known release."""

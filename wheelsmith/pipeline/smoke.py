@@ -129,7 +129,7 @@ def _environment(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[
     calls = framework(plan.cell.framework)
     version = calls.releases()[plan.cell.release].version
     try:
-        return toolchains.lock((f"{calls.project}=={version}", *calls.beside_a_test), python, plan.cell.arch)
+        return toolchains.lock((f"{calls.project}=={version}", *calls.test_requirements), python, plan.cell.arch)
     except NoEnvironmentError as error:
         message = f"{calls.project} {version} could not be installed for the test: {error.message}"
         raise ToolchainError(message) from None

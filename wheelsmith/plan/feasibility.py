@@ -156,7 +156,7 @@ def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None
         return None
     platform = platforms()[cell.platform]
     known = platform.toolkits()[cell.toolkit]
-    linkable = known.static_runtime or framework(cell.framework).brings_cuda
+    linkable = known.static_runtime or framework(cell.framework).loads_cuda
     if known.assembled and linkable:
         if known.prefers_image and cell.arch == build_host.machine:
             with suppress(NotInImageError):

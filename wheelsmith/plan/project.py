@@ -14,7 +14,7 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import MatrixError, NoEnvironmentError
 from wheelsmith.base.units import numbers
 from wheelsmith.base.zlib_fingerprint import other_deflate
-from wheelsmith.frameworks import local_version_of, patches_of, read_local_version, torch_releases
+from wheelsmith.frameworks import local_version_of, patch_releases, read_local_version, torch_releases
 from wheelsmith.matrix.placeholders import fill_placeholders
 from wheelsmith.matrix.types import ProjectSettings
 from wheelsmith.model import (
@@ -209,7 +209,7 @@ def _torch(cell: Cell, spec: ProjectSpec) -> str:
     version = torch_releases()[cell.release].version
     if asked.contains(version):
         return f"=={version}"
-    if not any(asked.contains(patch) for patch in patches_of(cell.release)):
+    if not any(asked.contains(patch) for patch in patch_releases(cell.release)):
         raise NotBuildableError(f"the project requires torch{spec.torch}, which torch {cell.release} does not satisfy")
     return f"=={cell.release}.*,{spec.torch}"
 

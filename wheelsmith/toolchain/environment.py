@@ -28,7 +28,7 @@ from wheelsmith.base.offline import VENDOR, is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import show_size
-from wheelsmith.frameworks.torch_without_cuda import AS_WITHOUT_CUDA, ONLY_WITH_CUDA
+from wheelsmith.frameworks.torch_without_cuda import CPU_EDITS, CUDA_HEADERS
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.pip import run_pip
 
@@ -373,9 +373,9 @@ def lay_out_without_cuda(whole: Path, folder: Path) -> None:
 
     def lay(source: str, target: str) -> None:
         name = os.path.relpath(source, whole)
-        if change := AS_WITHOUT_CUDA.get(name):
+        if change := CPU_EDITS.get(name):
             Path(target).write_text(change(Path(source).read_text(encoding="utf-8")), encoding="utf-8")
-        elif name not in ONLY_WITH_CUDA:
+        elif name not in CUDA_HEADERS:
             _link(source, target)
 
     shutil.copytree(whole, folder, symlinks=True, copy_function=lay, dirs_exist_ok=True)

@@ -22,7 +22,7 @@ from packaging.version import Version
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import WheelError
-from wheelsmith.frameworks import frameworks, patches_of, read_local_version
+from wheelsmith.frameworks import frameworks, patch_releases, read_local_version
 from wheelsmith.model import RECORDED_PLAN, WheelSpec, read_wheel_name, same_version, wheel_stem
 from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
 from wheelsmith.wheel.archive import WheelContents, open_wheel, read_headers, record_mistakes
@@ -319,7 +319,7 @@ def _requirements(contents: WheelContents) -> dict[str, Requirement]:
 def _pin_torch(metadata: EmailMessage, requirements: dict[str, Requirement], spec: WheelSpec) -> None:
     """Require the torch release of the build, without the patch releases that the project excludes."""
     others, pinned, extras = [], SpecifierSet(f"=={spec.release}.*"), set[str]()
-    patches = patches_of(str(spec.release))
+    patches = patch_releases(str(spec.release))
     for line, need in requirements.items():
         if canonicalize_name(need.name) != "torch" or need.marker:
             others.append(line)

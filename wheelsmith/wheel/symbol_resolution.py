@@ -150,7 +150,7 @@ class SymbolResolver:
         for library in sorted(scope.brought):
             for each, exports in _frameworks_with(library):
                 if symbol in exports.since:
-                    lacking = exports.lacking(symbol, self._projects[each.project])
+                    lacking = exports.versions_without(symbol, self._projects[each.project])
                     return f"{each.project} {', '.join(lacking[:5])}" if lacking else ""
         return None
 

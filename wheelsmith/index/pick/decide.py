@@ -82,7 +82,7 @@ class Decision:
 
 def decide(chooser: Chooser, machine: Machine, asked: Overrides) -> Decision:
     """Choose a wheel for a machine. An installed torch is replaced only if the user requests another one."""
-    if not framework(chooser.axes.framework).by_compute:
+    if not framework(chooser.axes.framework).builds_per_compute:
         return _beside_any_torch(chooser, machine, asked)
     compute = _compute(asked.compute) if asked.compute else machine.torch_compute
     wanted = asked.torch or machine.torch

@@ -130,10 +130,10 @@ def _cudas(said: LocalVersion, calls: Framework, release: str) -> tuple[str | No
     if said.compute == "cpu":
         return (None,)
     named = cuda_release(said.compute) if said.compute else None
-    if named and (said.release or not calls.by_compute):
+    if named and (said.release or not calls.builds_per_compute):
         return (named,)
-    known = torch_releases().get(release) if calls.by_compute else None
-    built = known.cuda if known else () if calls.by_compute else tuple(cuda_toolkits())
+    known = torch_releases().get(release) if calls.builds_per_compute else None
+    built = known.cuda if known else () if calls.builds_per_compute else tuple(cuda_toolkits())
     if named:
         return (named,) if named in built else ()
     if said.compute:

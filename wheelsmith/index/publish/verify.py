@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError, WheelsmithError
 from wheelsmith.base.files import sha256_file
-from wheelsmith.frameworks import STABLE, outranked
+from wheelsmith.frameworks import STABLE, find_outranked
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry, ProjectState
 from wheelsmith.index.entries.render import variants_files
 from wheelsmith.index.entries.side_files import CORE_METADATA
@@ -94,7 +94,7 @@ def advise(storage: Storage) -> tuple[IndexProblem, ...]:
     advice = []
     for name, state in sift_states(storage)[0].items():
         standing = [entry for entry in state.entries if entry.yanked is None and entry.roots]
-        for old, by in outranked(entry.version for entry in standing).items():
+        for old, by in find_outranked(entry.version for entry in standing).items():
             message = f"{name} {old}, for more than one torch, sorts below {by}: who names no torch gets an older one"
             remedy = (
                 f"build {name} {old.public} again with this wheelsmith and publish it: its wheel is called "

@@ -24,9 +24,9 @@ def torch_build(target: Target, known: KnownWheel | None = None) -> str | None:
     cuda, release = cuda_version_of(target.compute), _torch(target)
     if cuda is None or release is None:
         return target.compute
-    if newer := release.newer_cuda(cuda):
+    if newer := release.compatible_cuda(cuda):
         return _compute(newer[0])
-    older = release.newer_cuda(_oldest(cuda, known))
+    older = release.compatible_cuda(_oldest(cuda, known))
     return _compute(older[-1]) if older else None
 
 

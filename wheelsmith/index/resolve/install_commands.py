@@ -130,7 +130,7 @@ def template_for(installer: Installer, presence: Presence, *, framework: str = T
 
     :param others: True if the wheel has other requirements than the framework. The wheel's index does not contain them.
     """
-    own_index = frameworks()[framework].by_compute
+    own_index = frameworks()[framework].builds_per_compute
     if installer is Installer.PROJECT:
         torch = ('torch = { index = "pytorch-{torch_compute}" }', *_PROJECT_INDEX, *_PROJECT_TORCH)
         text = (*_PROJECT, *(torch if own_index else _PROJECT_INDEX))

@@ -151,7 +151,7 @@ def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, tar
     """Return the step that links the extension module."""
     libraries = ["-Wl,--no-as-needed", *stubs]
     if target.platform and target.toolkit:
-        preloaded = target.framework.brings_cuda
+        preloaded = target.framework.loads_cuda
         libraries += target.platform.runtime(target.toolkit, target.home, preloaded=preloaded)
     libraries.append("-Wl,--as-needed")
     return Step(
