@@ -67,8 +67,8 @@ def test_a_tag_becomes_a_signed_and_published_index(released_by):
     release, runner = released_by
     ended = runner.run()
     assert ended.code == 0, ended.text[-MOST:]
-    assert "4 wheels signed, 0 were before" in ended.text
-    assert "4 wheels new, 0 were there" in ended.text
+    assert "4 wheels signed, 0 already signed" in ended.text
+    assert "4 wheels published, 0 already there" in ended.text
     assert release.verify().returncode == 0
     summary = (runner.dist / "summary.md").read_text()
     assert summary.startswith("### 4 of 4 cells have a wheel\n")
@@ -78,7 +78,7 @@ def test_a_tag_becomes_a_signed_and_published_index(released_by):
     assert statuses(runner.dist) == {"built": 4}
     assert not list(runner.dist.rglob("*.sigstore.json"))
     again = runner.run()
-    assert (again.code, "0 wheels new, 4 were there" in again.text) == (0, True), again.text[-MOST:]
+    assert (again.code, "0 wheels published, 4 already there" in again.text) == (0, True), again.text[-MOST:]
 
 
 TESTED_CELL = "torch213-cxx11-cpu-x86_64-linux"
@@ -97,7 +97,7 @@ def test_what_was_published_is_tested_and_promoted(released_by):
     ended = runner.run()
     assert ended.code == 0, ended.text[-MOST:]
     assert "1 test recorded" in ended.text
-    assert "4 wheels promoted, 0 were there" in ended.text
+    assert "4 wheels promoted, 0 already there" in ended.text
     told = outcomes_of(release.catalogue("test"))
     assert told == outcomes_of(release.catalogue("stable")) == ([("passed", TESTED_CELL)], 4)
     assert (release.verify("/test").returncode, release.verify("/stable").returncode) == (0, 0)
@@ -141,7 +141,7 @@ def test_without_a_key_the_index_has_attestations_of_its_job(released_without_a_
     release, runner, (workflow, issuer, attested) = released_without_a_key
     ended = runner.run()
     assert ended.code == 0, ended.text[-MOST:]
-    assert "4 wheels signed, 0 were before" in ended.text
+    assert "4 wheels signed, 0 already signed" in ended.text
     for channel in ("test", "stable"):
         index = f"{release.url}/{channel}/simple/"
         page = fetched(f"{index}tiny/").decode()
@@ -158,7 +158,7 @@ def test_a_missing_artefact_is_named_and_nothing_is_published(released_by):
     assert ended.code != 0
     assert "some cells have no result: shard 2/3" in ended.text, ended.text[-MOST:]
     assert "run again: wheelsmith build-matrix --shard 2/3" in ended.text
-    assert "wheels new" not in ended.text
+    assert "wheels published" not in ended.text
     assert "there is no index" in release.verify().stderr
 
 
@@ -190,7 +190,7 @@ def test_a_killed_job_is_run_again_and_builds_what_is_missing(released_by):
     # On Buildkite the other jobs are not run again, and what they built stands as it was.
     assert statuses(runner.dist)["built"] == 1 + 2 * isinstance(runner, Buildkite)
     assert statuses(runner.dist).total() == statuses(runner.dist)["built"] + statuses(runner.dist)["cached"] == 4
-    assert "4 wheels new" in again.text
+    assert "4 wheels published" in again.text
     assert release.verify().returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""The documented hosts, run for real: installers install from them, and the doctor finds nothing to complain of."""
+"""The documented hosts, run for real: installers install from them, and the doctor finds no problems."""
 
 import http.client
 import json

@@ -29,7 +29,7 @@ def test_what_it_writes_can_be_planned(make, factory):
     assert planned.returncode == 0, planned.stdout + planned.stderr
     plan = json.loads(planned.stdout)
     assert plan["excluded"] == []
-    assert f", {len(plan['plans'])} cells; " in written.stderr
+    assert f", {len(plan['plans'])} combinations; " in written.stderr
 
 
 def test_the_source_is_fetched_once(factory):

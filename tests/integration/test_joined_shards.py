@@ -30,7 +30,7 @@ def built(tmp_path_factory):
     for number, out in enumerate((*OUTPUTS, "s3"), 1):
         answer = factory.run("build-matrix", "--engine", "bwrap", "--shard", f"{number}/3", "--out", out)
         assert answer.returncode == 0, answer.stderr
-    assert answer.stderr == "shard 3/3 has nothing to build\n"
+    assert answer.stderr == "shard 3/3 is empty: nothing to build\n"
     assert not (factory.folder / "s3").exists()
     return factory
 
@@ -244,7 +244,7 @@ def test_what_the_jobs_left_is_not_written_to(factory, out):
     shutil.copytree(factory.folder / "s1", factory.folder / "all/s1")
     folders = ("all", "s2") if out == "all" else OUTPUTS
     before = (factory.folder / "s1/results.json").read_bytes()
-    join(factory, "--out", out, *folders, code=2, say="are in one another")
+    join(factory, "--out", out, *folders, code=2, say="overlap: choose")
     assert (factory.folder / "s1/results.json").read_bytes() == before
 
 

@@ -62,7 +62,7 @@ def once(sigstore, tmp_path_factory):
     sigstore.write(factory.folder)
     shutil.copytree(factory.folder / "dist", factory.folder / "unsigned", symlinks=True)
     answer = sign(factory)
-    assert (answer.returncode, answer.stderr) == (0, "1 wheel signed, 0 were before\n")
+    assert (answer.returncode, answer.stderr) == (0, "1 wheel signed, 0 already signed\n")
     return factory
 
 
@@ -293,12 +293,12 @@ def test_pick_chooses_what_a_workflow_signed(signed):
 @pytest.mark.usefixtures("lying")
 def test_to_sign_again_changes_nothing_but_for_another_workflow(signed):
     before = (signed.folder / "dist/wheels" / BUNDLE).read_bytes()
-    assert sign(signed).stderr == "0 wheels signed, 1 was before\n"
+    assert sign(signed).stderr == "0 wheels signed, 1 already signed\n"
     assert (signed.folder / "dist/wheels" / BUNDLE).read_bytes() == before
-    assert sign(signed, GITHUB_SHA="f" * 40).stderr == "1 wheel signed, 0 were before\n"
+    assert sign(signed, GITHUB_SHA="f" * 40).stderr == "1 wheel signed, 0 already signed\n"
     # The statement names another builder than the certificate, which is nobody's whom it could be held against.
     assert sign(signed, folder="unsigned", claims={**NOBODYS, "sub": "https://other.test/"}).returncode == 0
-    assert sign(signed, folder="unsigned").stderr == "1 wheel signed, 0 were before\n"
+    assert sign(signed, folder="unsigned").stderr == "1 wheel signed, 0 already signed\n"
 
 
 def test_what_was_signed_stays_together_in_an_index(signed):
@@ -497,6 +497,6 @@ def test_people_are_told_who_signed_as_the_certificate_has_it(signed):
     answer = signed.run_in_process("verify", "dist", "--identity", WORKFLOW, *TRUST)
     assert answer.stdout == (
         f"✓ {WHEEL}: signed by {WORKFLOW}, as {GITHUB} says\n"
-        f"    made from path, by {WORKFLOW}\n"
-        f"    in the repository {REPOSITORY}, as the certificate says\n"
+        f"    built from path by {WORKFLOW}\n"
+        f"    repository in the certificate: {REPOSITORY}\n"
     )

@@ -125,7 +125,7 @@ def test_named_apart_they_are_one_release(index, run):
     assert answer.err.splitlines() == [
         "+ kernel-1+cpu.torch2.12-py3-none-any.whl: simple, cpu",
         "+ kernel-1+cpu.torch2.13-py3-none-any.whl: simple, cpu",
-        "2 wheels new, 0 were there, 2 cells without a wheel: target",
+        "2 wheels published, 0 already there, 2 combinations without a wheel: target",
     ]
     assert verify(Folder(Path("target"))) == ()
 
@@ -135,7 +135,7 @@ def test_the_same_wheel_of_two_jobs_serves_the_cells_of_both(run):
     for name, torch in (("a", "2.12"), ("b", "2.13")):
         Index(Folder(Path(name))).add([offer(path, Cell(release=torch, toolkit=None, arch="x86_64"))], upload_time=NOW)
     answer = run("publish", "target", "--from", "a", "--from", "b")
-    assert "1 wheel new, 0 were there" in answer.err
+    assert "1 wheel published, 0 already there" in answer.err
     assert published() == ({"2.12", "2.13"}, set())
 
 

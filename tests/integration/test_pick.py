@@ -178,7 +178,7 @@ def test_no_wheel(pick, venv, url, torch, options, reason, nearest):
     answer = pick("activation", "--index", url, "--python", venv, *options)
     assert (answer.code, answer.out) == (3, "")
     assert reason in answer.err.partition("error: ")[2]
-    assert nearest is None or f"help: nearest that has a wheel: {nearest}" in answer.err
+    assert nearest is None or f"help: nearest alternatives with a wheel: {nearest}" in answer.err
     told = json.loads(pick("activation", "--index", url, "--python", venv, "--json", *options).out)
     assert (told["wheel"], told["command"]) == (None, None)
     assert reason in told["reason"]
@@ -292,11 +292,11 @@ def test_what_fails_to_install_is_told(pick, venv, tmp_path):
         (["activation"], 2, "Missing option '--index'"),
         (["activation", "--index", "{index}", "--python", "nothing"], 4, "nothing is no Python that can be run"),
         (["activation", "--index", "{index}", "--python", "/bin/true"], 4, "/bin/true does not answer as a Python"),
-        (["activation", "--index", "{index}", "--torch", "new"], 2, "'new' is not a torch such as 2.11"),
-        (["activation", "--index", "{index}", "--cuda", "13"], 2, "'13' is not cpu, or a CUDA such as 13.0"),
+        (["activation", "--index", "{index}", "--torch", "new"], 2, "'new' is not a torch release such as 2.11"),
+        (["activation", "--index", "{index}", "--cuda", "13"], 2, "'13' is not cpu or a CUDA release such as 13.0"),
         (["activation", "--index", "{index}", "--capability", "sm_90"], 2, "'sm_90' is not a compute capability"),
         (["activation", "--index", "{index}", "--glibc", "x"], 2, "'x' is not a release"),
-        (["activation", "--index", "{index}", "--run", "--installer", "dockerfile"], 2, "writes a file"),
+        (["activation", "--index", "{index}", "--run", "--installer", "dockerfile"], 2, "supports only pip and uv"),
     ],
 )
 def test_mistakes(pick, index, url, argv, code, message):

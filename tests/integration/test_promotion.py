@@ -301,7 +301,7 @@ def test_the_commands(tmp_path, run):
     written = {path.relative_to(stable).as_posix() for path in stable.rglob("*") if path.is_file()}
     assert {line.split()[-1] for line in foreseen.out.splitlines()} == written - {"_state/.lock"}
     assert "2 wheels promoted" in run("promote", index, "kernel", "1.0", "--from", "nightly", "--to", "test").err
-    assert "0 wheels promoted, 2 were there" in run(*words).err
+    assert "0 wheels promoted, 2 already there" in run(*words).err
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_the_commands(tmp_path, run):
         (("kernel", "1+cpu", "--from", "nightly", "--to", "stable"), "all of it is promoted"),
         (("kernel", "x", "--from", "nightly", "--to", "stable"), "is not a version"),
         (("kernel", "1", "--from", "nightly", "--to", "../stable"), "is no name for a channel"),
-        (("kernel", "1", "--from", "nightly", "--to", "nightly"), "is where it is already"),
+        (("kernel", "1", "--from", "nightly", "--to", "nightly"), "are the same channel"),
         (("kernel", "1", "--from", "nightly", "--to", "cu130"), "is no name for a channel"),
         (("kernel", "1", "--from", "", "--to", "stable"), "is no name for a channel"),
         (("kernel", "9" * 5000, "--from", "nightly", "--to", "stable"), "is not a version"),

@@ -36,7 +36,7 @@ def test_publishing_sends_everything_once(tmp_path, built, run):
     assert not (target / "simple").exists()
     first = run("publish", target, "--from", built)
     assert first.code == 0
-    assert "4 wheels new, 0 were there" in first.err
+    assert "4 wheels published, 0 already there" in first.err
     written = {str(path.relative_to(target)) for path in files(target) if path.name != ".lock"}
     assert {line.split()[-1] for line in foreseen.out.splitlines()} == written
     assert all(line.startswith("write") for line in foreseen.out.splitlines())

@@ -183,12 +183,12 @@ def test_what_a_run_left_names_the_version_that_is_promoted(index, run):
     assert (refused.code, f"kernel 1 stays where it is: not tested: {WHEELS[CUDA.id]}" in refused.err) == (1, True)
     run("index", "record-tests", "index/test", write("1.json", word(index, CUDA.id)))
     answer = run(*argv)
-    assert (answer.code, "2 wheels promoted, 0 were there: index/stable" in answer.err) == (0, True), answer.err
+    assert (answer.code, "2 wheels promoted, 0 already there: index/stable" in answer.err) == (0, True), answer.err
 
 
 def test_what_is_promoted_is_named_once(index, run):
     to = ("--from", "test", "--to", "stable")
-    assert "stands in the place of" in run("promote", "index", "kernel", "1", "--of", "dist", *to).err
-    assert "say what is to be promoted" in run("promote", "index", "kernel", *to).err
+    assert "cannot be used with" in run("promote", "index", "kernel", "1", "--of", "dist", *to).err
+    assert "name the version to promote" in run("promote", "index", "kernel", *to).err
     shutil.rmtree("dist/index")
     assert "dist has no wheel of kernel" in run("promote", "index", "--of", "dist", *to).err

@@ -57,13 +57,13 @@ def test_from_a_matrix_to_what_installers_find(locked, served):
     answer = release(locked, "--key", "release.key", "--url", served)
     assert (answer.returncode, steps(answer)) == (0, STEPS), answer.stderr
     assert "sign: 1 wheel signed" in answer.stderr
-    assert "publish: 1 wheel new, 0 were there" in answer.stderr
-    assert f"live: 1 wheel as built, signed: {served}" in answer.stderr
+    assert "publish: 1 wheel published, 0 already there" in answer.stderr
+    assert f"live: 1 wheel unchanged and signed: {served}" in answer.stderr
     assert "1 wheel for 2 cells" in answer.stdout
     assert (locked.folder / "dist/CHANGES.md").read_text() == answer.stdout[:-1]
     assert verify(Folder(locked.folder / "index")) == ()
     again = release(locked, "--key", "release.key", "--url", served)
-    assert (again.returncode, "publish: 0 wheels new, 1 was there" in again.stderr) == (0, True), again.stderr
+    assert (again.returncode, "publish: 0 wheels published, 1 already there" in again.stderr) == (0, True), again.stderr
 
 
 def test_a_dry_run_writes_nothing_to_the_index(locked):
@@ -95,7 +95,7 @@ def test_a_cell_that_is_not_locked_is_not_built(locked):
 def test_a_step_that_failed_is_done_again_alone(locked, served):
     failed = release(locked, "--key", "other.key", "--url", served)
     assert failed.returncode != 0
-    assert "sign: failed; mended, do it alone with --step sign, and what comes after it" in failed.stderr
+    assert "sign: failed; after a fix, repeat it with --step sign, and then the later steps" in failed.stderr
     assert not Index(Folder(locked.folder / "index")).states()
     rest = [word for step in STEPS[2:] for word in ("--step", step)]
     answer = release(locked, "--key", "release.key", "--url", served, *rest)
@@ -169,7 +169,7 @@ def test_another_key_than_the_live_one_is_noticed(locked, served):
 def test_a_channel_is_released_to(locked, served):
     answer = release(locked, "--channel", "nightly", "--url", served)
     assert answer.returncode == 0, answer.stderr
-    assert f"live: 1 wheel as built: {served}/nightly" in answer.stderr
+    assert f"live: 1 wheel unchanged: {served}/nightly" in answer.stderr
     assert list(Index(Folder(locked.folder / "index/nightly")).states()) == ["pure"]
 
 
@@ -210,7 +210,7 @@ def test_what_is_in_an_address_is_shown_to_nobody(locked, served):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(("--public-key", "x.pub"), "--public-key goes with --key"), (("--step", "live"), "looks where --url says")],
+    [(("--public-key", "x.pub"), "--public-key requires --key"), (("--step", "live"), "--step live requires --url")],
 )
 def test_words_that_need_another_are_refused(locked, words, said):
     answer = release(locked, *words)

@@ -30,7 +30,7 @@ def shell(tmp_path):
 def test_it_says_the_command_that_builds(shell):
     answer = shell("exit 7\n")
     assert answer.returncode == 7, answer.stderr
-    _, _, build = answer.stderr.partition("the build itself is: ")
+    _, _, build = answer.stderr.partition("build command: ")
     answer = shell(f"{build.splitlines()[0]} >&2 && ls /work/dist\n")
     assert answer.stdout == "pure-1-py3-none-any.whl\n", answer.stderr
 
@@ -38,4 +38,4 @@ def test_it_says_the_command_that_builds(shell):
 def test_one_command_is_run(shell):
     answer = shell(None, "--", "ls")
     assert (answer.returncode, answer.stdout) == (0, "build\ndist\nplan.json\nsrc\n"), answer.stderr
-    assert "the build itself" not in answer.stderr
+    assert "build command" not in answer.stderr

@@ -69,7 +69,7 @@ def unsigned(built, tmp_path):
 @pytest.fixture
 def signed(unsigned):
     answer = unsigned.run_in_process("sign", "--key", "release.key")
-    assert (answer.returncode, answer.stderr) == (0, "1 wheel signed, 0 were before\n")
+    assert (answer.returncode, answer.stderr) == (0, "1 wheel signed, 0 already signed\n")
     return unsigned
 
 
@@ -132,7 +132,7 @@ def test_it_is_verified_on_an_index(signed, serve, root):
 def test_to_sign_again_changes_nothing_and_by_another_key_everything(signed):
     before = bundle_of(signed)
     answer = signed.run_in_process("sign", "dist", "--key", "release.key")
-    assert (answer.returncode, answer.stderr, bundle_of(signed)) == (0, "0 wheels signed, 1 was before\n", before)
+    assert (answer.returncode, answer.stderr, bundle_of(signed)) == (0, "0 wheels signed, 1 already signed\n", before)
     assert (
         signed.run_in_process("sign", "--key", "env:KEY", KEY=(signed.folder / "other.key").read_text()).returncode == 0
     )
@@ -404,7 +404,7 @@ def test_another_signature_is_taken_by_an_index_only_when_asked(signed):
     said, kept = published_key(signed)
     assert (kept, said["signed_otherwise"], said["replaced_signatures"]) == (first, [WHEEL], [])
     plain = signed.run_in_process("publish", "public", "--from", "dist")
-    assert "1 wheel there with another signature, which stays" in plain.stderr
+    assert "1 wheel already signed differently" in plain.stderr
     tried = signed.run_in_process("publish", "public", "--from", "dist", "--replace-signatures", "--dry-run")
     assert "1 signature would be replaced" in tried.stderr
     assert published_key(signed)[1] == first

@@ -245,7 +245,7 @@ def test_verify_compares_every_byte(cache, folder, monkeypatch, capsys):
         f"✗ {NAME}: the content of include/ATen/a.h is another",
         "✗ store/wheels/cd34/k-1-py3-none-any.whl: its content has another hash",
         "✗ objects/blobs/ab/ab12: its content has another hash",
-        "1 toolchain, 0 environments, 1 wheel, 1 object, 0 sources: 3 not as made",
+        "1 toolchain, 0 environments, 1 wheel, 1 object, 0 sources: 3 changed",
     ]
     blob.unlink()
     wheel.unlink()
@@ -257,5 +257,5 @@ def test_verify_compares_every_byte(cache, folder, monkeypatch, capsys):
     assert [*json.loads(answer.out)["changed"]] == ["environment-3.11-x86_64-ab"]
     (cache / "prefix" / "environment-3.11-x86_64-ab").rmdir()
     answer = run_command(monkeypatch, capsys, "cache", "verify")
-    assert answer.out == "1 toolchain, 0 environments, 0 wheels, 0 objects, 0 sources: none not as made\n"
+    assert answer.out == "1 toolchain, 0 environments, 0 wheels, 0 objects, 0 sources: none changed\n"
     assert answer.code == 0

@@ -15,30 +15,30 @@ from wheelsmith.cli.streams import SteadyStreams
 # Command → its line in --help, so that --help imports no command.
 _COMMANDS = {
     "init": "Write a first matrix.yaml for a kernel or a project.",
-    "plan": "Show what would be built, cell by cell, and why not the rest.",
-    "lock": "Write down what the matrix is built from, so that every run finds the same.",
-    "vendor": "Put all that the locked matrix is built from into one folder.",
-    "build-matrix": "Build every cell, check each wheel, publish them to an index.",
-    "ci": "Write a pipeline for a CI system.",
-    "join": "Join what the jobs of a pipeline built into one index.",
-    "sign": "Sign the wheels that a run left, with how each was made.",
-    "verify": "Verify who signed wheels, and what that one says of them.",
-    "repack": "Turn what a Hub repo has built into checked wheels on an index.",
-    "check": "Prove that wheels tell the truth.",
-    "verify-rebuild": "Build wheels again from the plans that they record, and compare every byte.",
-    "publish": "Publish built wheels to a folder, a bucket or a Hub repo.",
-    "release": "Build, check, sign and publish a matrix, and look at what is live.",
-    "test": "Test the wheel that this machine needs, installed afresh from an index.",
+    "plan": "Show what would be built and why the rest is excluded.",
+    "lock": "Record the exact build inputs in wheelsmith.lock.",
+    "vendor": "Download all build inputs to a folder, for builds without a network.",
+    "build-matrix": "Build all combinations, check the wheels and write an index.",
+    "ci": "Generate a pipeline for a CI system.",
+    "join": "Merge the output of several jobs into one index.",
+    "sign": "Sign the wheels of a run with statements of their provenance.",
+    "verify": "Verify the signatures and provenance of wheels.",
+    "repack": "Convert the builds of a Hub repo to checked wheels.",
+    "check": "Check the metadata, symbols and GPU code of wheels.",
+    "verify-rebuild": "Rebuild wheels from their recorded plans and compare every byte.",
+    "publish": "Publish wheels to a folder, a bucket or a Hub repo.",
+    "release": "Build, check, sign and publish a locked matrix, then verify the index.",
+    "test": "Install the wheel for this machine in a fresh environment and run a command.",
     "promote": "Promote a version from one channel of an index to another.",
     "index": "Change and examine an index.",
     "serve": "Serve an index to pip and uv.",
-    "pick": "Choose the wheel that this machine needs, and give the command.",
+    "pick": "Choose the wheel for this machine and print the install command.",
     "schema": "Print the JSON Schema of matrix.yaml.",
-    "image": "Make, list and remove the images that cells are built in.",
-    "cache": "Look into the cache, and keep it small.",
-    "doctor": "Say what this machine can build, and what is missing.",
-    "shell": "Enter the sandbox of one cell.",
-    "completion": "Print the completion script of a shell.",
+    "image": "Build, list and remove container images.",
+    "cache": "Show, verify and prune the cache.",
+    "doctor": "Show what this machine can build and what is missing.",
+    "shell": "Open a shell in the sandbox of a combination.",
+    "completion": "Print a shell completion script.",
 }
 
 
@@ -69,7 +69,7 @@ class Verbs(click.Group):
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], known, n=1, cutoff=0.5)
-            hint = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(known)}."
+            hint = f"Did you mean {close[0]!r}?" if close else f"Available: {', '.join(known)}."
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -101,9 +101,9 @@ class LazyGroup(Verbs):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="wheelsmith")
 def cli() -> None:
-    """Build every wheel that a kernel's users can install.
+    """Build, check and publish wheels for every combination of torch, CUDA and CPU architecture.
 
-    A matrix.yaml names a kernel and the torch, CUDA and CPU architectures its users run.
+    matrix.yaml describes the kernel and the combinations.
     """
 
 

@@ -11,6 +11,7 @@ import click
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.options import (
+    Number,
     engine_option,
     jobs_option,
     json_option,
@@ -36,25 +37,25 @@ from wheelsmith.run.shards import chosen_shard
 @engine_option
 @locked_option
 @offline_option
-@click.option("--shard", metavar="K/N", help="Build one shard of what plan --shards split.")
+@click.option("--shard", metavar="K/N", help="Build one shard of `plan --shards`.")
 @shard_plan_option
 @jobs_option
 @click.option(
     "--cores-per-cell",
-    type=click.IntRange(1, 1024),
-    help="Cores for a project, on engine local.",
+    type=Number(1, 1024),
+    help="CPU cores for each project build with engine local.",
 )
 @memory_option
-@click.option("--out", type=click.Path(path_type=Path), help="Where wheels, index and logs go; default: dist.")
-@click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
-@click.option("--force", is_flag=True, help="Build also what was built before.")
+@click.option("--out", type=click.Path(path_type=Path), help="Output folder.  [default: dist]")
+@click.option("--dry-run", is_flag=True, help="Show the plan and exit.")
+@click.option("--force", is_flag=True, help="Rebuild wheels that are in the cache.")
 @click.option(
-    "--no-reuse", "reuse", flag_value=False, default=True, help="Compile everything; keep no compiled piece either."
+    "--no-reuse", "reuse", flag_value=False, default=True, help="Neither use nor store compiled files in the cache."
 )
-@click.option("--test", is_flag=True, help="Run the matrix's test on every wheel, with a whole torch (gigabytes).")
-@click.option("--fail-fast", is_flag=True, help="Stop at the first failure; default: the other cells go on.")
+@click.option("--test", is_flag=True, help="Run the test of the matrix on every wheel. Installs torch (gigabytes).")
+@click.option("--fail-fast", is_flag=True, help="Stop after the first failure.")
 @progress_option
-@json_option("Print results.json on stdout at the end.")
+@json_option("Print results.json at the end.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -69,7 +70,7 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Build every cell, check each wheel, publish them to an index."""
+    """Build all combinations, check the wheels and write an index."""
     from wheelsmith.report import reporter
 
     if offline:
@@ -77,9 +78,9 @@ def command(
     request = make_request(matrix, **asked)
     part = chosen_shard(shard, shard_plan_path(shard_plan, matrix)) if shard is not None else None
     if part and (request.only or request.skip):
-        raise click.UsageError("a shard has its cells: --only and --skip choose others")
+        raise click.UsageError("--only and --skip cannot be used with --shard")
     if part and not part.cells:
-        click.echo(f"shard {shard} has nothing to build", err=True)
+        click.echo(f"shard {shard} is empty: nothing to build", err=True)
         ctx.exit(ExitCode.OK)
     listen = reporter("plain", matrix.parent)
     prepared = part.prepare(request, listen) if part else prepare(request, listen)

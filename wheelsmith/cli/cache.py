@@ -33,13 +33,13 @@ from wheelsmith.toolchain import Toolchains
 
 @click.group("cache", cls=Verbs)
 def command() -> None:
-    """Look into the cache, and keep it small."""
+    """Show, verify and prune the cache."""
 
 
 @command.command("info")
-@json_option("Print it as JSON, with bytes.")
+@json_option("Print the result as JSON, with sizes in bytes.")
 def info(*, as_json: bool) -> None:
-    """Show what the cache holds and what it takes of the disk."""
+    """Show the content and size of the cache."""
     from wheelsmith.base.units import show_size
     from wheelsmith.report import make_console, stock_table
 
@@ -54,25 +54,25 @@ def info(*, as_json: bool) -> None:
     console.print(str(cache))
     console.print(stock_table(stock, time.time()))
     bound = (
-        f"of {show_size(limit)} (WHEELSMITH_CACHE_SIZE)" if limit else "and no limit (WHEELSMITH_CACHE_SIZE is not set)"
+        f" of {show_size(limit)} (WHEELSMITH_CACHE_SIZE)" if limit else ", no limit (WHEELSMITH_CACHE_SIZE is not set)"
     )
-    console.print(f"{show_size(stock.size)} {bound}")
+    console.print(f"{show_size(stock.size)}{bound}")
     if busy:
-        console.print("a run is going on: it may need what looks left over")
+        console.print("a run is in progress; it may need files that look like leftovers")
 
 
 @command.command("prune")
-@click.option("--max-size", type=SIZE, help="Most that may stay, such as 20GiB; default: WHEELSMITH_CACHE_SIZE.")
-@click.option("--older-than", type=DURATION, help="Remove what was last of use longer ago than this, such as 30d.")
-@click.option("--all", "everything", is_flag=True, help="Remove all that can be had again.")
-@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+@click.option("--max-size", type=SIZE, help="Size to keep, such as 20GiB.  [default: WHEELSMITH_CACHE_SIZE]")
+@click.option("--older-than", type=DURATION, help="Remove items that were last used longer ago than this, such as 30d.")
+@click.option("--all", "everything", is_flag=True, help="Remove everything that can be fetched or built again.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed.")
 def prune_(*, max_size: int | None, older_than: float | None, everything: bool, dry_run: bool) -> None:
-    """Remove what was not of use for longest, and what killed runs left."""
+    """Remove the least recently used items and leftovers of killed runs."""
     from wheelsmith.base.units import show_size
     from wheelsmith.report import make_console, pruning_table
 
     if everything and (max_size or older_than):
-        raise click.UsageError("--all leaves nothing for --max-size and --older-than to decide")
+        raise click.UsageError("--all cannot be used with --max-size or --older-than")
     cache, now = default_cache(), time.time()
     since = math.inf if everything else now - older_than if older_than else -math.inf
     bounds = Bounds(size=max_size or cache_limit(), since=since)
@@ -85,13 +85,14 @@ def prune_(*, max_size: int | None, older_than: float | None, everything: bool, 
 
 
 @command.command("verify")
-@json_option("Print what was found as JSON on stdout.")
+@json_option("Print the result as JSON.")
 @click.pass_context
 def verify(ctx: click.Context, *, as_json: bool) -> None:
-    """Compare every byte of the cache with what it was; exit with 4 when something differs.
+    """Compare every byte of the cache with the recorded hashes.
 
-    A run does so with wheels and pieces that it takes, and compares names, sizes, times and owners of toolchains. What
-    differs is never used: the next run that needs it makes it again.
+    The exit code is 4 if something differs. A run does the same for the wheels and compiled files that it uses, and
+    compares the names, sizes, times and owners of toolchain files. Changed items are never used; the next run that
+    needs them makes them again.
     """
     cache = default_cache()
     made = Toolchains(cache, ignore).changed()
@@ -114,7 +115,7 @@ def verify(ctx: click.Context, *, as_json: bool) -> None:
         for name, why in changed.items():
             click.echo(f"✗ {name}: {visible(why)}")
         counts = ", ".join(counted(len(things), kind.removesuffix("s")) for kind, things in found.items())
-        click.echo(f"{counts}: {len(changed) or 'none'} not as made")
+        click.echo(f"{counts}: {len(changed) or 'none'} changed")
     ctx.exit(ExitCode.ENVIRONMENT if changed else ExitCode.OK)
 
 

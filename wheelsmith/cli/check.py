@@ -20,21 +20,20 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-v", "--verbose", is_flag=True, help="Show also what is right.")
+@click.option("-v", "--verbose", is_flag=True, help="Show passed rules too.")
 @click.option(
     "--declare",
     "declared",
     multiple=True,
     metavar="PATH",
-    help="A file that a wheel is meant to install, though it is another project's: as the finding names it, * allowed. "
-    "Again for more.",
+    help="Allow a file that belongs to another project: its path in the finding, or a pattern with *. Repeatable.",
 )
-@json_option("Print every finding as JSON on stdout.")
+@json_option("Print all findings as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context, *, wheels: tuple[Path, ...], verbose: bool, declared: tuple[str, ...], as_json: bool
 ) -> None:
-    """Prove that wheels tell the truth: tags, symbols, requirements, GPU code."""
+    """Check the metadata, symbols and GPU code of wheels."""
     from wheelsmith.report import make_console
 
     with WheelReader() as reader:

@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _TESTING = (
-    click.option("--channel", metavar="NAME", help="Publish to this channel of INDEX."),
-    click.option("--url", help="Where INDEX is served, for who installs."),
-    click.option("--project", metavar="NAME", help="What the wheels are of."),
-    click.option("--test", metavar="COMMAND", help="Test what is published by this command line, beside the wheel."),
+    click.option("--channel", metavar="NAME", help="Channel of INDEX to publish to."),
+    click.option("--url", metavar="URL", help="Public address of INDEX."),
+    click.option("--project", metavar="NAME", help="Name of the project."),
+    click.option("--test", metavar="COMMAND", help="Command that tests the published wheel."),
     click.option(
         "--test-on",
         multiple=True,
         metavar="RUNNER",
-        help="A runner that tests: a label of GitHub's, a tag of GitLab's, a queue of Buildkite's. Repeatable.",
+        help="Runner for tests: a GitHub label, a GitLab tag or a Buildkite queue. Repeatable.",
     ),
-    click.option("--promote", metavar="CHANNEL", help="Promote what was tested to this channel."),
+    click.option("--promote", metavar="CHANNEL", help="Channel to promote tested versions to."),
     click.option(
         "--require",
         type=click.Choice(("not-failed", "tested", "passed")),
         default="not-failed",
         show_default=True,
-        help="What the tests of each wheel must have come to.",
+        help="Test outcome that promotion requires.",
     ),
 )
 
@@ -48,35 +48,41 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
     :param shards: default of ``--shards``.
     """
     options = (
-        click.option("--matrix", default="matrix.yaml", show_default=True, help="The matrix file, in the repository."),
+        click.option(
+            "--matrix",
+            default="matrix.yaml",
+            show_default=True,
+            metavar="PATH",
+            help="Matrix file in the repository.",
+        ),
         click.option(
             "--shards",
             default=shards,
             show_default=True,
-            metavar="NUMBER|auto" if shards == "auto" else "NUMBER",
-            help="How many jobs build.",
+            metavar="N|auto" if shards == "auto" else "N",
+            help="Number of build jobs.",
         ),
-        click.option("--locked", is_flag=True, help="Refuse what is not as wheelsmith.lock has it."),
+        click.option("--locked", is_flag=True, help="Fail if anything differs from wheelsmith.lock."),
         click.option(
             "--wheelsmith",
             default=f"wheelsmith=={__version__}",
             show_default=True,
             metavar="REQUIREMENT",
-            help="What pip installs.",
+            help="Requirement of wheelsmith for pip.",
         ),
-        click.option("--python", default="3.12", show_default=True, help="The Python that runs it."),
-        click.option("--sign", is_flag=True, help="Sign, by the private key in the secret WHEELSMITH_KEY."),
-        click.option("--keyless", is_flag=True, help="Sign without a key, by the job's token; not on Buildkite."),
-        click.option("--publish", metavar="INDEX", help="Publish at tags: s3://…, gs://…, az://… or hf://…."),
+        click.option("--python", default="3.12", show_default=True, metavar="VERSION", help="Python for wheelsmith."),
+        click.option("--sign", is_flag=True, help="Sign with the private key in the secret WHEELSMITH_KEY."),
+        click.option("--keyless", is_flag=True, help="Sign with the token of the job. Not available on Buildkite."),
+        click.option("--publish", metavar="INDEX", help="Publish tagged commits to s3://…, gs://…, az://… or hf://…."),
         *_TESTING,
         click.option(
             "--output",
             type=click.Path(path_type=Path),
             default=Path(file),
             show_default=True,
-            help="The file. A dash is stdout.",
+            help="File to write, or - for stdout.",
         ),
-        click.option("--check", is_flag=True, help="Write nothing; exit with 1 where the file would be another."),
+        click.option("--check", is_flag=True, help="Write nothing. Exit with 1 if the file is out of date."),
     )
 
     def add(command: _F) -> _F:
@@ -89,13 +95,16 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
 
 @click.group("ci", cls=Verbs)
 def command() -> None:
-    """Write a pipeline: plan, build in several jobs, join, sign, publish, test, promote."""
+    """Generate a pipeline that plans, builds, joins, signs, publishes, tests and promotes."""
 
 
 @command.command("github")
 @_pipeline_options(".github/workflows/wheels.yml")
 def github(ctx: click.Context, **given: Any) -> None:
-    """Write a workflow for GitHub Actions, and show what changed of the one that is there."""
+    """Generate a workflow for GitHub Actions.
+
+    The command prints the differences to an existing file.
+    """
     from wheelsmith.report.pipelines import github_workflow
 
     _write(ctx, github_workflow, **given)
@@ -104,9 +113,9 @@ def github(ctx: click.Context, **given: Any) -> None:
 @command.command("gitlab")
 @_pipeline_options(".gitlab-ci.yml", shards="4")
 def gitlab(ctx: click.Context, **given: Any) -> None:
-    """Write a pipeline for GitLab, and show what changed of the one that is there.
+    """Generate a pipeline for GitLab.
 
-    It has to say how many jobs build: --shards auto is refused.
+    The command prints the differences to an existing file. GitLab needs a fixed number of jobs.
     """
     from wheelsmith.report.pipelines import gitlab_pipeline
 
@@ -119,10 +128,13 @@ def gitlab(ctx: click.Context, **given: Any) -> None:
     "--steps",
     type=click.Path(path_type=Path),
     metavar="PLAN",
-    help="Print the steps of what plan --shards split; the written pipeline does.",
+    help="Print the steps for a plan of `plan --shards`. The pipeline runs this.",
 )
 def buildkite(ctx: click.Context, *, output: Path, steps: Path | None, **given: Any) -> None:
-    """Write a pipeline for Buildkite, and show what changed of the one that is there."""
+    """Generate a pipeline for Buildkite.
+
+    The command prints the differences to an existing file.
+    """
     from wheelsmith.report.pipelines import buildkite_pipeline, buildkite_shards
     from wheelsmith.run.shards import read_shards
 
@@ -144,14 +156,14 @@ def _write(ctx: click.Context, render: Callable[[Pipeline], str], *, output: Pat
         return
     before = output.read_text(encoding="utf-8") if output.exists() else ""
     if before and not before.startswith(WRITTEN):
-        raise OutputError(f"{output} is not one that wheelsmith wrote", remedy="name another: --output FILE")
+        raise OutputError(f"{output} was not generated by wheelsmith", remedy="choose another file with --output")
     named = difflib.unified_diff(before.splitlines(), text.splitlines(), str(output), str(output), lineterm="")
     for line in named if before else ():
         click.echo(line)
     if before == text:
-        click.echo(f"{output} is as it should be", err=True)
+        click.echo(f"{output} is up to date", err=True)
     elif check:
-        click.echo(f"{output} would be {'another' if before else 'new'}", err=True)
+        click.echo(f"{output} {'is out of date' if before else 'does not exist'}", err=True)
         ctx.exit(ExitCode.CELLS_FAILED)
     else:
         atomic_write(output, text.encode())

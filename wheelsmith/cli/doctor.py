@@ -51,12 +51,13 @@ class Symptom(Record):
 
 
 @click.command("doctor")
-@json_option("Print what was found as JSON on stdout.")
+@json_option("Print the result as JSON.")
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool) -> None:
-    """Say what this machine can build, and what is missing with the command that fixes it. Uses no network.
+    """Show what this machine can build and what is missing.
 
-    Each promise of SECURITY.md is tried on each engine that is ready.
+    The command shows how to fix each problem. It also tests each promise of SECURITY.md on each available engine. It
+    does not use the network.
     """
     from wheelsmith.report import make_console
 
@@ -95,7 +96,7 @@ def _promises() -> Iterator[Symptom]:
                     needed=False,
                 )
         except EngineError as error:
-            what, found = f"{engine.name}: containment of builds", f"not tried: {error.message}"
+            what, found = f"{engine.name}: containment of builds", f"not tested: {error.message}"
             yield Symptom(what=what, ok=False, found=found, needed=False, remedy=error.remedy)
 
 
@@ -112,7 +113,7 @@ def _own_image(engine: Engine) -> ImageId | None:
         if image.name in recipes():
             return engine.build_host(image.name).image
     remedy = f"wheelsmith image build debian --engine {engine.name}"
-    raise EngineError("it has no image of ours", remedy=remedy)
+    raise EngineError("the engine has no image that wheelsmith built", remedy=remedy)
 
 
 def _compilers() -> Iterator[Symptom]:
@@ -123,7 +124,7 @@ def _compilers() -> Iterator[Symptom]:
         pinned = cxx_toolchain(PINNED, policy, here.machine, arch)
         found = own.version if own else "none"
         if pinned:
-            place = "here" if toolchains.find(pinned.prefix) else "fetched when needed"
+            place = "cached" if toolchains.find(pinned.prefix) else "fetched when needed"
             found = f"{pinned.compilers.title} for manylinux_{policy}, {place}; toolchain: host has {found}"
         package = "g++" if arch == here.machine else f"g++-{arch.replace('_', '-')}-linux-gnu"
         yield Symptom(
@@ -143,11 +144,11 @@ def _machine() -> Iterator[Symptom]:
         what="cache",
         ok=free >= _ENOUGH_DISK,
         found=f"{cache}, {free / 2**30:.1f} GiB free",
-        remedy="free some disk, or choose another place with WHEELSMITH_CACHE",
+        remedy="free disk space, or choose another folder with WHEELSMITH_CACHE",
     )
-    user = "root" if os.getuid() == 0 else f"an ordinary user, {os.getuid()}"
-    granted = f"{counted(granted_cores(), 'core')}, {granted_memory() / 2**30:.1f} GiB of memory free for us"
-    yield Symptom(what="granted", ok=True, found=f"{granted}, as {user}")
+    user = "root" if os.getuid() == 0 else f"user {os.getuid()}"
+    granted = f"{counted(granted_cores(), 'core')}, {granted_memory() / 2**30:.1f} GiB of memory available"
+    yield Symptom(what="resources", ok=True, found=f"{granted}, as {user}")
     yield Symptom(what="python", ok=True, found=f"{platform.python_version()} at {sys.executable}")
 
 
@@ -172,8 +173,8 @@ def _toolchains() -> Iterator[Symptom]:
     archives = {name for name, library in libraries.items() if library.archive and is_at_hand(library.archive)}
     here = [name for name, prefix in prefixes.items() if toolchains.find(prefix) or name in archives]
     rest = [name for name in prefixes if name not in here]
-    yield Symptom(what="toolchains here", ok=True, found=", ".join(here) or "none yet")
-    yield Symptom(what="toolchains fetched when needed", ok=True, found=", ".join(rest) or "none left")
+    yield Symptom(what="cached toolchains", ok=True, found=", ".join(here) or "none")
+    yield Symptom(what="toolchains fetched when needed", ok=True, found=", ".join(rest) or "none")
 
 
 def _image_toolkits() -> Iterator[Symptom]:
@@ -184,4 +185,4 @@ def _image_toolkits() -> Iterator[Symptom]:
         if not each.has_packages_for(version, platform.machine())
     ]
     if lacking:
-        yield Symptom(what="toolkits that an image must bring", ok=True, found=", ".join(lacking))
+        yield Symptom(what="toolkits that an image must provide", ok=True, found=", ".join(lacking))

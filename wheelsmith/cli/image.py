@@ -22,23 +22,27 @@ if TYPE_CHECKING:
 
 _ENGINES = click.Choice([AUTO, *WITH_IMAGES])
 _engine_option = click.option(
-    "--engine", type=_ENGINES, default="auto", show_default=True, help="Whose images; auto takes the first that works."
+    "--engine",
+    type=_ENGINES,
+    default="auto",
+    show_default=True,
+    help="Container engine; auto uses the first available.",
 )
 
 
 @click.group("image", cls=Verbs)
 def command() -> None:
-    """Make, list and remove the images that cells are built in."""
+    """Build, list and remove container images."""
 
 
 @command.command("build")
 @click.argument("recipe", required=False)
-@click.option("--name", help="What matrix.yaml calls the image; default: the recipe's name.")
-@click.option("--base", metavar="REFERENCE", help="What it starts from, by digest: NAME@sha256:….")
-@click.option("--package", "packages", multiple=True, help="A package to install besides. Repeatable.")
+@click.option("--name", metavar="NAME", help="Name of the image in matrix.yaml.  [default: the recipe's name]")
+@click.option("--base", metavar="REFERENCE", help="Base image by digest: NAME@sha256:….")
+@click.option("--package", "packages", multiple=True, metavar="NAME", help="Additional package. Repeatable.")
 @_engine_option
 def build(recipe: str | None, name: str | None, base: str | None, packages: tuple[str, ...], engine: str) -> None:
-    """Make an image from a recipe; without one, say which there are."""
+    """Build an image from a recipe, or list the recipes."""
     from wheelsmith.engine.images import build_image, recipes
 
     known = recipes()
@@ -47,7 +51,7 @@ def build(recipe: str | None, name: str | None, base: str | None, packages: tupl
             click.echo(f"{item.name:16} {item.summary}")
         return
     if recipe not in known:
-        raise click.BadParameter(f"there is no recipe {recipe}: choose from {', '.join(known)}")
+        raise click.BadParameter(f"there is no recipe {recipe}; choose one of {', '.join(known)}")
     # SIGTERM acts like Ctrl-C, so that the engine removes its unfinished work.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     start = time.monotonic()
@@ -66,7 +70,7 @@ def build(recipe: str | None, name: str | None, base: str | None, packages: tupl
 @_engine_option
 @json_option("Print the images as JSON.")
 def list_(engine: str, *, as_json: bool) -> None:
-    """List the images that wheelsmith made."""
+    """List the images that wheelsmith built."""
     from wheelsmith.engine.images import list_images
 
     images = list_images(_engine(engine))
@@ -74,14 +78,14 @@ def list_(engine: str, *, as_json: bool) -> None:
         click.echo(json.dumps({"schema_version": 1, "images": [image.to_json() for image in images]}, indent=1))
         return
     for image in images:
-        _show(image, "" if image.current else "its recipe has changed since: build it again")
+        _show(image, "" if image.current else "outdated: its recipe has changed; build it again")
 
 
 @command.command("prune")
-@click.option("--all", "everything", is_flag=True, help="Remove every image that wheelsmith made.")
+@click.option("--all", "everything", is_flag=True, help="Remove all images that wheelsmith built.")
 @_engine_option
 def prune(engine: str, *, everything: bool) -> None:
-    """Remove images that were replaced, or whose recipe has changed."""
+    """Remove images that were replaced or are outdated."""
     from wheelsmith.engine.images import prune_images
 
     for image in prune_images(_engine(engine), everything=everything):

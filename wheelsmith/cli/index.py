@@ -16,7 +16,7 @@ from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_moment
 from wheelsmith.cli.app import Verbs
 from wheelsmith.cli.index_doctor import doctor
-from wheelsmith.cli.options import DURATION
+from wheelsmith.cli.options import DURATION, Number
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.index.entries.entry import ProjectState, ProjectStatus, WheelOutcome, WheelTest
 from wheelsmith.index.entries.state import outdated, record_test, remove, retain, set_status, unyank, yank
@@ -41,29 +41,29 @@ def command() -> None:
 @click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @dry_run_option
 def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
-    """Add wheels that wheelsmith need not have made.
+    """Add any wheels, including those of other build tools.
 
-    Each is listed for what it serves: a version such as +cu130.torch2.11 names it; +cu130 counts for every torch that
-    METADATA takes; a wheel with nothing compiled and no such version counts for all.
+    The version selects the combinations of a wheel: +cu130.torch2.11 names one, and +cu130 counts for every torch that
+    METADATA allows. A wheel without compiled code and without such a version counts for all.
     """
     release = IndexRelease(offers=foreign_wheels(wheels))
     opened = open_index(target, dry_run=dry_run)
     published = publish(opened.used, release)
     show_writes(opened.writes)
     for entry in published.new:
-        click.echo(f"+ {entry.filename}: {', '.join(entry.roots) or 'on no page'}", err=True)
-    new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
-    click.echo(f"{new} {'would be ' if dry_run else ''}added, {known} there: {opened.name}", err=True)
+        click.echo(f"+ {entry.filename}: {', '.join(entry.roots) or 'not on any page'}", err=True)
+    new, known = counted(len(published.new), "wheel"), len(published.known)
+    click.echo(f"{new} {'would be ' if dry_run else ''}added, {known} already there: {opened.name}", err=True)
 
 
 @command.command("yank")
 @target_argument
 @click.argument("project")
 @click.argument("chosen", metavar="VERSION|FILE")
-@click.option("--reason", default="", help="What installers show to those who pin it.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason that installers show.")
 @dry_run_option
 def yank_(*, target: str, project: str, chosen: str, reason: str, dry_run: bool) -> None:
-    """Mark wheels as not to be chosen any more; an exact pin still gets them."""
+    """Yank wheels, so that only an exact pin still installs them."""
     _change(target, project, partial(yank, chosen=chosen, reason=reason), dry_run=dry_run)
 
 
@@ -73,7 +73,7 @@ def yank_(*, target: str, project: str, chosen: str, reason: str, dry_run: bool)
 @click.argument("chosen", metavar="VERSION|FILE")
 @dry_run_option
 def unyank_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
-    """Take back a yank."""
+    """Undo a yank."""
     _change(target, project, partial(unyank, chosen=chosen), dry_run=dry_run)
 
 
@@ -83,9 +83,9 @@ def unyank_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
 @click.argument("chosen", metavar="VERSION|FILE")
 @dry_run_option
 def remove_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
-    """List wheels no more, not even for an exact pin, as where a file is lost; yank does less.
+    """Remove wheels from the index, even for exact pins.
 
-    gc removes their files later. Their names are never given to other bytes.
+    Prefer yank unless a file is lost. gc deletes the files later. The names cannot be reused for different files.
     """
     _change(target, project, partial(remove, chosen=chosen), dry_run=dry_run)
 
@@ -95,9 +95,9 @@ def remove_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
 @click.argument("project")
 @click.argument("chosen", metavar="VERSION|FILE")
 @click.argument("outcome", type=click.Choice(_OUTCOMES))
-@click.option("--on", "where", required=True, help="The machine, in words: 'H200, driver 580'.")
-@click.option("--cell", help="Id of the cell whose torch was beside it.")
-@click.option("--details", metavar="URL", help="What tells more.")
+@click.option("--on", "where", required=True, help="Description of the machine, such as 'H200, driver 580'.")
+@click.option("--cell", metavar="COMBINATION", help="Combination that was tested.")
+@click.option("--details", metavar="URL", help="Address with more information.")
 @dry_run_option
 def test(
     *,
@@ -110,27 +110,29 @@ def test(
     details: str | None,
     dry_run: bool,
 ) -> None:
-    """Record what a test of wheels came to; it takes the place of the last one of that machine and cell.
+    """Record the outcome of a test of wheels.
 
-    The page shows it, and promote --require looks at it.
+    It replaces the previous outcome for the same machine and combination. The page of the project shows it, and
+    promote --require evaluates it.
     """
     try:
         recorded = WheelTest(outcome=WheelOutcome(outcome), where=where, cell=cell, details=details)
     except ValueError as error:
-        remedy = "name the machine in one short line, and a cell by its id"
-        raise WheelTestError(f"this cannot be recorded: {in_one_line(error)}", remedy=remedy) from None
+        remedy = "describe the machine in one short line, and name a combination as wheelsmith plan does"
+        raise WheelTestError(f"the test cannot be recorded: {in_one_line(error)}", remedy=remedy) from None
     _change(target, project, partial(record_test, chosen=chosen, test=recorded), dry_run=dry_run)
 
 
 @command.command("record-tests")
 @target_argument
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--of", "out", type=click.Path(path_type=Path), help="Take words on wheels alone that a run left there.")
+@click.option("--of", "out", type=click.Path(path_type=Path), help="Record only wheels in this output folder.")
 @dry_run_option
 def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry_run: bool) -> None:
-    """Record what wheelsmith test wrote, of one machine or of several; all of it, or nothing.
+    """Record the files that wheelsmith test wrote: all of them or none.
 
-    Each wheel must be listed with the same bytes. Of two words on one machine and cell, the worse counts.
+    The index must contain each wheel with the same hash. Of several outcomes for the same machine and combination, the
+    worst counts.
     """
     from wheelsmith.run.release import built
 
@@ -154,20 +156,20 @@ def _bounded(file: Path) -> bytes:
     except ValueError as error:
         raise WheelTestError(f"{file} cannot be read: {error}") from None
     except OSError as error:
-        remedy = "run its job again: wheelsmith test writes it also where the test failed"
+        remedy = "run its job again; wheelsmith test writes the file even if the test fails"
         raise WheelTestError(f"{file} cannot be read: {error.strerror or error}", remedy=remedy) from None
 
 
 @command.command("retain")
 @target_argument
 @click.argument("project")
-@click.option("--keep", type=click.IntRange(1), default=1, show_default=True, help="How many of the newest stay.")
-@click.option("--older-than", "age", type=DURATION, help="What was published less than this ago stays, too.")
+@click.option("--keep", type=Number(1), default=1, show_default=True, help="Number of newest versions to keep.")
+@click.option("--older-than", "age", type=DURATION, help="Keep younger versions too, such as 30d.")
 @dry_run_option
 def retain_(*, target: str, project: str, keep: int, age: float | None, dry_run: bool) -> None:
-    """List old versions no more, as of nightly builds: all wheels of a version, or none of them.
+    """Remove old versions, such as nightly builds, from the index.
 
-    gc removes their files later. Their names are never given to other bytes.
+    gc deletes the files later. The names cannot be reused for different files.
     """
     before = show_moment(max(0.0, time.time() - age)) if age is not None else None
     storage = open_storage(target)
@@ -177,17 +179,20 @@ def retain_(*, target: str, project: str, keep: int, age: float | None, dry_run:
         _change(target, project, partial(retain, keep=keep, before=before), dry_run=dry_run)
     for version in gone:
         click.echo(version)
-    click.echo(f"{counted(len(gone), 'version')} {'would be ' if dry_run else ''}gone: {storage.name}", err=True)
+    click.echo(f"{counted(len(gone), 'version')} {'would be ' if dry_run else ''}removed: {storage.name}", err=True)
 
 
 @command.command("status")
 @target_argument
 @click.argument("project")
 @click.argument("status", required=False, type=click.Choice([status.value for status in ProjectStatus]))
-@click.option("--reason", help="Why, for people.")
+@click.option("--reason", metavar="TEXT", help="Reason to show to users.")
 @dry_run_option
 def status_(*, target: str, project: str, status: str | None, reason: str | None, dry_run: bool) -> None:
-    """Show a project's status, or set it: archived and quarantined take no wheels, quarantined offers none."""
+    """Show or set the status of a project.
+
+    Archived and quarantined projects accept no wheels. Quarantined projects offer none.
+    """
     if status:
         _change(target, project, partial(set_status, status=ProjectStatus(status), reason=reason), dry_run=dry_run)
         return
@@ -202,14 +207,14 @@ def status_(*, target: str, project: str, status: str | None, reason: str | None
     "copies",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder that has the right bytes of files that are missing or damaged; repeatable.",
+    help="Folder with copies of missing or damaged files. Repeatable.",
 )
 @dry_run_option
 @click.pass_context
 def repair_(ctx: click.Context, *, target: str, copies: tuple[Path, ...], dry_run: bool) -> None:
-    """Fix what verify names: every page is made to say what the state says. Reads every wheel.
+    """Repair the problems that verify finds.
 
-    What cannot be made from what is there is named, with what fixes it; the exit code is 1 then.
+    The command reads every wheel. If problems remain, it lists them with remedies and exits with 1.
     """
     opened = open_index(target, dry_run=dry_run)
     repaired = repair(opened.used, copies)
@@ -227,12 +232,11 @@ def repair_(ctx: click.Context, *, target: str, copies: tuple[Path, ...], dry_ru
     "--grace",
     type=DURATION,
     default=GRACE,
-    show_default="7d",
-    help="Keep what is younger than this: it may be about to be published.",
+    help="Keep younger files, which may be part of an unfinished publish.  [default: 7d]",
 )
 @dry_run_option
 def gc(*, target: str, grace: float, dry_run: bool) -> None:
-    """Remove files that nothing refers to, as killed publishers leave them."""
+    """Remove unreferenced files, such as those of killed publishers."""
     opened = open_index(target, dry_run=dry_run)
     gone = Index(opened.used).collect(older_than=time.time() - grace)
     for key in gone:
@@ -244,9 +248,9 @@ def gc(*, target: str, grace: float, dry_run: bool) -> None:
 @target_argument
 @click.pass_context
 def verify_(ctx: click.Context, *, target: str) -> None:
-    """Compare every file, side-car and page with the state; reads every wheel.
+    """Compare all files and pages with the state of the index.
 
-    A note tells what could be better, and changes no exit code.
+    The command reads every wheel. Notes suggest improvements and do not change the exit code.
     """
     from wheelsmith.engine import visible
 
@@ -255,7 +259,7 @@ def verify_(ctx: click.Context, *, target: str) -> None:
     _show_troubles(wrong, err=False)
     for advice in advise(storage):
         click.echo(f"note: {visible(advice.message)}\n  help: {visible(advice.remedy)}", err=True)
-    click.echo(f"{storage.name}: {f'{len(wrong)} wrong' if wrong else 'all is right'}", err=True)
+    click.echo(f"{storage.name}: {counted(len(wrong), 'problem') if wrong else 'no problems found'}", err=True)
     ctx.exit(ExitCode.CELLS_FAILED if wrong else ExitCode.OK)
 
 

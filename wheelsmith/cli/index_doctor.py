@@ -9,7 +9,7 @@ import click
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.units import counted
-from wheelsmith.cli.options import json_option
+from wheelsmith.cli.options import Number, json_option
 from wheelsmith.engine import visible
 
 if TYPE_CHECKING:
@@ -23,24 +23,24 @@ _SIGNS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "advice": ("-", "
 @click.command("doctor")
 @click.argument("url")
 @click.option(
-    "--root", "roots", multiple=True, help="A root beneath URL, such as cu130; default: all found. Repeatable."
+    "--root", "roots", multiple=True, metavar="ROOT", help="Root below URL, such as cu130. Repeatable.  [default: all]"
 )
 @click.option(
-    "--project", "projects", multiple=True, help="A project to look at; default: the first three. Repeatable."
+    "--project", "projects", multiple=True, metavar="NAME", help="Project. Repeatable.  [default: the first three]"
 )
 @click.option(
     "--wheels",
-    type=click.IntRange(0, 100),
+    type=Number(0, 100),
     default=2,
     show_default=True,
-    help="How many wheels of each project to look at.",
+    help="Number of wheels to read for each project.",
 )
-@json_option("Print every finding as JSON on stdout.")
+@json_option("Print all findings as JSON.")
 @click.pass_context
 def doctor(
     ctx: click.Context, *, url: str, roots: tuple[str, ...], projects: tuple[str, ...], wheels: int, as_json: bool
 ) -> None:
-    """Look at a live index as pip and uv would, and say what hurts them and what fixes it."""
+    """Find problems of pip and uv with a live index, and show remedies."""
     from wheelsmith.index.doctor.crawl import CrawlScope, examine
     from wheelsmith.report import make_console
 
@@ -56,11 +56,11 @@ def _show(diagnosis: Diagnosis, console: Console) -> None:
     for finding in diagnosis.findings:
         _show_finding(finding, console)
     for what in diagnosis.unexamined:
-        console.print(visible(f"? not judged: {what}"), style="yellow", soft_wrap=True)
+        console.print(visible(f"? not checked: {what}"), style="yellow", soft_wrap=True)
     counts = ((len(diagnosis.roots), "root"), (diagnosis.pages, "page"), (diagnosis.wheels, "wheel"))
     seen = ", ".join(counted(count, word) for count, word in counts)
     mark, style = ("✓", "green") if diagnosis.ok else ("✗", "red")
-    verdict = "nothing to complain of" if not diagnosis.findings else _tally(diagnosis)
+    verdict = "no problems found" if not diagnosis.findings else _tally(diagnosis)
     console.print(visible(f"{mark} {diagnosis.url} ({diagnosis.host}): {verdict}"), style=style, soft_wrap=True)
     console.print(f"  {seen}; {counted(diagnosis.requests, 'request')}", soft_wrap=True)
 

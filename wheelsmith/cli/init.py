@@ -18,20 +18,20 @@ from wheelsmith.base.units import counted
     type=click.Path(path_type=Path),
     default=Path("matrix.yaml"),
     show_default=True,
-    help="Where it is written.",
+    help="File to write.",
 )
 @click.option(
     "--submodules",
     metavar="PATH,…",
-    help="Of a git repository, those that are fetched; none fetches no submodule.  [default: all]",
+    help="Git submodules to fetch, or none.  [default: all]",
 )
-@click.option("--force", is_flag=True, help="Replace one that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(*, source: str, matrix: Path, submodules: str | None, force: bool) -> None:
-    """Write a first matrix.yaml for a kernel or a project, one that can be planned as it is.
+    """Write a first matrix.yaml for a kernel or a project.
 
-    SOURCE is a folder, an archive, a release on a package index (torch-scatter==2.1.2, or the newest: torch-scatter), a
-    git repository (git+https://…@revision#subdirectory=…) or a Hub repo (hub:org/name@revision); the folder that it is
-    started in where none is named.
+    SOURCE is a folder, an archive, a project on a package index (torch-scatter or torch-scatter==2.1.2), a git
+    repository (git+https://…@revision#subdirectory=…) or a Hub repo (hub:org/name@revision). The default is the current
+    folder.
     """
     from wheelsmith.base.files import atomic_write
     from wheelsmith.report import reporter
@@ -41,21 +41,23 @@ def command(*, source: str, matrix: Path, submodules: str | None, force: bool) -
 
     if matrix.exists() and not force:
         raise MatrixError(
-            "it is there already", where=Place(file=str(matrix)), remedy="name another with --matrix, or --force"
+            "the file already exists",
+            where=Place(file=str(matrix)),
+            remedy="choose another file with --matrix, or overwrite it with --force",
         )
     kernel = parse_source(source, matrix.absolute().parent)
     if submodules is not None:
         kernel = with_submodules(kernel, submodules)
     text, label, cells = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))
     atomic_write(matrix, text.encode())
-    click.echo(f"{matrix}: {label}, {counted(cells, 'cell')}; wheelsmith plan shows it", err=True)
+    click.echo(f"wrote {matrix}: {label}, {counted(cells, 'combination')}; show them with: wheelsmith plan", err=True)
 
 
 @click.command("schema")
 def schema() -> None:
     """Print the JSON Schema of matrix.yaml.
 
-    Editors with a YAML language server use it to complete and check: wheelsmith schema > matrix.schema.json
+    For completion and validation in editors: wheelsmith schema > matrix.schema.json
     """
     from wheelsmith.matrix.schema import json_schema
 

@@ -27,9 +27,9 @@ from wheelsmith.run.shards import read_shards
 @shard_plan_option
 @engine_option
 @jobs_option
-@click.option("--out", type=click.Path(path_type=Path), default=Path("dist"), show_default=True, help="Where all goes.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("dist"), show_default=True, help="Output folder.")
 @progress_option
-@json_option("Print results.json on stdout at the end.")
+@json_option("Print results.json at the end.")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.pass_context
 def command(
@@ -44,14 +44,15 @@ def command(
     as_json: bool,
     folders: tuple[Path, ...],
 ) -> None:
-    """Join what the jobs of a pipeline built: one index and one results.json, with an answer for every planned cell.
+    """Merge the output of several jobs into one index.
 
-    FOLDERS are the output folders of build-matrix --shard, or have those in them. Every wheel is checked again.
+    FOLDERS are output folders of build-matrix --shard, or contain such folders. The command checks every wheel again
+    and writes one results.json for all combinations.
     """
     plan = read_shards(shard_plan_path(shard_plan, matrix))
     inside = [folder for folder in folders if out.resolve().is_relative_to(folder.resolve())]
     if held := inside or [folder for folder in folders if folder.resolve().is_relative_to(out.resolve())]:
-        raise click.UsageError(f"--out {out} and {held[0]} are in one another: what jobs left stays as it is")
+        raise click.UsageError(f"--out {out} and {held[0]} overlap: choose a separate output folder")
     out = out.absolute()
     reported = read_shard_results(plan, folders)
     run = partial(join, plan, reported, out=out, cache=default_cache(), engine=engine, jobs=jobs)

@@ -22,19 +22,20 @@ from wheelsmith.toolchain import Toolchains
 @click.command("lock")
 @matrix_option
 @engine_option
-@click.option("--upgrade", is_flag=True, help="Find everything anew: the commit, and every environment's packages.")
+@click.option("--upgrade", is_flag=True, help="Update everything: the commit and all packages.")
 @click.option(
     "--upgrade-package",
     "packages",
     multiple=True,
     metavar="NAME",
-    help="Find anew the environments that have this package. Repeatable.",
+    help="Update the environments that contain this package. Repeatable.",
 )
 @click.pass_context
 def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bool, packages: tuple[str, ...]) -> None:
-    """Write down what the matrix is built from, in wheelsmith.lock: commit, packages, compilers, toolkits, images.
+    """Record the exact build inputs in wheelsmith.lock.
 
-    What is in it already stays, unless it is upgraded; plan and build-matrix then ask nobody for it.
+    These are the commit, packages, compilers, toolkits and images. Existing entries stay unless you upgrade them.
+    `plan` and `build-matrix` then use the locked inputs.
     """
     from wheelsmith.report import reporter
 
@@ -53,7 +54,8 @@ def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bo
     write_lock(path, now)
     wheels = {wheel.sha256 for environment in now.environments for wheel in environment.wheels}
     click.echo(
-        f"{path}: {counted(len(now.cells), 'cell')}, {counted(len(now.pins), 'pin')}, {counted(len(wheels), 'package')}"
+        f"{path}: {counted(len(now.cells), 'combination')}, {counted(len(now.pins), 'pinned file')}, "
+        f"{counted(len(wheels), 'package')}"
     )
     ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
 
@@ -86,9 +88,10 @@ def vendor_command(
     engine: str | None,
     folder: Path | None,
 ) -> None:
-    """Put all that the locked matrix is built from into FOLDER, for machines without a network.
+    """Download all build inputs to a folder, for builds without a network.
 
-    FOLDER is wheelsmith.vendor beside the matrix, where nobody says another. What it has already is not fetched again.
+    The matrix must be locked. The default folder is wheelsmith.vendor next to the matrix. Existing files are not
+    downloaded again.
     """
     from wheelsmith.report import reporter
     from wheelsmith.run.vendor import vendor

@@ -35,6 +35,19 @@ def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
     return [name for answer in answers if (name := cell_of(answer).id).startswith(incomplete)]
 
 
+class Number(click.ParamType[int]):
+    """A parameter type for an integer within limits. Only error messages show the limits."""
+
+    name = "n"
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self._range = click.IntRange(least, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number."""
+        return self._range.convert(value, param, ctx)
+
+
 class _Quantity(click.ParamType[float]):
     """A parameter type for a number with a unit."""
 
@@ -64,36 +77,34 @@ matrix_option = click.option(
 
 
 engine_option = click.option(
-    "--engine", type=click.Choice([AUTO, *ENGINES]), help="Where builds run; default: the matrix's choice."
+    "--engine", type=click.Choice([AUTO, *ENGINES]), help="Build engine.  [default: from the matrix]"
 )
 
 
 def selection_options(command: _F) -> _F:
     """Add ``--only`` and ``--skip``."""
-    for name, text in (("--skip", "Leave these cells out"), ("--only", "Take only these cells")):
+    for name, text in (("--skip", "Skip these combinations"), ("--only", "Use only these combinations")):
         command = click.option(
             name,
             multiple=True,
             metavar="GLOB",
             shell_complete=_cells,
-            help=f"{text}: a glob with braces, such as 'torch2{{11,13}}-*-cu130-*'. Repeatable.",
+            help=f"{text}, such as 'torch2{{11,13}}-*-cu130-*'. Repeatable.",
         )(command)
     return command
 
 
-locked_option = click.option(
-    "--locked", is_flag=True, help="Refuse what is not as wheelsmith.lock has it, or is not to be had any more."
-)
+locked_option = click.option("--locked", is_flag=True, help="Fail if anything differs from wheelsmith.lock.")
 
 
 offline_option = click.option(
     "--offline",
     is_flag=True,
-    help="Ask nobody for anything: take what is not in the cache from the folder that wheelsmith vendor wrote.",
+    help="Do not use the network. Missing files come from `wheelsmith vendor`.",
 )
 
 
-cell_argument = click.argument("cell", shell_complete=_cells)
+cell_argument = click.argument("cell", metavar="COMBINATION", shell_complete=_cells)
 
 
 def json_option(text: str) -> Callable[[_F], _F]:
@@ -118,20 +129,18 @@ def make_request(matrix: Path, engine: str | None, **asked: Any) -> Request:
     return Request(matrix=matrix, cache=default_cache(), cache_limit=cache_limit(), engine=engine, **asked)
 
 
-jobs_option = click.option(
-    "-j", "--jobs", type=click.IntRange(1, 1024), help="Cores to keep busy; default: all that are granted."
-)
+jobs_option = click.option("-j", "--jobs", type=Number(1, 1024), help="CPU cores to use.  [default: all available]")
 
 
 memory_option = click.option(
-    "--memory", type=SIZE, help="Memory for the whole run, such as 8GiB; default: four fifths of the free."
+    "--memory", type=SIZE, help="Memory limit of the run, such as 8GiB.  [default: 80% of free memory]"
 )
 
 
 shard_plan_option = click.option(
     "--shard-plan",
     type=click.Path(path_type=Path),
-    help="The file that all jobs share; default: wheelsmith.shards.json beside the matrix.",
+    help="File with the plan of all jobs.  [default: wheelsmith.shards.json]",
 )
 
 
@@ -154,20 +163,20 @@ trust_option = click.option(
     "--trust-config",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Whose certificates and logs are believed, as Sigstore's programs write it; default: Sigstore's own.",
+    help="Trusted certificates and logs in Sigstore's format.  [default: Sigstore's own]",
 )
 
 
 def policy_options(command: _F) -> _F:
     """Add the options that ``POLICY`` names."""
     for option in (
-        click.option("--builder", "builders", multiple=True, metavar="URI", help="Who may have built. Repeatable."),
+        click.option("--builder", "builders", multiple=True, metavar="URI", help="Accepted builder. Repeatable."),
         click.option(
             "--repository",
             "repositories",
             multiple=True,
             metavar="URL",
-            help="Which repository a CI system may have checked out; alone, any workflow of it may sign without a key. "
+            help="Accepted repository of a CI build. Without --identity, any of its workflows may sign without a key. "
             "Repeatable.",
         ),
         click.option(
@@ -175,33 +184,33 @@ def policy_options(command: _F) -> _F:
             "sources",
             multiple=True,
             metavar="SOURCE",
-            help="What may be built, such as hub:org/name or git:https://…@revision. Repeatable.",
+            help="Accepted source, such as hub:org/name or git:https://…@revision. Repeatable.",
         ),
         click.option(
             "--policy",
             type=click.Path(path_type=Path),
-            help="Who is believed, in a file: keys, identities, sources, repositories, builders.",
+            help="File with trusted keys, identities, sources, repositories and builders.",
         ),
         trust_option,
         click.option(
             "--issuer",
             metavar="URL",
-            help="Who issued the tokens of --identity and --repository; default: what GitHub and GitLab have.",
+            help="Issuer of the tokens for --identity and --repository.  [default: GitHub or GitLab]",
         ),
         click.option(
             "--identity",
             "identities",
             multiple=True,
             metavar="ADDRESS",
-            help="A workflow with its revision, or a mail address, that may sign without a key; * is anything but a "
-            "slash. Repeatable.",
+            help="Workflow with its revision, or mail address, that may sign without a key. * matches any text without "
+            "slashes. Repeatable.",
         ),
         click.option(
             "--key",
             "keys",
             multiple=True,
             type=click.Path(path_type=Path),
-            help="A public key in PEM that may sign. Repeatable.",
+            help="Trusted public key in PEM. Repeatable.",
         ),
     ):
         command = option(command)
@@ -236,12 +245,12 @@ def policy_of(
 
     if policy:
         if keys or identities or issuer:
-            raise click.UsageError("--policy says who is believed: --key, --identity and --issuer stand in it")
+            raise click.UsageError("--key, --identity and --issuer cannot be used with --policy")
         written = read_policy(policy).with_overrides(**words)
         return replace(written, trust=trust_config) if trust_config else written
     signers = _identities(identities, words["repositories"], issuer) if identities or not keys else ()
     if not (keys or signers):
-        raise click.UsageError("say who is believed: --key release.pub, --identity ADDRESS, or --policy policy.yaml")
+        raise click.UsageError("no trusted signer: pass --key release.pub, --identity ADDRESS or --policy policy.yaml")
     believed = SignaturePolicy(keys=tuple(map(verifying_key, keys)), identities=signers, trust=trust_config)
     return believed.with_overrides(**words)
 
@@ -260,6 +269,6 @@ def _identities(subjects: tuple[str, ...], repositories: tuple[str, ...], issuer
             return ()
         by = issuer or known_issuer(address)
         if by is None:
-            raise click.UsageError(f"who issues the tokens of {address} is not known: say it with --issuer URL")
+            raise click.UsageError(f"the issuer of tokens for {address} is unknown: pass --issuer URL")
         found.append(Identity(issuer=by, subject=subject, repository=repository))
     return tuple(found)

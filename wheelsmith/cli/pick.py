@@ -39,43 +39,47 @@ class _Shaped(click.ParamType[str]):
         return str(value)
 
 
-TORCH = _Shaped("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch such as 2.11")
-CUDA = _Shaped("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu, or a CUDA such as 13.0")
+TORCH = _Shaped("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch release such as 2.11")
+CUDA = _Shaped("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu or a CUDA release such as 13.0")
 _ARCH = _Shaped("arch", r"[a-z0-9_]{1,20}", "an architecture such as x86_64")
-_PYTHON = _Shaped("version", r"3\.\d{1,2}(\.\d{1,3})?t?", "a Python such as 3.12, or 3.14t without the GIL")
+_PYTHON = _Shaped("version", r"3\.\d{1,2}(\.\d{1,3})?t?", "a Python such as 3.12, or 3.14t for free-threaded")
 _RELEASE = _Shaped("release", r"\d{1,3}\.\d{1,3}", "a release such as 2.28 or 13.0")
 _GPU = _Shaped("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
 
 
 @click.command("pick")
 @click.argument("name")
-@click.option("--index", required=True, metavar="URL", help="The index: its address, or a folder.")
+@click.option("--index", required=True, metavar="URL", help="Address or folder of the index.")
 @click.option(
-    "--installer", type=click.Choice(_INSTALLERS), help="Default: pip, or uv where the environment has no pip."
+    "--installer",
+    type=click.Choice(_INSTALLERS),
+    help="Form of the command.  [default: pip, or uv if the environment has no pip]",
 )
-@click.option("--python", metavar="PATH", help="Look at this interpreter or virtual environment; default: python.")
-@click.option("--torch", type=TORCH, help="Choose for this torch, such as 2.11, not for the one that is there.")
-@click.option("--cuda", type=CUDA, help="What torch is built for: cpu, or a CUDA such as 13.0.")
-@click.option("--arch", type=_ARCH, help="The CPU architecture, as uname -m gives it.")
-@click.option("--python-version", type=_PYTHON, help="The Python, such as 3.12; 3.14t is free-threaded.")
-@click.option("--glibc", type=_RELEASE, help="The C library, such as 2.28.")
-@click.option("--capability", type=_GPU, help="The GPU's compute capability, such as 9.0.")
-@click.option("--driver", type=_RELEASE, help="The newest CUDA that the NVIDIA driver supports, such as 13.0.")
+@click.option("--python", metavar="PATH", help="Interpreter or virtual environment.  [default: python]")
+@click.option("--torch", type=TORCH, help="torch release, such as 2.11.  [default: the installed one]")
+@click.option("--cuda", type=CUDA, help="Compute platform: cpu, or a CUDA release such as 13.0.")
+@click.option("--arch", type=_ARCH, help="CPU architecture, as in uname -m.")
+@click.option("--python-version", type=_PYTHON, help="Python version, such as 3.12, or 3.14t for free-threaded.")
+@click.option("--glibc", type=_RELEASE, help="glibc version, such as 2.28.")
+@click.option("--capability", type=_GPU, help="Compute capability of the GPU, such as 9.0.")
+@click.option("--driver", type=_RELEASE, help="Newest CUDA release that the NVIDIA driver supports, such as 13.0.")
 @click.option(
-    "--keep-torch/--with-torch", default=None, help="torch is there and stays, or is installed too; default: as it is."
+    "--keep-torch/--with-torch",
+    default=None,
+    help="Keep the installed torch, or install torch too.  [default: keep it if installed]",
 )
 @policy_options
-@click.option("--run", is_flag=True, help="Run the command, too.")
-@json_option("Print the choice, the command and all that was found as JSON on stdout.")
+@click.option("--run", is_flag=True, help="Run the command.")
+@json_option("Print the wheel, the command and the facts about the machine as JSON.")
 def command(
     *, name: str, index: str, installer: str | None, python: str | None, run: bool, as_json: bool, **asked: Any
 ) -> None:
-    """Choose the one wheel that this machine needs, and print the command that installs it.
+    """Choose the wheel for this machine and print the install command.
 
-    Why it is this one goes to stderr; so does why there is none, and what is nearest. A torch that is installed is
-    never replaced, unless --torch, --cuda or --with-torch asks for another.
+    stderr shows the reasons, or the nearest alternatives if no wheel fits. The command never replaces an installed
+    torch unless --torch, --cuda or --with-torch selects another.
 
-    With --key, --identity or --policy, it must be signed by who is believed; the command then names it by its hash.
+    With --key, --identity or --policy, the wheel needs a trusted signature, and the command contains its hash.
     """
     from wheelsmith.index.pick.decide import Overrides, decide
     from wheelsmith.index.pick.machine import for_python, look, perform
@@ -85,10 +89,10 @@ def command(
     from wheelsmith.index.resolve.target import Refusal
 
     if run and installer not in {None, *_RUNNABLE}:
-        raise click.UsageError(f"--run performs {' or '.join(_RUNNABLE)}; --installer {installer} writes a file")
+        raise click.UsageError(f"--run supports only {' and '.join(_RUNNABLE)}, not --installer {installer}")
     policy = optional_policy(**{option: asked.pop(option) for option in POLICY})
     if policy and installer == "uv-project":
-        raise click.UsageError("--installer uv-project names no hash: another wheel than the signed one may come")
+        raise click.UsageError("--installer uv-project cannot pin the hash of the signed wheel: choose another one")
     found, machine = find_catalogue(name, index), look(python)
     chooser = Chooser(found.catalogue)
     wanted = Overrides(compute=asked.pop("cuda"), python=asked.pop("python_version"), **asked)
@@ -98,7 +102,7 @@ def command(
     chosen = Installer(installer or machine.installer)
     if not as_json:
         say(sentences(machine, wanted, decision, found, chooser.warning))
-        say(iter([f"  signed by {held.signer}; made from {held.source}, by {held.builder}"] if held else ()))
+        say(iter([f"  signed by {held.signer}; built from {held.source} by {held.builder}"] if held else ()))
     if isinstance(decision.answer, Refusal):
         if as_json:
             click.echo(json.dumps(_data(machine, decision, None, None), indent=1))
@@ -124,7 +128,7 @@ def sentences(
     from wheelsmith.index.resolve.target import Choice
     from wheelsmith.platforms import compute_name
 
-    torch = f"torch {machine.torch} ({machine.torch_compute or 'built for what?'})" if machine.torch else "no torch"
+    torch = f"torch {machine.torch} ({machine.torch_compute or 'unknown platform'})" if machine.torch else "no torch"
     torch += "".join(f", {name} {there}" for name, there in machine.frameworks.items())
     gpus = ", ".join(f"{gpu.name} ({gpu.capability})" for gpu in machine.gpus) or "no GPU"
     driver = f"a driver for CUDA up to {machine.driver}" if machine.driver else "no NVIDIA driver"
@@ -134,7 +138,7 @@ def sentences(
     named = {"cuda" if name == "compute" else name: value for name, value in asked.to_json().items()}
     said = [f"{name} {value}" for name, value in named.items() if isinstance(value, str)]
     if said:
-        yield f"as you said: {', '.join(said)}"
+        yield f"overrides: {', '.join(said)}"
     if warning:
         yield f"warning: {warning}"
     if isinstance(decision.answer, Choice):
@@ -145,14 +149,14 @@ def sentences(
         yield f"{decision.answer.wheel.filename}: for {what}"
         yield from (f"  {note}" for note in (*decision.notes, *decision.answer.notes))
         if found.credentials:
-            yield "  the address's user and password are left out of the command; netrc is where pip and uv look"
+            yield "  the command omits the user and password of the address; pip and uv read them from netrc"
 
 
 def remedy_of(refusal: Refusal) -> str | None:
     """Return the options that would select the nearest targets that have a wheel, or None if there are none."""
     if not refusal.nearest:
         return None
-    return "nearest that has a wheel: " + " or ".join(near.change for near in refusal.nearest)
+    return "nearest alternatives with a wheel: " + " or ".join(near.change for near in refusal.nearest)
 
 
 def _data(machine: Machine, decision: Decision, commands: Template | None, held: Verified | None) -> dict[str, Any]:

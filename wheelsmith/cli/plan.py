@@ -12,6 +12,7 @@ import click
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import (
+    Number,
     engine_option,
     json_option,
     keep_offline,
@@ -47,19 +48,26 @@ class _Shards(click.ParamType[int]):
 def shards_options(command: _F) -> _F:
     """Add ``--shards`` and its limits."""
     for option in (
-        click.option("--cores", type=click.IntRange(1, 1024), default=4, show_default=True, help="That a job has."),
+        click.option("--cores", type=Number(1, 1024), default=4, show_default=True, help="CPU cores of one job."),
         click.option(
             "--max-hours",
-            type=click.IntRange(1, 1000),
+            type=Number(1, 1000),
             default=5,
             show_default=True,
-            help="That a job may take, as far as can be told.",
+            help="Estimated hours that one job may take.",
         ),
         click.option(
-            "--max-shards", type=click.IntRange(1, _MOST), default=_MOST, show_default=True, help="That auto may make."
+            "--max-shards",
+            type=Number(1, _MOST),
+            default=_MOST,
+            show_default=True,
+            help="Upper limit for --shards auto.",
         ),
         click.option(
-            "--shards", type=_Shards(), help="Split the cells among so many jobs; auto: as few as --max-hours allows."
+            "--shards",
+            type=_Shards(),
+            metavar="N|auto",
+            help="Split the matrix into N jobs; auto uses as few as --max-hours allows.",
         ),
     ):
         command = option(command)
@@ -88,7 +96,7 @@ def build_options(
 @engine_option
 @locked_option
 @offline_option
-@json_option("Print every plan and every exclusion as JSON on stdout.")
+@json_option("Print all plans and exclusions as JSON.")
 @shards_options
 @shard_plan_option
 @click.option(
@@ -97,7 +105,7 @@ def build_options(
     type=click.Choice(["table", "github-matrix", "gitlab", "buildkite"]),
     default="table",
     show_default=True,
-    help="What is printed; the last two are of --shards.",
+    help="Output format. gitlab and buildkite require --shards.",
 )
 @click.pass_context
 def command(  # noqa: PLR0913  # one parameter for each option
@@ -117,14 +125,17 @@ def command(  # noqa: PLR0913  # one parameter for each option
     shard_plan: Path | None,
     form: str,
 ) -> None:
-    """Show what would be built, cell by cell, and why not the rest; --shards splits it among the jobs of a pipeline."""
+    """Show what would be built and why the rest is excluded.
+
+    With --shards, the command also splits the matrix into jobs for a pipeline.
+    """
     from wheelsmith.report import reporter
 
     if offline:
         keep_offline(matrix)
     request = make_request(matrix, engine, only=only, skip=skip, locked=locked)
     if shards is None and form in {"gitlab", "buildkite"}:
-        raise click.UsageError(f"--format {form} is of --shards")
+        raise click.UsageError(f"--format {form} requires --shards")
     listen = reporter("plain", matrix.parent)
     prepared = prepare(request, listen)
     if shards is not None:
@@ -134,7 +145,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
         plan = sharded_plan(prepared, shards, longest=longest, most=max_shards)
         write_shards(plan, shard_plan_path(shard_plan, matrix))
         if late := [shard_word(n, plan.shards) for n, shard in enumerate(plan.shards, 1) if shard.seconds > longest]:
-            text = f"may take longer than {max_hours} hours on {counted(cores, 'core')}: {', '.join(late)}"
+            text = f"shards that may take longer than {max_hours} hours on {counted(cores, 'core')}: {', '.join(late)}"
             listen(Notice(level="warning", text=text))
         again = build_options(matrix=matrix, engine=engine, shard_plan=shard_plan, locked=locked, offline=offline)
         _show_shards(plan.shards, form, cores, again, as_json=as_json)
@@ -190,6 +201,6 @@ def show_plan(prepared: Prepared, request: Request) -> None:
     table = plan_table(prepared.plans, prepared.excluded, folded, cached=cached, not_folded=prepared.not_folded)
     console.print(table)
     made = sum(build.plan.build_digest in cached for build in prepared.builds)
-    console.print(f"{totals(prepared.plans, folded)}, {made} of them made before")
+    console.print(f"{totals(prepared.plans, folded)}, {made} cached")
     for line in reasons(folded):
         console.print(f"  {line}")

@@ -36,18 +36,17 @@ from wheelsmith.index.storage.location import open_storage
     multiple=True,
     type=click.Path(path_type=Path),
     default=(Path("dist/index"),),
-    show_default="dist/index",
-    help="An index as build-matrix made it, or a folder of wheels; repeatable, for what several jobs made.",
+    help="Index of build-matrix, or folder of wheels. Repeatable.  [default: dist/index]",
 )
 @click.option(
     "--replace-signatures",
     is_flag=True,
-    help="Of wheels that are there with another signature, take the one that is published now.",
+    help="Replace different signatures of published wheels.",
 )
 @address_option
 @channel_option
 @dry_run_option
-@json_option("Print what was published, or would be, as JSON on stdout.")
+@json_option("Print the result as JSON.")
 def command(
     *,
     target: str,
@@ -58,9 +57,10 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Publish built wheels to an index: a folder, s3://…, gs://…, az://… or hf://….
+    """Publish wheels to a folder, a bucket or a Hub repo.
 
-    Wheels that are there already change nothing; one whose bytes differ from what was published is refused.
+    INDEX is a folder, s3://…, gs://…, az://… or hf://…. The command skips published wheels. It rejects a wheel with the
+    name of a published one but different content.
     """
     if channel is not None:
         target, found_at = channel_address(target, channel), found_at and channel_address(found_at, channel)
@@ -83,14 +83,14 @@ def command(
             return
         show_writes(opened.writes)
     for entry in published.new:
-        click.echo(f"+ {entry.filename}: {', '.join(entry.roots) or 'on no page'}", err=True)
+        click.echo(f"+ {entry.filename}: {', '.join(entry.roots) or 'not on any page'}", err=True)
     for filename, reason in beside.left_out.items():
         click.echo(f"no build for the kernels library: {filename}: {reason}", err=True)
     _say_signed(published, replaced, dry_run=dry_run)
     without = sum(map(len, release.answers.values()))
-    left = f", {counted(without, 'cell')} without a wheel" if without else ""
-    new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
-    click.echo(f"{new} {'would be new' if dry_run else 'new'}, {known} there{left}: {opened.name}", err=True)
+    left = f", {counted(without, 'combination')} without a wheel" if without else ""
+    new, known = counted(len(published.new), "wheel"), len(published.known)
+    click.echo(f"{new} {'would be ' if dry_run else ''}published, {known} already there{left}: {opened.name}", err=True)
 
 
 def _say_signed(published: Published, replaced: tuple[IndexEntry, ...], *, dry_run: bool) -> None:
@@ -99,7 +99,7 @@ def _say_signed(published: Published, replaced: tuple[IndexEntry, ...], *, dry_r
         click.echo(f"{signed} {'would be replaced' if dry_run else 'replaced'}", err=True)
     elif published.signed_otherwise:
         kept = counted(len(published.signed_otherwise), "wheel")
-        click.echo(f"{kept} there with another signature, which stays: to replace it, --replace-signatures", err=True)
+        click.echo(f"{kept} already signed differently; replace the signatures with --replace-signatures", err=True)
 
 
 @click.command("promote")
@@ -111,21 +111,21 @@ def _say_signed(published: Published, replaced: tuple[IndexEntry, ...], *, dry_r
     "out",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="What a run or join left there, in the place of PROJECT VERSION.",
+    help="Output folder of a run or join, instead of PROJECT VERSION.",
 )
-@click.option("--from", "source", required=True, metavar="CHANNEL", help="Where it is: nightly for INDEX/nightly.")
-@click.option("--to", "into", required=True, metavar="CHANNEL", help="Where it is to be: stable for INDEX/stable.")
+@click.option("--from", "source", required=True, metavar="CHANNEL", help="Source channel: nightly is INDEX/nightly.")
+@click.option("--to", "into", required=True, metavar="CHANNEL", help="Target channel: stable is INDEX/stable.")
 @click.option(
     "--require",
     type=click.Choice([each.value for each in RequiredOutcome]),
     default=RequiredOutcome.NOT_FAILED.value,
     show_default=True,
-    help="What the tests of each wheel came to: all passed; tested and none failed; none failed; or whatever.",
+    help="Required outcome of the tests of each wheel. tested: at least one test, none failed.",
 )
-@click.option("--incomplete", is_flag=True, help="Promote it though planned cells have no wheel, or nobody planned it.")
+@click.option("--incomplete", is_flag=True, help="Promote even if planned wheels are missing or unknown.")
 @address_option
 @dry_run_option
-@json_option("Print what was promoted, or would be, as JSON on stdout.")
+@json_option("Print the result as JSON.")
 def promotion(  # noqa: PLR0913  # one parameter for each option
     *,
     target: str,
@@ -140,14 +140,15 @@ def promotion(  # noqa: PLR0913  # one parameter for each option
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Promote a version from one channel of an index to another: all of its wheels at once, or none.
+    """Promote a version from one channel of an index to another.
 
-    Nothing is built again or renamed. A channel is an index of its own under the index's address.
+    Either all of its wheels are promoted or none. They are neither rebuilt nor renamed. Each channel is a separate
+    index.
     """
     project, version = _named(project, version, out)
     address = channel_address(target, into)
     if address == channel_address(target, source):
-        raise click.UsageError(f"{into} is where it is already")
+        raise click.UsageError(f"--from and --to are the same channel: {into}")
     opened = open_index(address, dry_run=dry_run)
     promotion = Promotion(
         project=check_project(project),
@@ -163,8 +164,8 @@ def promotion(  # noqa: PLR0913  # one parameter for each option
     show_writes(opened.writes)
     for entry in promoted.new:
         click.echo(f"+ {entry.filename}", err=True)
-    new, known = counted(len(promoted.new), "wheel"), counted(len(promoted.known), "was", "were")
-    click.echo(f"{new} {'would be ' if dry_run else ''}promoted, {known} there: {opened.name}", err=True)
+    new, known = counted(len(promoted.new), "wheel"), len(promoted.known)
+    click.echo(f"{new} {'would be ' if dry_run else ''}promoted, {known} already there: {opened.name}", err=True)
 
 
 def _named(project: str | None, version: str | None, out: Path | None) -> tuple[str, str]:
@@ -176,9 +177,9 @@ def _named(project: str | None, version: str | None, out: Path | None) -> tuple[
         from wheelsmith.run.release import built
 
         if project:
-            raise click.UsageError("--of FOLDER stands in the place of PROJECT VERSION")
+            raise click.UsageError("--of cannot be used with PROJECT VERSION")
         found = built(out)
         return found.state.project, found.version
     if project is None or version is None:
-        raise click.UsageError("say what is to be promoted: PROJECT VERSION, or --of FOLDER")
+        raise click.UsageError("name the version to promote: PROJECT VERSION or --of FOLDER")
     return project, version

@@ -72,17 +72,17 @@ class _Release:
 
     def check(self) -> str:
         """Check every wheel again."""
-        return f"{counted(check_again(self.out, self._found()), 'wheel')} tell the truth"
+        return f"{counted(check_again(self.out, self._found()), 'wheel')} passed"
 
     def sign(self) -> str:
         """Sign every wheel."""
         if self.key is None:
-            return "nothing, without --key"
+            return "skipped without --key"
         if self.dry_run:
-            return "nothing, in a dry run"
+            return "skipped in a dry run"
         signed = sign(self.out, key_signer(self.key, self.public_key), ci_run())
         new = sum(each.new for each in signed)
-        return f"{counted(new, 'wheel')} signed, {len(signed) - new} before"
+        return f"{counted(new, 'wheel')} signed, {len(signed) - new} already signed"
 
     def changes(self) -> str:
         """Write the changes since the previous version to ``CHANGES.md`` and print them."""
@@ -99,24 +99,24 @@ class _Release:
         with hub_builds(found.offers, self.index) as beside:
             published = publish(opened.used, found, beside.builds)
         show_writes(opened.writes)
-        new, known = counted(len(published.new), "wheel"), counted(len(published.known), "was", "were")
-        return f"{new} {'would be new' if self.dry_run else 'new'}, {known} there: {opened.name}"
+        new, known = counted(len(published.new), "wheel"), len(published.known)
+        return f"{new} {'would be ' if self.dry_run else ''}published, {known} already there: {opened.name}"
 
     def live(self) -> str:
         """Download the published wheels as installers do, and compare and examine them."""
         if self.dry_run:
-            return "nothing, in a dry run"
+            return "skipped in a dry run"
         if self.url is None:
-            return "nobody looked, without --url"
+            return "skipped without --url"
         found, policy = self._found(), None
         if self.key is not None:
             policy = SignaturePolicy(keys=(key_signer(self.key, self.public_key).public,))
         names = list(live_wheels(self.url, found, reporter("plain", self.out), policy))
         if not names:
-            raise ReleaseError("no wheel of it is for everybody to see", remedy="see advertise in matrix.yaml")
+            raise ReleaseError("the version has no wheel in the index", remedy="check advertise in matrix.yaml")
         examine_live(self.url, found)
-        signed = ", signed" if policy else ""
-        return f"{counted(len(names), 'wheel')} as built{signed}: {redact(self.url)}"
+        signed = " and signed" if policy else ""
+        return f"{counted(len(names), 'wheel')} unchanged{signed}: {redact(self.url)}"
 
     def _found(self) -> BuiltVersion:
         found = built(self.out)
@@ -128,23 +128,19 @@ class _Release:
 @click.command("release")
 @target_argument
 @channel_option
-@click.option(
-    "--url", help="Where INDEX is served, as installers are given it without simple/: the last step looks there."
-)
+@click.option("--url", metavar="URL", help="Public address of INDEX, without simple/. The last step verifies it.")
 @matrix_option
 @engine_option
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("dist"), show_default=True, help="Where it is built."
-)
-@click.option("--key", metavar="KEY", help="Sign by this private key, given as to wheelsmith sign.")
-@click.option("--public-key", type=click.Path(path_type=Path), help="The public key of a --key that is in a service.")
-@click.option("--incomplete", is_flag=True, help="Release it though planned cells have no wheel.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("dist"), show_default=True, help="Output folder.")
+@click.option("--key", metavar="KEY", help="Private key, as for wheelsmith sign.")
+@click.option("--public-key", type=click.Path(path_type=Path), help="Public key in PEM if --key is in a service.")
+@click.option("--incomplete", is_flag=True, help="Release even if planned wheels are missing.")
 @click.option(
     "--step",
     "steps",
     type=click.Choice([step.value for step in ReleaseStep]),
     multiple=True,
-    help="Do this step alone, of what lies in --out. Repeatable.",
+    help="Run only this step, with the files in --out. Repeatable.",
 )
 @dry_run_option
 @progress_option
@@ -159,23 +155,24 @@ def command(
     steps: tuple[str, ...],
     **given: Any,
 ) -> None:
-    """Release a locked matrix from this machine: build, check, sign, tell the changes, publish, look at what is live.
+    """Build, check, sign and publish a locked matrix, then verify the index.
 
-    Each step can be done again alone. With --dry-run it builds and checks, signs and writes nothing to INDEX.
+    The command also writes CHANGES.md. Repeat single steps with --step. With --dry-run, it builds and checks, but
+    neither signs nor publishes.
     """
     if channel is not None:
         target, url = channel_address(target, channel), url and channel_address(url, channel)
     release = _Release(index=target, url=url, **given)
     if release.public_key and not release.key:
-        raise click.UsageError("--public-key goes with --key")
+        raise click.UsageError("--public-key requires --key")
     if ReleaseStep.LIVE in steps and url is None:
-        raise click.UsageError("--step live looks where --url says")
+        raise click.UsageError("--step live requires --url")
     asked = [ReleaseStep(step) for step in steps] or list(ReleaseStep)
     for step in [step for step in ReleaseStep if step in asked]:
         try:
             said = getattr(release, step)()
         except WheelsmithError:
-            click.echo(f"{step}: failed; mended, do it alone with --step {step}, and what comes after it", err=True)
+            click.echo(f"{step}: failed; after a fix, repeat it with --step {step}, and then the later steps", err=True)
             raise
         click.echo(f"{step}: {said}", err=True)
     # An incomplete release exits with the code of failed cells.

@@ -22,22 +22,22 @@ from wheelsmith.run.repack import RepackRequest, prepare_repack
 
 @click.command("repack")
 @click.argument("repo")
-@click.option("--only", multiple=True, metavar="GLOB", help="Take only these variants: a glob with braces. Repeatable.")
-@click.option("--skip", multiple=True, metavar="GLOB", help="Leave these variants out. Repeatable.")
-@click.option("--distribution", metavar="NAME", help="The project's name on the index; default: the kernel's.")
-@click.option("--module", metavar="NAME", help="The import name; default: the kernel's own.")
-@click.option("--version", "version", metavar="VERSION", help="The wheels' version; default: the one that builds name.")
+@click.option("--only", multiple=True, metavar="GLOB", help="Use only these variants. Repeatable.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Skip these variants. Repeatable.")
+@click.option("--distribution", metavar="NAME", help="Project name in the index.  [default: from the kernel]")
+@click.option("--module", metavar="NAME", help="Import name.  [default: from the kernel]")
+@click.option("--version", "version", metavar="VERSION", help="Version of the wheels.  [default: from the builds]")
 @click.option(
     "--engine",
     type=click.Choice([AUTO, *ENGINES]),
     default=AUTO,
     show_default=True,
-    help="Where builds are read and checked.",
+    help="Engine that reads and checks the builds.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Where wheels, index and logs go; default: dist.")
-@click.option("--force", is_flag=True, help="Make also what was made before.")
+@click.option("--out", type=click.Path(path_type=Path), help="Output folder.  [default: dist]")
+@click.option("--force", is_flag=True, help="Convert builds again that are in the cache.")
 @progress_option
-@json_option("Print results.json on stdout at the end.")
+@json_option("Print results.json at the end.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -51,9 +51,9 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Turn what a Hub repo has built into checked wheels on an index.
+    """Convert the builds of a Hub repo to checked wheels.
 
-    REPO is hub:org/name, with @revision or of its main branch, or a folder with build/<variant>/ in it.
+    REPO is hub:org/name or hub:org/name@revision, or a folder that contains build/<variant>/.
     """
     from wheelsmith.report import reporter
 

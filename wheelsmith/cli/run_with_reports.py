@@ -31,7 +31,7 @@ progress_option = click.option(
     type=click.Choice(["auto", "live", "plain", "json", "quiet"]),
     default="auto",
     show_default=True,
-    help="json writes events to stdout; the others write to stderr.",
+    help="Progress output. json writes events to stdout; the others write to stderr.",
 )
 
 
@@ -84,7 +84,7 @@ def run_with_reports(
                     click.echo(json.dumps(record.to_json(), indent=1))
                 for error in _write_reports(record, event, watch, out):
                     lost.append(error)
-                    report(Notice(level="warning", text=f"not written: {system_error(error)}"))
+                    report(Notice(level="warning", text=f"cannot write a report: {system_error(error)}"))
             if (told := shown(event)) is not None:
                 report(told)
 

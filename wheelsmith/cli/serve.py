@@ -7,15 +7,19 @@ from pathlib import Path
 import click
 
 from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.cli.options import Number
 from wheelsmith.index.storage.serve import make_server
 
 
 @click.command("serve")
 @click.argument("index", type=click.Path(path_type=Path), default=Path("dist/index"))
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
+@click.option("--port", type=Number(0, 65535), default=8000, show_default=True, help="Port; 0 selects a free one.")
 def command(*, index: Path, host: str, port: int) -> None:
-    """Serve an index to pip and uv, in HTML or JSON as they ask. For development; any static host will do too."""
+    """Serve an index to pip and uv.
+
+    This server is for development. Any static web server works too.
+    """
     if not (index / "simple").is_dir():
         raise PackageIndexError(f"there is no index in {index}", remedy="build one: wheelsmith build-matrix")
     try:
@@ -28,10 +32,10 @@ def command(*, index: Path, host: str, port: int) -> None:
     roots = sorted(
         path.name for path in index.iterdir() if path.is_dir() and path.name not in {"files", "projects", "_state"}
     )
-    click.echo(f"{base}/  to look at", err=True)
+    click.echo(f"{base}/  (for browsers)", err=True)
     for root in roots:
         click.echo(f"{base}/{root}/", err=True)
-    click.echo("Ctrl-C stops", err=True)
+    click.echo("stop with Ctrl-C", err=True)
     with server:
         try:
             server.serve_forever()

@@ -24,9 +24,10 @@ from wheelsmith.store import in_use
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, argv: tuple[str, ...]) -> None:
-    """Enter the sandbox of one cell, laid out and not yet built; what is written there is gone afterwards.
+    """Open a shell in the sandbox of a combination.
 
-    It begins with the command that the build itself is. A command of your own, after --, is run in its place.
+    The sandbox contains the state before the build, and is removed afterwards. The build command is shown first. To run
+    a command instead of a shell, add it after --.
     """
     from wheelsmith.report import reporter
 
@@ -42,14 +43,14 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
         lay_out(plan, prepared.source, work)
         build_it = build_command(plan, context, work)
         if not argv:
-            click.echo(f"the build itself is: {shlex.join(build_it.argv)}", err=True)
+            click.echo(f"build command: {shlex.join(build_it.argv)}", err=True)
         ctx.exit(prepared.engine.enter(replace(build_it, argv=argv or ("bash", "--norc"))))
 
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script of a shell; it completes the names of cells too.
+    """Print a shell completion script.
 
     For bash: wheelsmith completion bash > ~/.local/share/bash-completion/completions/wheelsmith
     """
@@ -57,5 +58,5 @@ def completion(shell: str) -> None:
 
     found = get_completion_class(shell)
     if found is None:
-        raise click.BadParameter(f"no completion for {shell}")
+        raise click.BadParameter(f"there is no completion for {shell}")
     click.echo(found(cli, {}, "wheelsmith", "_WHEELSMITH_COMPLETE").source())

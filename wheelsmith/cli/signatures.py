@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wheelsmith.run.signatures import Judgement
     from wheelsmith.wheel.attestation.keys import Signer
 
-_BARE = "that is of workflows of github.com and gitlab.com, with a time in the log"
+_BARE = "it requires a workflow on github.com or gitlab.com, and a timestamp in the log"
 
 
 @click.command("sign")
@@ -27,33 +27,32 @@ _BARE = "that is of workflows of github.com and gitlab.com, with a time in the l
 @click.option(
     "--key",
     metavar="KEY",
-    help="A private key: a file in PEM, env:NAME of a variable that holds one, or a URI such as awskms:… or gcpkms:….",
+    help="Private key: a PEM file, env:NAME for a variable, or a URI such as awskms:… or gcpkms:….",
 )
-@click.option(
-    "--public-key", type=click.Path(path_type=Path), help="The public key in PEM of a --key that is in a service."
-)
+@click.option("--public-key", type=click.Path(path_type=Path), help="Public key in PEM if --key is in a service.")
 @click.option(
     "--keyless",
     is_flag=True,
-    help="Sign without a key: with a certificate that is had for the CI system's token, and an entry in a public log.",
+    help="Sign with a certificate for the token of the CI system, and an entry in a public log.",
 )
 @click.option(
     "--identity-token",
     metavar="env:NAME",
-    help="A variable that holds the token for --keyless; default: the CI system is asked, where sigstore knows it.",
+    help="Variable with the token for --keyless.  [default: from the CI system]",
 )
 @trust_option
-@click.option("--builder", metavar="URI", help="Who built; default: what the CI system says, or that it was a person.")
-@json_option("Print what was signed as JSON on stdout.")
+@click.option("--builder", metavar="URI", help="Name of the builder.  [default: the CI system, or a person]")
+@json_option("Print the signatures as JSON.")
 def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: Any) -> None:
-    """Sign every wheel that a run left, each with a statement of how it was made.
+    """Sign the wheels of a run with statements of their provenance.
 
-    FOLDER is the output folder of build-matrix or join. What is signed goes into its index, and beside the wheels.
+    FOLDER is the output folder of build-matrix or join. The command stores signatures next to the wheels and in the
+    index.
     """
     from wheelsmith.run.signatures import sign
 
     if given["keyless"] and builder:
-        raise click.UsageError("--builder says who built; of --keyless the certificate does")
+        raise click.UsageError("--builder cannot be used with --keyless: the certificate names the builder")
     run, (signer, hint) = ci_run(), _signer(**given)
     signed = sign(folder, signer, replace(run, builder=builder or run.builder))
     if as_json:
@@ -63,7 +62,7 @@ def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: A
     if given["keyless"] and bare:
         click.echo(f"{counted(bare, 'wheel')} without provenance for indexes (PEP 740): {_BARE}", err=True)
     new = sum(each.new for each in signed)
-    click.echo(f"{counted(new, 'wheel')} signed, {counted(len(signed) - new, 'was', 'were')} before", err=True)
+    click.echo(f"{counted(new, 'wheel')} signed, {len(signed) - new} already signed", err=True)
 
 
 def _signer(
@@ -74,18 +73,18 @@ def _signer(
     :raises click.UsageError: the options contradict one another.
     """
     if bool(key) == keyless:
-        raise click.UsageError("say how to sign: --key release.key, or --keyless")
+        raise click.UsageError("choose how to sign: --key release.key or --keyless")
     if key:
         from wheelsmith.wheel.attestation.keys import key_signer
 
         if identity_token or trust_config:
-            raise click.UsageError("--identity-token and --trust-config go with --keyless")
+            raise click.UsageError("--identity-token and --trust-config require --keyless")
         signer = key_signer(key, public_key)
         return signer, signer.public.hint
     from wheelsmith.wheel.attestation.keyless import KeylessSigner
 
     if public_key:
-        raise click.UsageError("--public-key goes with --key")
+        raise click.UsageError("--public-key requires --key")
     return KeylessSigner.with_token(identity_token, trust_config), None
 
 
@@ -93,10 +92,10 @@ def _signer(
 @click.argument("wheels", nargs=-1, required=True)
 @policy_options
 @click.option(
-    "--bundle", type=click.Path(path_type=Path), help="What was signed of the one wheel; default: what lies beside it."
+    "--bundle", type=click.Path(path_type=Path), help="Signature of a single wheel.  [default: the file next to it]"
 )
-@click.option("--offline", is_flag=True, help="Ask nobody for anything.")
-@json_option("Print every answer as JSON on stdout.")
+@click.option("--offline", is_flag=True, help="Do not use the network.")
+@json_option("Print all results as JSON.")
 @click.pass_context
 def verify_command(
     ctx: click.Context,
@@ -108,9 +107,9 @@ def verify_command(
     as_json: bool,
     **believed: Any,
 ) -> None:
-    """Verify who signed wheels, and what that one says of them.
+    """Verify the signatures and provenance of wheels.
 
-    WHEELS are files, folders with wheels or an index in them, or addresses of indexes as pip is given them.
+    WHEELS are files, folders with wheels or an index, or addresses of indexes.
     """
     from wheelsmith.model import ignore
     from wheelsmith.run.signatures import verify
@@ -118,7 +117,7 @@ def verify_command(
     if offline:
         go_offline(Path())
     if bundle and (len(wheels) != 1 or not Path(wheels[0]).is_file()):
-        raise click.UsageError("--bundle is of one wheel, which is a file")
+        raise click.UsageError("--bundle requires a single wheel file")
     answers = list(verify(wheels, policy_of(**believed), ignore, bundle))
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "wheels": [each.to_json() for each in answers]}, indent=1))
@@ -134,9 +133,9 @@ def _show(answers: list[Judgement]) -> None:
         if known := each.verified:
             revision = f"@{(known.commit or known.revision or '')[:12]}" if known.commit or known.revision else ""
             click.echo(visible(f"✓ {each.wheel}: signed by {known.signer}"))
-            click.echo(visible(f"    made from {known.source}{revision}, by {known.builder}"))
+            click.echo(visible(f"    built from {known.source}{revision} by {known.builder}"))
             if known.certificate and known.certificate.repository:
-                click.echo(visible(f"    in the repository {known.certificate.repository}, as the certificate says"))
+                click.echo(visible(f"    repository in the certificate: {known.certificate.repository}"))
         else:
             click.echo(visible(f"✗ {each.wheel}"))
             click.echo(visible(f"    {each.refused}"))

@@ -11,16 +11,14 @@ from wheelsmith.index.storage.location import open_storage
 from wheelsmith.index.storage.protocol import Staged, Storage, Write
 
 target_argument = click.argument("target", metavar="INDEX")
-channel_option = click.option(
-    "--channel", metavar="NAME", help="Of an index with channels: nightly is the index at INDEX/nightly."
-)
+channel_option = click.option("--channel", metavar="NAME", help="Channel of INDEX: nightly is INDEX/nightly.")
 address_option = click.option(
     "--address",
     "found_at",
     metavar="URL",
-    help="Where INDEX is found, for what its pages must name by a whole address: PEP 740's provenance.",
+    help="Public address of INDEX, for absolute links (provenance, PEP 740).",
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="List every write, and write nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="List all writes, but write nothing.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

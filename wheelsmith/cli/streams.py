@@ -60,8 +60,8 @@ class SteadyStreams:
         file = self._files[0]
         if file and file.lost and file.lost.errno != errno.EPIPE:
             raise MachineError(
-                f"what belongs on stdout could not be written: {file.lost.strerror}",
-                remedy="free some disk, and run the command again",
+                f"cannot write to stdout: {file.lost.strerror}",
+                remedy="free disk space and run the command again",
             )
 
 

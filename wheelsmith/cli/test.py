@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wheelsmith.base.errors import ExitCode, NoMatchingWheelError
-from wheelsmith.cli.options import DURATION, POLICY, optional_policy, policy_options
+from wheelsmith.cli.options import DURATION, POLICY, Number, optional_policy, policy_options
 from wheelsmith.cli.pick import CUDA, TORCH, remedy_of, say, sentences
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ _OUTPUT = click.Path(path_type=Path, dir_okay=False)
 @click.command("test")
 @click.argument("project")
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option("--index", required=True, metavar="URL", help="The index: its address, or a folder.")
-@click.option("--of", "out", type=click.Path(path_type=Path), help="Test only wheels that a run or join left there.")
-@click.option("--python", metavar="PATH", help="The Python that the environment is made from; default: python.")
-@click.option("--torch", type=TORCH, help="With this torch, such as 2.11; default: the newest that has a wheel.")
-@click.option("--cuda", type=CUDA, help="What torch is built for: cpu, or a CUDA such as 13.0.")
-@click.option("--on", "where", metavar="TEXT", help="The machine, in words; default: what is seen of it.")
-@click.option("--details", metavar="URL", help="What tells more; default: the run of a CI system.")
-@click.option("--output", type=_OUTPUT, help="Write what it came to, for index record-tests.")
-@click.option("--attempts", type=click.IntRange(1, 100), default=1, show_default=True, help="Until it passes.")
-@click.option("--timeout", type=DURATION, default=3600.0, show_default="1h", help="Of each attempt.")
+@click.option("--index", required=True, metavar="URL", help="Address or folder of the index.")
+@click.option("--of", "out", type=click.Path(path_type=Path), help="Test only wheels in this output folder.")
+@click.option("--python", metavar="PATH", help="Python for the environment.  [default: python]")
+@click.option("--torch", type=TORCH, help="torch release, such as 2.11.  [default: the newest with a wheel]")
+@click.option("--cuda", type=CUDA, help="Compute platform: cpu, or a CUDA release such as 13.0.")
+@click.option("--on", "where", metavar="TEXT", help="Description of the machine.  [default: detected]")
+@click.option("--details", metavar="URL", help="Address with more information.  [default: the CI run]")
+@click.option("--output", type=_OUTPUT, help="Write the outcome for index record-tests.")
+@click.option("--attempts", type=Number(1, 100), default=1, show_default=True, help="Run COMMAND up to N times.")
+@click.option("--timeout", type=DURATION, default=3600.0, help="Time limit for each attempt.  [default: 1h]")
 @policy_options
 @click.pass_context
 def command(  # noqa: PLR0913  # one parameter for each option
@@ -54,11 +54,11 @@ def command(  # noqa: PLR0913  # one parameter for each option
     timeout: float,
     **believed: Any,
 ) -> None:
-    """Test the wheel that this machine needs: install it in a fresh environment, as pick says, and run COMMAND there.
+    """Install the wheel for this machine in a fresh environment and run a command.
 
-    The wheel comes with torch, as for somebody who has none. COMMAND finds the environment's Python first, and does
-    not import what lies in this folder. What it prints goes to stderr; stdout has the outcome: passed, failed, or
-    flaky, which passed after it had failed. Where pip cannot install the wheel, nothing is said of it.
+    The command chooses the wheel as `pick` does, and installs torch too. COMMAND runs with the Python of the
+    environment and does not import files of the current folder. Its output goes to stderr. stdout shows the outcome:
+    passed, failed, or flaky (passed after a failure). If pip cannot install the wheel, there is no outcome.
     """
     from wheelsmith.base.files import atomic_write
     from wheelsmith.cli.run_with_reports import cancelled_by_signals

@@ -34,7 +34,7 @@ _SIGNS = {Verdict.EQUAL: "✓", Verdict.DIFFERENT: "✗", Verdict.NOT_REBUILT: "
 @click.option(
     "--source",
     metavar="SOURCE",
-    help="Where the kernel's source is, instead of a matrix: a folder, an archive, git+https://…@revision, or "
+    help="Source of the kernel instead of a matrix: a folder, an archive, git+https://…@revision, or "
     "hub:org/name@revision.",
 )
 @engine_option
@@ -42,8 +42,8 @@ _SIGNS = {Verdict.EQUAL: "✓", Verdict.DIFFERENT: "✗", Verdict.NOT_REBUILT: "
 @offline_option
 @jobs_option
 @memory_option
-@click.option("--page", type=click.Path(path_type=Path), help="Write the answers as a page, such as rebuilt.html.")
-@json_option("Print every answer as JSON on stdout.")
+@click.option("--page", type=click.Path(path_type=Path), help="Write an HTML report, such as rebuilt.html.")
+@json_option("Print all results as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -57,9 +57,9 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Build wheels again from the plans that they record, and compare every byte.
+    """Rebuild wheels from their recorded plans and compare every byte.
 
-    WHEELS are files, folders with wheels or an index in them, or addresses of indexes as pip is given them.
+    WHEELS are files, folders with wheels or an index, or addresses of indexes.
     """
     from wheelsmith.report import reporter
     from wheelsmith.report.page import rebuilt_page
