@@ -57,8 +57,8 @@ class Spoiled:
 
 _LINK = "wheel.unlink()\nos.symlink(OUTSIDE + '/host.whl', wheel)"
 SPOILED = (
-    Spoiled("the wheel is a link", _LINK, "not one regular file", "build"),
-    Spoiled("the wheel is a pipe", "wheel.unlink(); os.mkfifo(wheel)", "not one regular file", "build"),
+    Spoiled("the wheel is a link", _LINK, "missing or not a regular file", "build"),
+    Spoiled("the wheel is a pipe", "wheel.unlink(); os.mkfifo(wheel)", "missing or not a regular file", "build"),
     Spoiled("no wheel", "wheel.unlink()", "left 0 wheels", "build"),
     Spoiled("two wheels", "shutil.copy(wheel, dist / 'other-1-py3-none-any.whl')", "left 2 wheels", "build"),
     Spoiled("dist is a link", "shutil.rmtree(dist); os.symlink(OUTSIDE, dist)", "replaced its dist folder", "build"),

@@ -220,7 +220,7 @@ def test_credentials_are_the_users_and_told_to_nobody(repo, fetch, server, user,
     repo.commit(PURE)
     server.password = "s3cret"
     url = server.url_of(repo)
-    with pytest.raises(SourceError, match="is not given without credentials"):
+    with pytest.raises(SourceError, match="needs credentials, or does not exist"):
         fetch(url)
     with pytest.raises(SourceError) as raised:
         fetch(url.replace("//", "//ada:wr0ng@"))

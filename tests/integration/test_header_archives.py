@@ -124,12 +124,12 @@ def test_a_place_that_has_it_not_or_another_is_passed_over(fetch, tmp_path, serv
 @pytest.mark.parametrize(
     ("members", "why"),
     [
-        (headers(FILES | {"lib/lib.h": b"#define LIB 2\n"}), "other files"),
-        (headers(FILES | {"lib/new.h": b""}), "other files"),
-        ([*headers()[:1], (f"{ROOT}include/lib/deep/more.h", (tarfile.SYMTYPE, "/etc/passwd"))], "other files"),
-        ([*headers()[:1], (f"{ROOT}include/lib/deep/more.h", (tarfile.LNKTYPE, f"{ROOT}include/lib/lib.h"))], "other"),
-        ([*headers()[:1], (f"{ROOT}include/../../../escaped", FILES["lib/deep/more.h"])], "other files"),
-        ([(f"{ROOT}include/lib/lib.h", bytes(1 << 20))], "other files"),
+        (headers(FILES | {"lib/lib.h": b"#define LIB 2\n"}), "its files differ"),
+        (headers(FILES | {"lib/new.h": b""}), "its files differ"),
+        ([*headers()[:1], (f"{ROOT}include/lib/deep/more.h", (tarfile.SYMTYPE, "/etc/passwd"))], "its files differ"),
+        ([*headers()[:1], (f"{ROOT}include/lib/deep/more.h", (tarfile.LNKTYPE, f"{ROOT}include/lib/lib.h"))], "differ"),
+        ([*headers()[:1], (f"{ROOT}include/../../../escaped", FILES["lib/deep/more.h"])], "its files differ"),
+        ([(f"{ROOT}include/lib/lib.h", bytes(1 << 20))], "its files differ"),
     ],
     ids=["changed", "more", "a link", "a second name", "outside", "large"],
 )

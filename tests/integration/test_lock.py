@@ -168,7 +168,7 @@ def test_what_an_index_took_back_or_replaced_is_refused_by_name(factory, index):
     index.write()
     replaced = factory.run_in_process("plan", "--engine", "local", "--locked", **found)
     assert replaced.returncode == 2
-    assert "helper==1.0 is another file now: its sha256 differs" in replaced.stderr
+    assert "helper==1.0 was replaced on the index: its sha256 differs" in replaced.stderr
     (index.folder / "files" / "helper-1.0-py3-none-any.whl").unlink()
     index.write()
     (index.folder / "simple" / "helper" / "index.html").write_text("")

@@ -162,7 +162,7 @@ def test_a_link_into_what_git_keeps(factory, name):
     (factory.folder / "repo" / name).symlink_to(os.path.relpath(".git/config", Path(name).parent))
     answer = repack(factory)
     assert answer.returncode != 0
-    assert f"{Path(name).name} leads into .git, of which nothing is source" in answer.stderr
+    assert f"{Path(name).name} leads into .git, which is not part of the source" in answer.stderr
     assert not (factory.folder / "dist/wheels").exists()
 
 
@@ -172,7 +172,7 @@ def test_a_good_variant_beside_a_bad_one_has_its_wheel(factory):
     (repo / "build/torch-cpu").symlink_to("/etc")
     answer = repack(factory)
     assert answer.returncode == 1
-    assert told(factory)[CPU] == {"status": "refused", "reason": "build/torch-cpu is no folder"}
+    assert told(factory)[CPU] == {"status": "refused", "reason": "build/torch-cpu is not a folder"}
     assert told(factory)[CUDA]["status"] == "repacked"
 
 
@@ -258,7 +258,7 @@ def test_a_large_file_that_is_not_the_listed_one_is_refused(factory, hub):
     hub.repos["org/large"].faults["build/torch-cuda/x.bin"] = b"\1" * len(big)
     answer = from_hub(factory, hub, "hub:org/large@main", "--distribution", "large")
     assert answer.returncode == 1, answer.stderr
-    assert "build/torch-cuda/x.bin is not the file that the Hub lists" in answer.stderr
+    assert "build/torch-cuda/x.bin differs from the file that the Hub lists" in answer.stderr
 
 
 @pytest.mark.release("the words for a Hub that fails are those of every kernel")

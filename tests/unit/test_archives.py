@@ -34,10 +34,10 @@ LIES = {
     "another name in the local header": (changed(ENTRIES, local={"name": b"kernel/__evil__.py"}), {}, "local header"),
     "another size in the local header": (changed(ENTRIES, local={"size": 5}), {}, "in its local header"),
     "another checksum in the local header": (changed(ENTRIES, local={"crc": 5}), {}, "in its local header"),
-    "another method in the local header": (changed(ENTRIES, local={"method": STORED}), {}, "packed another way"),
+    "another method in the local header": (changed(ENTRIES, local={"method": STORED}), {}, "compression method"),
     "a wrong checksum": (changed(ENTRIES, local={"crc": 5}, central={"crc": 5}), {}, "cannot be unpacked: Bad CRC"),
     "a size that is too small": (changed(ENTRIES, local={"size": 5}, central={"size": 5}), {}, "Bad CRC"),
-    "a size that is too large": (changed(ENTRIES, local={"size": 50}, central={"size": 50}), {}, "has 40 bytes less"),
+    "a size that is too large": (changed(ENTRIES, local={"size": 50}, central={"size": 50}), {}, "is 40 bytes shorter"),
     "packed data that is broken": (changed(ENTRIES, packed=b"\xff" * 40), {}, "cannot be unpacked"),
     "an entry that is not listed": ([*ENTRIES, shadow("evil.py")], {"listed": False}, _GAP),
     "two entries of one name": ([shadow(), *ENTRIES], {}, "twice"),
@@ -47,20 +47,20 @@ LIES = {
         _GAP,
     ),
     "a gap": (changed(ENTRIES, 1, before=b"xxxx"), {}, _GAP),
-    "something before it": (ENTRIES, {"prefix": b"#!/bin/sh\n"}, "before the archive"),
-    "something behind it": (ENTRIES, {"suffix": b"x"}, "something follows its end record"),
+    "something before it": (ENTRIES, {"prefix": b"#!/bin/sh\n"}, "before the first member"),
+    "something behind it": (ENTRIES, {"suffix": b"x"}, "data after its end record"),
     "another archive's end in its comment": (
         ENTRIES,
         {"comment": struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0, 0, 0, 0, 0)},
-        "before the archive",
+        "before the first member",
     ),
     "a comment in the directory": (changed(ENTRIES, comment=b"hello"), {}, "comment in the directory"),
-    "a directory elsewhere": (ENTRIES, {"end": {"start": 5}}, "before the archive"),
-    "zip64 with another start": (ENTRIES, {"zip64": {"start": 3}}, "before the archive"),
+    "a directory elsewhere": (ENTRIES, {"end": {"start": 5}}, "before the first member"),
+    "zip64 with another start": (ENTRIES, {"zip64": {"start": 3}}, "before the first member"),
     "bzip2": (changed(ENTRIES, method=12, packed=bz2.compress(FIRST.data)), {}, "by method 12"),
     "encrypted": (changed(ENTRIES, flags=1), {}, "encrypted"),
     "a name in no known encoding": ([*ENTRIES, Entry(name=b"\x82.py")], {}, "neither ASCII nor marked"),
-    "a name that is no UTF-8": ([*ENTRIES, Entry(name=b"\xff.py", flags=UTF8)], {}, "is marked as UTF-8, and is not"),
+    "a name that is no UTF-8": ([*ENTRIES, Entry(name=b"\xff.py", flags=UTF8)], {}, "is marked as UTF-8 but is not"),
     **{
         f"the name {name!r}": ([*ENTRIES, Entry(name=name)], {}, "unsafe name")
         for name in (
@@ -79,7 +79,7 @@ LIES = {
             "a folder with content": Entry(name="a/", data=b"x", mode=0o040755),
         }.items()
     },
-    "a file that is a folder": ([*ENTRIES, Entry(name="kernel")], {}, "is a file, and the folder of"),
+    "a file that is a folder": ([*ENTRIES, Entry(name="kernel")], {}, "is both a file and a folder"),
 }
 
 

@@ -85,8 +85,8 @@ def test_the_one_that_was_pinned_is_taken_wherever_it_lies(tmp_path, monkeypatch
     assert not is_at_hand(PinnedPackage(filename="other.deb", url=pin.url, sha256=pin.sha256, size=1))
     with pytest.raises(ToolchainError) as raised:
         fetch_package(pin, tmp_path, SETTINGS, ignore)
-    assert f"{places['other']}/{NAME}: it is not the one that was pinned" in raised.value.message
-    assert f"{places['empty']}/{NAME}: it is not there" in raised.value.message
+    assert f"{places['other']}/{NAME}: its sha256 differs from the pinned one" in raised.value.message
+    assert f"{places['empty']}/{NAME}: it does not exist" in raised.value.message
     assert "WHEELSMITH_ARCHIVES=FOLDER-OR-URL" in raised.value.remedy
     (places["right"] / NAME).write_bytes(content)
     assert fetch_package(pin, tmp_path, SETTINGS, ignore) == places["right"] / NAME

@@ -79,7 +79,7 @@ def test_a_wheel_that_would_fill_the_disk_is_not_unpacked(tmp_path, offered):
     locked = lock_environment(("honest",), "3.11", "x86_64", tmp_path / "locks/it.json")
     with pytest.raises(ToolchainError, match=r"bomb-1-py3-none-any.whl \(.* kB\) would unpack to 314.6 MB") as caught:
         install_environment(locked, "3.11", "x86_64", tmp_path / "made")
-    assert "pin a version" in caught.value.remedy
+    assert "pin another version" in caught.value.remedy
     assert sorted(path.name for path in tmp_path.iterdir()) == ["locks", "wheels"]
 
 
@@ -124,7 +124,7 @@ def test_programs_of_other_kinds_are_named_as_they_like(tmp_path):
 def test_where_somebody_took_it_away_it_is_said_how_to_get_it(tmp_path, monkeypatch):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
-    with pytest.raises(ToolchainError, match="pip is not installed beside wheelsmith") as caught:
+    with pytest.raises(ToolchainError, match="pip is not installed in wheelsmith's environment") as caught:
         run_pip("config", "list", seconds=60)
     assert caught.value.remedy.startswith(f"uv pip install --python {tmp_path}/bare/bin/python pip")
 

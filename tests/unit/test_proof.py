@@ -109,14 +109,14 @@ def before_ages(folder):
 
 
 CHANGES = {
-    before_ages: "nothing says what it held when it was made",
-    alter: "the content of include/ATen/a.h is another",
-    append: "include/ATen/a.h has another size",
+    before_ages: "its record is missing or invalid",
+    alter: "the content of include/ATen/a.h changed",
+    append: "the size of include/ATen/a.h changed",
     add: "include/new.h was added",
-    remove: "include/ATen/a.h is gone",
-    link: "include/ATen/a.h has other permissions or is of another kind",
-    open_up: "include has other permissions or is of another kind",
-    forget: "nothing says what it held when it was made",
+    remove: "include/ATen/a.h is missing",
+    link: "the permissions or the kind of include/ATen/a.h changed",
+    open_up: "the permissions or the kind of include changed",
+    forget: "its record is missing or invalid",
 }
 
 
@@ -130,7 +130,8 @@ def test_what_changed_is_named_and_made_again(cache, folder, change):
     assert why_changed(folder) == CHANGES[change]
     heard = []
     assert make(cache, heard=heard) == 1
-    assert heard == [Notice(level="warning", text=f"{NAME} is not as it was made: {CHANGES[change]}; it is made again")]
+    text = f"{NAME} has changed since it was made: {CHANGES[change]}; making it again"
+    assert heard == [Notice(level="warning", text=text)]
     assert header(folder).read_text() == "#define A 1\n"
     assert make(cache, heard=heard) == 0
     assert len(heard) == 1
@@ -145,8 +146,8 @@ def test_what_changed_and_cannot_be_made_again_is_named(cache, folder):
 
     with pytest.raises(ToolchainError) as caught:
         make(cache, maker=offline)
-    assert caught.value.message.startswith(f"{NAME} is not as it was made: {CHANGES[alter]}; and it cannot be made")
-    assert caught.value.message.endswith("again: the index could not be reached")
+    assert caught.value.message.startswith(f"{NAME} has changed since it was made: {CHANGES[alter]}; and it cannot")
+    assert caught.value.message.endswith("be made again: the index could not be reached")
     assert caught.value.remedy == "check the network"
 
 
@@ -242,7 +243,7 @@ def test_verify_compares_every_byte(cache, folder, monkeypatch, capsys):
     answer = run_command(monkeypatch, capsys, "cache", "verify")
     assert answer.code == 4
     assert answer.out.splitlines() == [
-        f"✗ {NAME}: the content of include/ATen/a.h is another",
+        f"✗ {NAME}: the content of include/ATen/a.h changed",
         "✗ store/wheels/cd34/k-1-py3-none-any.whl: its content has another hash",
         "✗ objects/blobs/ab/ab12: its content has another hash",
         "1 toolchain, 0 environments, 1 wheel, 1 object, 0 sources: 3 changed",

@@ -106,7 +106,7 @@ def test_a_stub_is_a_library(arch, symbols):
 def test_an_environment_without_records_is_said(laid_out, tmp_path):
     (tmp_path / "again").mkdir()
     lost = replace(RUNTIME, version="0")
-    with pytest.raises(ToolchainError, match="nothing says which files are nvidia-cuda-runtime's"):
+    with pytest.raises(ToolchainError, match="the RECORD of nvidia-cuda-runtime cannot be read"):
         lay_out_toolkit(tmp_path / "again", tmp_path / "toolkit", [], tmp_path / "environment", [lost], "x86_64")
 
 

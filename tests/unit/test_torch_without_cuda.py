@@ -128,6 +128,6 @@ def test_a_torch_that_is_another_is_refused(text, whole, tmp_path):
     if text is not None:
         (other / "torch/version.py").write_text(text)
     (tmp_path / "made").mkdir()
-    with pytest.raises(ToolchainError, match="CUDA build that no environment for the CPU") as caught:
+    with pytest.raises(ToolchainError, match="CUDA build of torch that wheelsmith cannot convert") as caught:
         lay_out_without_cuda(other, tmp_path / "made")
-    assert "an index that has torch for the CPU" in caught.value.remedy
+    assert "an index with CPU builds of torch" in caught.value.remedy

@@ -342,7 +342,7 @@ class WorkFolder:
                 for entry in entries:
                     yield entry.name
         except OSError as error:
-            raise OutputError(f"the build replaced its {name} folder by something else") from error
+            raise OutputError(f"the build removed or replaced its {name} folder") from error
 
     def chunks(self, name: str, most: int) -> Iterator[bytes]:
         """Yield the content of a regular file without other hard links, in pieces of at most 1 MiB.
@@ -354,14 +354,14 @@ class WorkFolder:
             left = os.fstat(file.fileno()).st_size
             if left > most:
                 raise OutputError(
-                    f"the build left {name} of {left} bytes, holes counted, and may write {most}",
+                    f"{name} from the build has {left} bytes including holes; the limit is {most}",
                     remedy="raise engine.disk in matrix.yaml",
                 )
             while left and (chunk := file.read(min(_CHUNK, left))):
                 left -= len(chunk)
                 yield chunk
             if left or file.read(1):
-                raise OutputError(f"{name} changed while it was read: something of the build is still at work")
+                raise OutputError(f"{name} changed while it was read: a process of the build is still running")
 
     def _open(self, name: str) -> BinaryIO:
         *folders, last = _parts(name)
@@ -369,11 +369,11 @@ class WorkFolder:
             with self._below(folders, open_folder) as folder:
                 file = open_file(last, folder)
         except OSError as error:
-            raise OutputError(f"what the build left as {last} is not one regular file") from error
+            raise OutputError(f"{last} from the build is missing or not a regular file") from error
         # A build without a sandbox can hard-link files of other users.
         if os.fstat(file.fileno()).st_nlink > 1:
             file.close()
-            raise OutputError(f"what the build left as {last} is not one regular file: it has other names")
+            raise OutputError(f"{last} from the build has other hard links")
         return file
 
     @contextmanager
@@ -400,5 +400,5 @@ def _enter_made(name: str, beneath: int) -> int:
 def _parts(name: str) -> list[str]:
     parts = name.split("/")
     if {"", ".", ".."} & set(parts):
-        raise ValueError(f"{name!r} does not lead down")
+        raise ValueError(f"{name!r} is not a path below the folder")
     return parts

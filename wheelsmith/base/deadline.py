@@ -64,5 +64,5 @@ def not_too_slow(chunks: Iterable[bytes], *, window: float = _WINDOW) -> Iterato
         if passed < window:
             continue
         if got < _SLOWEST * passed:
-            raise TooSlowError(f"it brought {got} bytes in {passed:.0f} s")
+            raise TooSlowError(f"only {got} bytes arrived in {passed:.0f} s")
         since, got = time.monotonic(), 0

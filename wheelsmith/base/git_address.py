@@ -72,9 +72,9 @@ def _url(text: str, scheme: str) -> GitAddress:
     except ValueError:
         known = False
     if not known or not _HOST.fullmatch(_host(parts)) or " " in text or _CONTROL.search(text):
-        raise ValueError("this URL has no host, or characters that none has")
+        raise ValueError("this URL has no host or contains invalid characters")
     if parts.query or parts.fragment or "?" in text or "#" in text:
-        raise ValueError("give the address that git clone takes, without ? and #: a folder in it is subdirectory")
+        raise ValueError("give an address for git clone, without ? and #; for a folder in it, set subdirectory")
     if is_ambiguous(text):
         raise ValueError(AMBIGUOUS)
     shown = redact(text)
@@ -101,7 +101,7 @@ def submodule_address(parent: GitAddress, text: str) -> GitAddress:
     """
     if text.startswith(("./", "../")):
         if parent.is_local:
-            raise ValueError(f"{_cut(text)} would be a folder of this machine beside the repository")
+            raise ValueError(f"{_cut(text)} would be a folder of this machine next to the repository")
         text = _relative(parent.text, text)
     found = git_address(text)
     if found.is_local:
@@ -115,7 +115,7 @@ def _relative(parent: str, text: str) -> str:
     for part in text.split("/"):
         if part == "..":
             if not parts:
-                raise ValueError(f"{_cut(text)} leads out of the server of the repository")
+                raise ValueError(f"{_cut(text)} leads above the top of the repository's server")
             parts.pop()
         elif part not in {"", "."}:
             parts.append(part)
@@ -150,5 +150,5 @@ def check_subfolder(text: str) -> str:
     if text.startswith("/") or not parts or ".." in parts or "\\" in text or not text.isprintable():
         raise ValueError(f"{_cut(text)} is not a folder inside of the repository, such as kernels/relu")
     if len(text.encode()) > _LONGEST_PATH:
-        raise ValueError(f"a folder whose path is longer than {_LONGEST_PATH} bytes")
+        raise ValueError(f"the path of the folder is longer than {_LONGEST_PATH} bytes")
     return "/".join(parts)

@@ -12,7 +12,7 @@ OFFLINE, VENDORED = "WHEELSMITH_OFFLINE", "WHEELSMITH_VENDORED"
 # Subfolders of a vendored folder: complete wheels, partial wheels, files that are not from an index, and the source.
 WHEELS, PARTS, ARCHIVES, SOURCE = "wheels", "parts", "archives", "source"
 MARK = "wheelsmith-vendored.txt"  # marks a vendored folder
-VENDOR = "wheelsmith vendor, where there is a network, and copy what it writes"  # a remedy
+VENDOR = "run wheelsmith vendor on a machine with a network, and copy its output here"  # a remedy
 _NO = {"", "0", "false", "no", "off"}
 
 

@@ -99,7 +99,7 @@ class Archive:
                 left -= len(chunk)
                 yield chunk
             if left:
-                raise WheelError(f"{name!r} has {left} bytes less than the directory says")
+                raise WheelError(f"{name!r} is {left} bytes shorter than its size in the directory")
 
     def read(self, name: str, most: int | None = None) -> bytes:
         """Return a member's content.
@@ -108,7 +108,7 @@ class Archive:
         :raises WheelError: it is larger, or as for ``chunks``.
         """
         if most is not None and (size := self.members[name].size) > most:
-            raise WheelError(f"{name!r} has {size} bytes, and more than {most} are not read", where=self._place)
+            raise WheelError(f"{name!r} has {size} bytes; the limit is {most}", where=self._place)
         return b"".join(self.chunks(name))
 
     @property
@@ -123,7 +123,7 @@ class Archive:
         except WheelError as error:
             raise WheelError(error.message, where=self._place, remedy=remedy) from None
         except UnicodeDecodeError:
-            raise WheelError("a name is marked as UTF-8, and is not", where=self._place, remedy=remedy) from None
+            raise WheelError("a name is marked as UTF-8 but is not UTF-8", where=self._place, remedy=remedy) from None
         except _FAILURES as error:
             raise WheelError(f"{what}: {error}", where=self._place, remedy=remedy) from None
 
@@ -150,24 +150,24 @@ def _check_names(infos: list[zipfile.ZipInfo]) -> None:
         _check_kind(info)
         path = info.filename.removesuffix("/")
         if path in paths:
-            raise WheelError(f"it holds {path!r} twice")
+            raise WheelError(f"it contains {path!r} twice")
         paths.add(path)
     folders = {str(folder) for path in paths for folder in PurePosixPath(path).parents}
     for info in infos:
         if info.filename in folders:
-            raise WheelError(f"{info.filename!r} is a file, and the folder of others")
+            raise WheelError(f"{info.filename!r} is both a file and a folder")
 
 
 def _check_name(info: zipfile.ZipInfo) -> None:
     name = info.orig_filename
     parts = name.removesuffix("/").split("/")
     if {"", ".", ".."} & set(parts) or "\\" in name or not name.isprintable() or _DRIVE.match(name):
-        raise WheelError(f"it holds a file with an unsafe name: {name!r}")
+        raise WheelError(f"it contains a file with an unsafe name: {name!r}")
     if name != info.filename or not (name.isascii() or info.flag_bits & _UTF8):
-        raise WheelError(f"the name {name!r} is neither ASCII nor marked as UTF-8, or there is another one beside it")
+        raise WheelError(f"the name {name!r} is neither ASCII nor marked as UTF-8, or the entry has a second name")
     if info.comment:
         # uv up to 0.9.5 read it as the next entry: https://advisories.gitlab.com/pkg/pypi/uv/
-        raise WheelError(f"{name!r} has a comment in the directory, which some readers take for an entry")
+        raise WheelError(f"{name!r} has a comment in the directory, which some readers interpret as an entry")
 
 
 def _check_kind(info: zipfile.ZipInfo) -> None:
@@ -177,7 +177,7 @@ def _check_kind(info: zipfile.ZipInfo) -> None:
     if kind not in {0, stat.S_IFDIR if info.is_dir() else stat.S_IFREG} or (info.is_dir() and info.file_size):
         raise WheelError(f"{name!r} is neither a plain file nor a folder")
     if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or info.flag_bits & ~_FLAGS:
-        raise WheelError(f"{name!r} is encrypted, or packed by method {info.compress_type}: 0 and 8 are read")
+        raise WheelError(f"{name!r} is encrypted or packed by method {info.compress_type}; only 0 and 8 are supported")
 
 
 def _check_headers(file: BinaryIO, infos: list[zipfile.ZipInfo], end: int) -> None:
@@ -188,7 +188,7 @@ def _check_headers(file: BinaryIO, infos: list[zipfile.ZipInfo], end: int) -> No
     ordered = sorted(infos, key=lambda info: info.header_offset)
     places = [*(info.header_offset for info in ordered), end]
     if places[0]:
-        raise WheelError("it does not begin with a member: something stands before the archive")
+        raise WheelError("there is data before the first member")
     for info, following in zip(ordered, places[1:], strict=True):
         start = _check_header(file, info)
         gap = following - start - info.compress_size
@@ -205,7 +205,7 @@ def _check_header(file: BinaryIO, info: zipfile.ZipInfo) -> int:
         raise WheelError(f"{info.filename!r} has another name in its local header")
     compared = _DESCRIPTOR if name.isascii() else _DESCRIPTOR | _UTF8
     if method != info.compress_type or flags & ~_FLAGS or (flags ^ info.flag_bits) & compared:
-        raise WheelError(f"{info.filename!r} is packed another way, says its local header")
+        raise WheelError(f"{info.filename!r} has another compression method or other flags in its local header")
     same = crc == info.CRC and packed in {info.compress_size, _FULL} and size in {info.file_size, _FULL}
     behind = flags & _DESCRIPTOR and not crc and {packed, size} <= {0, _FULL}
     if not same and not behind:
@@ -218,4 +218,4 @@ def _check_end(file: BinaryIO, archive: zipfile.ZipFile) -> None:
     file.seek(-_END.size - len(archive.comment), os.SEEK_END)
     magic, length = _END.unpack(file.read(_END.size))
     if magic != _END_MAGIC or length != len(archive.comment) or b"PK" in archive.comment:
-        raise WheelError("something follows its end record, or there are two archives in one file")
+        raise WheelError("there is data after its end record, or the file contains two archives")

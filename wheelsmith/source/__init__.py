@@ -30,7 +30,7 @@ def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Lis
 
         return read_sdist(kernel.sdist, outputs.cache, listen)
     if not kernel.path:
-        raise MatrixError("the kernel is neither a Hub repo nor a git repository, a folder, an archive or a release")
+        raise MatrixError("the kernel has no source: set one of hub, git, path and sdist")
     if is_cached(kernel, base):
         return read_archive(base / kernel.path, outputs.cache)
     return read_folder(base / kernel.path, outputs)

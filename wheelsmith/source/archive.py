@@ -31,7 +31,7 @@ def read_archive(path: Path, cache: Path) -> SourceTree:
     """
     if not path.name.endswith(ARCHIVES):
         raise SourceError(
-            f"{path.name} is no folder, and no archive that is read: those are {', '.join(ARCHIVES)}",
+            f"{path.name} is neither a folder nor a supported archive ({', '.join(ARCHIVES)})",
             remedy="fix kernel.path in matrix.yaml",
         )
     sha256 = sha256_file(path)
@@ -75,7 +75,7 @@ def unpack(archive: Path, name: str, folder: Path) -> Path:
         (worker.folder / _UNPACKED).rename(folder)
     found = list(folder.iterdir())
     if not found:
-        raise SourceError("it holds no files")
+        raise SourceError("it contains no files")
     # An sdist has one top folder.
     return found[0] if len(found) == 1 and found[0].is_dir() and not found[0].is_symlink() else folder
 
@@ -146,4 +146,4 @@ def _check_name(name: str) -> None:
 
 def _check_size(count: int, size: int) -> None:
     if count > MOST_FILES or size > MOST_BYTES:
-        raise SourceError(f"it holds more than {MOST_FILES} files and folders, or {MOST_BYTES >> 20} MiB")
+        raise SourceError(f"it contains more than {MOST_FILES} files and folders, or {MOST_BYTES >> 20} MiB")

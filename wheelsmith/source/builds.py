@@ -53,7 +53,7 @@ def read_build_folder(root: Path) -> BuildTrees:
     """
     folder = root / BUILD
     if folder.is_symlink():
-        raise SourceError(f"{folder} is a link; wheelsmith follows none")
+        raise SourceError(f"{folder} is a link, which wheelsmith does not follow")
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if not entry.is_file(follow_symlinks=False))
@@ -99,7 +99,7 @@ def tree_or_error(read: Callable[[], SourceTree]) -> SourceTree | SourceError:
 def _local(root: Path, name: str, along: tuple[FoundFile, ...]) -> SourceTree:
     top = root / BUILD / name
     if top.is_symlink() or not top.is_dir():
-        raise SourceError(f"{BUILD}/{visible(name)} is no folder")
+        raise SourceError(f"{BUILD}/{visible(name)} is not a folder")
     return make_tree((*_files(root, name), *along), origin="path")
 
 
@@ -147,8 +147,8 @@ class _Repo:
                 wanted.append(name)
         if sum(file.size for name in wanted for file in self.builds[name]) > _MOST_FETCHED:
             raise SourceError(
-                f"the builds of {self.name} are larger than {_MOST_FETCHED >> 30} GiB together",
-                remedy="choose some: --only GLOB",
+                f"the selected builds of {self.name} are larger than {_MOST_FETCHED >> 30} GiB in total",
+                remedy="select fewer: --only GLOB",
             )
         if wanted:
             root = explained(self.name, self.revision, lambda: self._download(wanted))
@@ -174,7 +174,7 @@ class _Repo:
             lfs = known[file.path].lfs  # the Hub lists the sha256 only of large files
             if file.size != known[file.path].size or (lfs and lfs.sha256 != file.sha256):
                 raise SourceError(
-                    f"{visible(file.path)} is not the file that the Hub lists",
+                    f"{visible(file.path)} differs from the file that the Hub lists",
                     remedy="remove the repo from the Hub cache (hf cache delete), and run the same command again",
                 )
         return found
@@ -197,7 +197,7 @@ def read_hub_builds(repo: str, revision: str) -> BuildTrees:
     disable_progress_bars()
     if HF_HUB_OFFLINE:
         raise SourceError(
-            "which builds a repo has only the Hub knows, and it is switched off (HF_HUB_OFFLINE)",
+            f"the builds of {repo} cannot be listed, because the Hub is disabled (HF_HUB_OFFLINE)",
             remedy=f"hf download {repo} --revision {revision} --local-dir DIR while online, then: "
             "wheelsmith repack DIR",
         )
@@ -229,7 +229,7 @@ def _listed(api: HfApi, repo: str, revision: str) -> _Repo:
 def _why_not(name: str, files: list[RepoFile]) -> SourceError | None:
     """Return the error for a build folder that must not be fetched, or None."""
     if not _PLAIN.fullmatch(name):
-        return SourceError(f"{visible(name[:80])!r} is no name of a variant")
+        return SourceError(f"{visible(name[:80])!r} is not a valid name of a variant")
     try:
         check_files(f"{BUILD}/{name}", files)
     except SourceError as error:

@@ -58,7 +58,7 @@ def make_cached(key: str, cache: Path, origin: SourceId, files: Callable[[Path],
         publish_tree(made, final)
     if found := find_cached(key, cache, origin):
         return found
-    raise SourceError(f"{final} is changed while it is read", remedy="run the same command again")
+    raise SourceError(f"{final} was changed while it was read", remedy="run the same command again")
 
 
 @contextmanager
@@ -80,8 +80,7 @@ def changed_sources(cache: Path) -> dict[str, str | None]:
     folders = (path for path in sorted((cache / _ROOM).glob("[!.]*")) if path.is_dir())
     nameless = SourceId(origin="", revision=None, commit=None, tree="")
     return {
-        path.name: None if find_cached(path.name, cache, nameless) else "it is not what was unpacked"
-        for path in folders
+        path.name: None if find_cached(path.name, cache, nameless) else "its files have changed" for path in folders
     }
 
 

@@ -55,7 +55,7 @@ def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) ->
         try:
             return reader.read(place)
         except GitError as error:
-            remedy = "git fsck in a clone of it tells more"
+            remedy = "for details, run git fsck in a clone"
             raise SourceError(f"{address.shown} cannot be read: {error}", remedy=remedy) from None
 
 
@@ -160,7 +160,7 @@ class _Reader:
             return repository, repository.fetch(commit)
         except (SourceError, ValueError) as error:
             own = f"{error.remedy}; or " if isinstance(error, SourceError) and error.remedy else ""
-            why = error if address else ".gitmodules does not say where it is"
+            why = error if address else ".gitmodules has no address for it"
             raise SourceError(f"submodule {path}: {why}", remedy=own + self._choice()) from None
 
     def _is_wanted(self, submodule: str) -> bool:
@@ -179,8 +179,8 @@ class _Reader:
     def _choice(self) -> str:
         """Return the remedy that explains how to fetch fewer submodules."""
         some = ", ".join(sorted(self.modules)[:_SHOWN])
-        needed = f"name those that are needed, under kernel: submodules: [{some}], or submodules: false"
-        return f"{needed}; wheelsmith init takes --submodules"
+        needed = f"list the needed submodules under kernel: submodules: [{some}], or submodules: false"
+        return f"{needed}; with wheelsmith init, use --submodules"
 
     def _no_start(self, top: Path) -> SourceError:
         """Return the error for a folder without kernel. Its remedy suggests folders with one."""

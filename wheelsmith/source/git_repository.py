@@ -159,7 +159,7 @@ def _wait(process: subprocess.Popen[bytes], look: Callable[[], object]) -> None:
             look()
             return
         look()
-    raise GitError(f"it takes longer than {SECONDS / 60:g} minutes")
+    raise GitError(f"it took longer than {SECONDS / 60:g} minutes")
 
 
 def _last(messages: IO[bytes]) -> bytes:
@@ -172,7 +172,7 @@ def _reason(messages: bytes, code: int) -> str:
     lines = re.split(r"[\r\n]+", messages.decode("utf-8", "replace"))
     chosen = [line for line in lines if _REASON.match(line)] or [line for line in lines if line.strip()]
     words = " ".join(redact(line).strip() for line in chosen[-3:])
-    return visible(words)[:_LONGEST_REASON] or (f"exit code {code}" if code > 0 else f"it died of signal {-code}")
+    return visible(words)[:_LONGEST_REASON] or (f"exit code {code}" if code > 0 else f"it was killed by signal {-code}")
 
 
 # (fragments of git's messages, message, remedy)
@@ -180,11 +180,11 @@ _EXPLANATIONS = (
     (
         ("couldn't find remote ref", "not our ref", "unadvertised object", "no such remote ref", "trying to write ref"),
         "{shown} has no revision '{revision}'",
-        "name a branch, a tag, or all 40 digits of a commit; git ls-remote tells what there is",
+        "name a branch, a tag, or all 40 digits of a commit; git ls-remote lists branches and tags",
     ),
     (
         ("dubious ownership",),
-        "git does not read {shown}: it is another user's",
+        "git refuses to read {shown}, because it belongs to another user",
         "git config --global --add safe.directory {folder}",
     ),
     (
@@ -193,8 +193,8 @@ _EXPLANATIONS = (
             *("terminal prompts disabled", "Permission denied", "Host key verification failed"),
             *("returned error: 401", "returned error: 403"),
         ),
-        "{shown} is not given without credentials, or is not there",
-        "let git have them without being asked, by a credential helper or a key: git ls-remote {shown}",
+        "{shown} needs credentials, or does not exist",
+        "set up a credential helper or a key, until this works without a prompt: git ls-remote {shown}",
     ),
     (
         ("not found", "does not appear to be a git repository", "not a git repository", "returned error: 404"),
@@ -203,7 +203,7 @@ _EXPLANATIONS = (
     ),
     (
         ("invalid index-pack output",),
-        "{shown} was not received whole, or is larger than {most} MiB: {reason}",
+        "the download of {shown} is incomplete or larger than {most} MiB: {reason}",
         "try again, or name a repository without large files",
     ),
     ((), "{shown} could not be fetched: {reason}", "check the network: git ls-remote must reach it{last}"),
@@ -223,7 +223,7 @@ def explain_fetch(address: GitAddress, revision: str, reason: str, before: str |
         "revision": revision,
         "reason": reason,
         "most": MOST_WRITTEN >> 20,
-        "last": f"; to go on without, write the commit that it was last time: revision: {before}" if before else "",
+        "last": f"; to continue without it, use the commit of the last fetch: revision: {before}" if before else "",
     }
     message, remedy = next(
         (message, remedy)
@@ -266,7 +266,9 @@ class Repository:
             raise explain_fetch(self.address, revision, str(error), before) from None
         commit = self._find(ref)
         if commit is None:
-            raise SourceError(f"{revision} of {self.address.shown} is no commit", remedy="name a branch, tag or commit")
+            raise SourceError(
+                f"{revision} of {self.address.shown} is not a commit", remedy="name a branch, tag or commit"
+            )
         return commit
 
     def check_out(self, commit: str, folder: Path) -> dict[str, str]:
@@ -280,7 +282,7 @@ class Repository:
         entries = [(*item.partition("\t")[0].split(), item.partition("\t")[2]) for item in listing.split("\0")[:-1]]
         size = sum(int(size) for _, kind, _, size, _ in entries if kind == "blob")
         if size > _MOST_BYTES:
-            raise SourceError(f"{self.address.shown} is no kernel's source: more than {_MOST_BYTES >> 20} MiB")
+            raise SourceError(f"{self.address.shown} is too large for a source: over {_MOST_BYTES >> 20} MiB")
         (self.folder / "info").mkdir(exist_ok=True)
         (self.folder / "info/attributes").write_text(_ATTRIBUTES)
         git(self.folder, "read-tree", commit)
@@ -334,7 +336,7 @@ class Repository:
     def _download(self, *refs: str, depth: str) -> None:
         if is_offline() and not self.address.is_local:
             raise SourceError(
-                f"{self.address.shown} is not asked: wheelsmith is offline, and the cache does not have what is wanted",
+                f"{self.address.shown} cannot be fetched: wheelsmith is offline, and the cache lacks this revision",
                 remedy=VENDOR,
             )
         received = 0

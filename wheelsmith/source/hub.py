@@ -110,7 +110,7 @@ def _download(api: HfApi, repo: str, revision: str) -> Path:
         found = _cached(api, repo, revision)
         if found is None:
             raise SourceError(
-                f"{repo} at {revision} is not in the Hub cache, and the Hub is switched off (HF_HUB_OFFLINE)",
+                f"{repo} at {revision} is not in the Hub cache, and the Hub is disabled (HF_HUB_OFFLINE)",
                 remedy=f"fetch it once while online: hf download {repo} --revision {revision}",
             )
         return found
@@ -172,7 +172,7 @@ def explained(repo: str, revision: str, fetch: Callable[[], _T]) -> _T:
     except errors.GatedRepoError:
         raise SourceError(
             f"{repo} is gated and this account has no access",
-            remedy=f"ask for access on the repo's page, then: hf auth login, or set HF_TOKEN ({repo})",
+            remedy=f"request access on the repo's page, then: hf auth login, or set HF_TOKEN ({repo})",
         ) from None
     except errors.RevisionNotFoundError:
         raise SourceError(
@@ -193,5 +193,5 @@ def explained(repo: str, revision: str, fetch: Callable[[], _T]) -> _T:
     except Exception as error:  # noqa: BLE001  # the client may raise errors of any HTTP library
         raise SourceError(
             f"{repo} could not be fetched: {type(error).__name__}",
-            remedy="check the network and HF_ENDPOINT; what is cached is used with HF_HUB_OFFLINE=1",
+            remedy="check the network and HF_ENDPOINT; to use only the cache, set HF_HUB_OFFLINE=1",
         ) from None

@@ -86,12 +86,12 @@ def _fetch(
         with settings.client() as client:
             download(offer.filename, offer.location.url, path, client, listen, most=_MOST_PACKED)
     if not path.is_file():
-        raise SourceError(f"{offer.filename} is not where its index says: {path}")
+        raise SourceError(f"{offer.filename} does not exist at the path that its index lists: {path}")
     sha256 = sha256_file(path)
     if offer.sha256 not in {sha256, None}:
         raise SourceError(
-            f"{offer.filename} is not the file that the index tells of: its sha256 differs",
-            remedy="try again; if it stays so, report it to the index's owner",
+            f"{offer.filename} is not the file that the index lists: its sha256 differs",
+            remedy="try again; if it fails again, report it to the owner of the index",
         )
     name, _, version = requirement.partition("==")
     size = path.stat().st_size
@@ -157,4 +157,4 @@ def _nowhere(name: str) -> SourceError:
 def _refusal(message: str, known: list[tuple[Version, Offer]]) -> SourceError:
     others = sorted({version for version, offer in known if offer.yanked is None}, reverse=True)
     shown = [str(version) for version in others[:_SHOWN]] + ["older ones"] * (len(others) > _SHOWN)
-    return SourceError(message, remedy=f"name another release: there are {listed(shown)}" if shown else None)
+    return SourceError(message, remedy=f"choose another release; the indexes have {listed(shown)}" if shown else None)

@@ -158,11 +158,11 @@ def follow(path: str, link: Path, top: Path) -> Path:
     try:
         real = link.resolve(strict=True)
     except (OSError, RuntimeError):
-        raise SourceError(f"{path} is a link to nothing") from None
+        raise SourceError(f"{path} is a dangling link") from None
     if not real.is_relative_to(top):
         raise SourceError(f"{path} is a link that leads out of the source")
     if _GIT in real.relative_to(top).parts:  # the configuration in .git may contain a password
-        raise SourceError(f"{path} leads into {_GIT}, of which nothing is source")
+        raise SourceError(f"{path} leads into {_GIT}, which is not part of the source")
     return real
 
 
@@ -197,7 +197,7 @@ def check_path(path: str) -> None:
         raise SourceError(f"the kernel has a file with an unsafe name: {path!r}")
     if len(parts) > _DEEPEST or len(path.encode()) > _LONGEST_PATH:
         most = f"{_DEEPEST} folders or {_LONGEST_PATH} bytes"
-        raise SourceError(f"the kernel has a file whose path has more than {most}: {path[:60]!r}…")
+        raise SourceError(f"the path of a file in the kernel has more than {most}: {path[:60]!r}…")
 
 
 def copy_into(tree: SourceTree, folder: WorkFolder, under: str) -> None:

@@ -17,7 +17,7 @@ from wheelsmith.source.tree import MOST_FILES, SourceTree, copy_into, make_tree,
 
 _IDENTITY, _FILES = "source.json", "files"
 _LONGEST = 1 << 16  # bytes
-_REMEDY = "run wheelsmith vendor again where there is a network, and copy the whole folder"
+_REMEDY = "run wheelsmith vendor again on a machine with a network, and copy the complete folder"
 
 
 def vendor_source(tree: SourceTree, kernel: KernelRef, folder: Path) -> None:
@@ -45,16 +45,16 @@ def read_vendored(folder: Path, kernel: KernelRef) -> SourceTree | None:
     same = (named.hub, named.git, named.sdist, named.subdirectory, named.submodules) == asked
     if not same or kernel.revision not in {named.revision, identity.commit} or not _is_of(identity.origin, kernel):
         raise SourceError(
-            f"{folder} has the source of another kernel or revision than the matrix names", remedy=_REMEDY
+            f"{folder} contains the source of another kernel or revision than the matrix names", remedy=_REMEDY
         )
     root = folder / SOURCE / _FILES
     if not root.is_dir():
-        raise SourceError(f"{root} is not there", remedy=_REMEDY)
+        raise SourceError(f"{root} does not exist", remedy=_REMEDY)
     # The limit also counts folders.
     files = walk(root, most=3 * MOST_FILES)
     tree = make_tree(files, origin=identity.origin, revision=identity.revision, commit=identity.commit)
     if tree.id.tree != identity.tree:
-        raise SourceError(f"the files in {root} are not those that were vendored", remedy=_REMEDY)
+        raise SourceError(f"the files in {root} have changed since they were vendored", remedy=_REMEDY)
     return tree
 
 

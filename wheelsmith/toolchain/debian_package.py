@@ -82,7 +82,7 @@ def _explained(package: Path) -> Iterator[None]:
 def _find_content(file: BinaryIO) -> None:
     """Seek to the archive with the package's files."""
     if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("it is no Debian package")
+        raise ValueError("it is not a Debian package")
     while len(header := file.read(_HEADER)) == _HEADER:
         if header[:16].rstrip(b" /") == _CONTENT:
             return

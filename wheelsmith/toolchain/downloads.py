@@ -217,7 +217,7 @@ def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSetti
             continue
         _write(files, folder)
         return archive
-    more = f"; a clone can pack it: git archive --prefix {tree.folder.partition('/')[0]}/ -o {tree.filename} TAG"
+    more = f"; to make it from a clone: git archive --prefix {tree.folder.partition('/')[0]}/ -o {tree.filename} TAG"
     raise _nowhere(tree, troubles, more)
 
 
@@ -232,7 +232,7 @@ def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, list
             path = _archive(pin.filename, place, scratch, settings, listen, most=pin.size)
             if sha256_file(path) == pin.sha256:
                 return path
-            trouble = "it is not the one that was pinned: its sha256 differs"
+            trouble = "its sha256 differs from the pinned one"
         except ToolchainError as error:
             trouble = error.message
         except OSError as error:
@@ -247,11 +247,11 @@ def _nowhere(pin: PinnedTree | PinnedPackage, troubles: list[str], more: str = "
     :param more: an addition to the remedy.
     """
     if is_offline():
-        said = f"{pin.filename} cannot be had, and wheelsmith is offline"
+        said = f"{pin.filename} is not available, and wheelsmith is offline"
         return ToolchainError("; ".join((said, *troubles)), remedy=VENDOR)
     return ToolchainError(
-        f"{pin.filename} cannot be had: {'; '.join(troubles)}",
-        remedy=f"put it into a folder, or name a mirror that has it under this name: {_PLACES}=FOLDER-OR-URL …{more}",
+        f"{pin.filename} is not available: {'; '.join(troubles)}",
+        remedy=f"name a folder or mirror that has a file of this name: {_PLACES}=FOLDER-OR-URL …{more}",
     )
 
 
@@ -301,9 +301,9 @@ def _local(place: str) -> Path | None:
         path = local_folder(place)
         size = path.stat().st_size if path and path.is_file() else None
     except (OSError, ValueError, RuntimeError) as error:  # of stat; of an invalid URL; of a `~user` that does not exist
-        raise ToolchainError(f"it cannot be looked at: {getattr(error, 'strerror', None) or error}") from error
+        raise ToolchainError(f"it cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if path and size is None:
-        raise ToolchainError("it is not there")
+        raise ToolchainError("it does not exist")
     if size is not None and size > _MOST_PACKED:
         raise ToolchainError(f"it is larger than {_MOST_PACKED >> 20} MiB")
     return path
@@ -320,7 +320,7 @@ def _files(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
                 continue
             count, size = count + 1, size + info.size
             if not info.isreg() or count > tree.files or size > tree.size:
-                raise ToolchainError("it holds other files than were pinned")
+                raise ToolchainError("its files differ from the pinned ones")
             yield name.removeprefix(tree.folder), b"".join(member.chunks())
     except BadArchiveError as error:
         raise ToolchainError(str(error)) from error
@@ -332,7 +332,7 @@ def _compare(tree: PinnedTree, files: dict[str, bytes]) -> None:
     except UnicodeEncodeError:  # pinned names are valid text
         found = None
     if found != tree.sha256:
-        raise ToolchainError("it holds other files than were pinned")
+        raise ToolchainError("its files differ from the pinned ones")
 
 
 def _write(files: dict[str, bytes], folder: Path) -> None:
@@ -376,7 +376,7 @@ def tar_members(path: Path, *, most_bytes: int) -> Iterator[TarMember]:
         with tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:
             for info in archive:
                 if info.issparse() or info.size < 0:
-                    raise BadArchiveError(f"{info.name!r} is a file with holes")
+                    raise BadArchiveError(f"{info.name!r} is a sparse file")
                 yield TarMember(info, archive)
         while stream.read(_TAR_CHUNK):  # tarfile stops before the checksum of gzip
             pass

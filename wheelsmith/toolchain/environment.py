@@ -83,7 +83,7 @@ def check_programs(wheel: Path) -> None:
 
 def _check(wheel: Path, content: bytes) -> None:
     if len(content) > _LONGEST:
-        raise _refused(wheel, "is larger than any")
+        raise _refused(wheel, f"is larger than {_LONGEST >> 20} MiB")
     try:
         points = [point for point in _EntryPoints(content.decode()).entry_points if point.group in _GROUPS]
     except (ValueError, TypeError):  # invalid UTF-8; a line without a name
@@ -141,7 +141,7 @@ def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[Loc
     try:
         found = json.loads(answer.stdout)["install"]
         if named := [item["metadata"]["name"] for item in found if item.get("is_direct")]:
-            raise NoEnvironmentError(f"something requires {named[0]} at an address, not from an index")
+            raise NoEnvironmentError(f"a package requires {named[0]} at a URL, not from an index")
         # Sort them, so that the same wheels give the same environment.
         return tuple(sorted(map(_locked, found), key=lambda wheel: wheel.name))
     except (ValueError, KeyError, TypeError):
@@ -272,7 +272,7 @@ def _check_sizes(wheels: Iterable[Path]) -> None:
         small, large = (show_size(size) for size in sizes[worst])
         raise ToolchainError(
             f"the build environment cannot be made: {worst.name} ({small}) would unpack to {large}",
-            remedy="look at what the project's build system requires, and pin a version that does not",
+            remedy="check the requirements of the project's build system, and pin another version",
         )
 
 
@@ -361,7 +361,7 @@ def _reason(said: str) -> str:
     errors = _errors(said)
     changed = [line.partition(" from ")[0].strip() for line in said.splitlines() if "==" in line and " from " in line]
     if any("DO NOT MATCH THE HASHES" in line for line in errors) and changed:
-        return f"{changed[0]} is another file now: its sha256 differs"
+        return f"{changed[0]} was replaced on the index: its sha256 differs"
     return redact(errors[0])[:_LONGEST_REASON]
 
 
@@ -382,8 +382,8 @@ def lay_out_without_cuda(whole: Path, folder: Path) -> None:
     version = folder / "torch" / "version.py"
     if not (version.is_file() and _WITHOUT_CUDA.search(version.read_text(encoding="utf-8"))):
         raise ToolchainError(
-            "the torch that pip finds is a CUDA build that no environment for the CPU can be made from",
-            remedy="give pip an index that has torch for the CPU, such as https://download.pytorch.org/whl/cpu",
+            "pip finds a CUDA build of torch that wheelsmith cannot convert to a CPU build",
+            remedy="add an index with CPU builds of torch to pip's configuration, such as https://download.pytorch.org/whl/cpu",
         )
 
 

@@ -65,7 +65,7 @@ def why_unproven(folder: Path) -> str | None:
     """
     proof = _read(folder)
     if proof is None:
-        return "nothing says what it held when it was made"
+        return "its record is missing or invalid"
     files = dict(_looks(folder))
     if _digest(files) == proof.looks:
         return None
@@ -81,7 +81,7 @@ def why_changed(folder: Path) -> str | None:
     """Return a change of a folder since it was made, or None. This compares every byte."""
     proof = _read(folder)
     if proof is None:
-        return "nothing says what it held when it was made"
+        return "its record is missing or invalid"
     return _difference(proof.files, dict(_looks(folder))) or _changed_content(folder, proof, proof.files)
 
 
@@ -135,14 +135,14 @@ def _look(found: os.stat_result) -> Look:
 def _difference(was: dict[str, tuple[int, ...]], now: dict[str, Look]) -> str | None:
     """Describe the first path that is missing, new, or has another kind, size or permissions."""
     if gone := sorted(was.keys() - now.keys()):
-        return f"{gone[0]} is gone"
+        return f"{gone[0]} is missing"
     if new := sorted(now.keys() - was.keys()):
         return f"{new[0]} was added"
     for name, (mode, _, size, *_) in sorted(was.items()):
         if mode != now[name][0]:
-            return f"{name} has other permissions or is of another kind"
+            return f"the permissions or the kind of {name} changed"
         if size != now[name][2]:
-            return f"{name} has another size"
+            return f"the size of {name} changed"
     return None
 
 
@@ -150,7 +150,7 @@ def _changed_content(folder: Path, proof: Proof, names: Iterable[str]) -> str | 
     for name in sorted(names):
         mode = proof.files[name][0]
         if not stat.S_ISDIR(mode) and _content(folder / name, (mode, 0, 0, 0, 0)) != proof.contents.get(name):
-            return f"the content of {name} is another"
+            return f"the content of {name} changed"
     return None
 
 

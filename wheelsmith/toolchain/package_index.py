@@ -234,7 +234,7 @@ def _text(response: httpx.Response) -> str:
     """Return the text of a page. Accept one compression only, because nested compression can grow a millionfold."""
     packing = response.headers.get("content-encoding", "identity").strip().lower()
     if packing not in {"identity", "gzip"}:
-        raise ValueError("its page is packed in a way that was not asked for")
+        raise ValueError("its page has an unsupported compression")
     data = bytearray()
     for chunk in response.iter_bytes():
         data += chunk
@@ -260,7 +260,7 @@ def _place(link: str, base: str) -> Location:
     url = urljoin(base, link).split("#")[0]
     local = local_folder(url)
     if local and not local_folder(base):
-        raise ValueError("a page of the network names a file of this machine")
+        raise ValueError("a page on the network links to a file of this machine")
     return Location(path=local) if local else Location(url=url)
 
 

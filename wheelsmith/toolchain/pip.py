@@ -44,11 +44,11 @@ def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subproce
     if answer is None:
         raise ToolchainError(
             f"pip {argv[0]} took longer than {seconds:g} s",
-            remedy="does the index answer? python3 -m pip config list names it",
+            remedy="check that the index responds; its address is in: python3 -m pip config list",
         )
     if answer.returncode and "No module named pip" in answer.stderr:
         raise ToolchainError(
-            f"pip is not installed beside wheelsmith ({sys.executable})",
+            f"pip is not installed in wheelsmith's environment ({sys.executable})",
             remedy=f"uv pip install --python {sys.executable} pip, or {sys.executable} -m ensurepip",
         )
     return answer

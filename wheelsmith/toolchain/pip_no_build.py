@@ -26,7 +26,7 @@ def refuse(event: str, arguments: tuple[object, ...]) -> None:
     name = os.path.basename(program)  # noqa: PTH119  # only the name is needed
     if program == sys.executable or name.startswith(_INTERPRETERS) or name in _FETCHERS:
         raise PermissionError(
-            "something requires a project at an address, or in another form than wheels: its code would run here"
+            "a package requires a project at a URL, or one without a wheel, whose code would run here"
         )
 
 

@@ -124,7 +124,7 @@ def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], st
     try:
         with zipfile.ZipFile(wheel) as archive:
             if odd := next((each for each in archive.infolist() if each.compress_type not in _PACKINGS), None):
-                raise ToolchainError(f"{pin.filename}: {odd.filename} is packed as no wheel's files are")
+                raise ToolchainError(f"{pin.filename}: {odd.filename} has an unsupported compression")
             record = _record(pin, archive)
             _check_whole(pin, record, archive, place)
             for member in archive.infolist():
@@ -134,7 +134,7 @@ def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], st
     except (zipfile.BadZipFile, InvalidRecordEntry, *_BROKEN) as error:
         raise ToolchainError(
             f"{pin.filename} cannot be unpacked: {error}",
-            remedy="try again; if it stays so, the index serves a broken file: report it to its owner",
+            remedy="try again; if it fails again, report the broken file to the owner of the index",
         ) from error
 
 
@@ -147,7 +147,7 @@ def _record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, tuple[str, s
         raise ToolchainError(f"{pin.filename}: RECORD is larger than {_LONGEST_RECORD >> 20} MiB")
     data = archive.read(name)
     if pin.record_sha256 and hashlib.sha256(data).hexdigest() != pin.record_sha256:
-        raise ToolchainError(f"{pin.filename}: RECORD is not the one that was pinned")
+        raise ToolchainError(f"{pin.filename}: RECORD differs from the pinned one")
     return {path: (digest, size) for path, digest, size in parse_record_file(data.decode("utf-8").splitlines())}
 
 
@@ -160,7 +160,7 @@ def _check_whole(
     """Refuse a wheel that lacks a file of RECORD, because a compiler might then find another file of that name."""
     names = set(archive.namelist())
     if missing := next((name for name in record if place(name) is not None and name not in names), None):
-        raise ToolchainError(f"{pin.filename}: {missing} is not there, and RECORD says that it is")
+        raise ToolchainError(f"{pin.filename}: {missing} is in RECORD, but missing in the wheel")
 
 
 def _write(
@@ -176,8 +176,8 @@ def _write(
     found = "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     if found != digest:
         raise ToolchainError(
-            f"{pin.filename}: {member.filename} is not what RECORD says",
-            remedy="try again; if it stays so, the index serves a broken file: report it to its owner",
+            f"{pin.filename}: {member.filename} differs from RECORD",
+            remedy="try again; if it fails again, report the broken file to the owner of the index",
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)

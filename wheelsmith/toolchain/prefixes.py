@@ -99,7 +99,7 @@ class Toolchains:
         kept = self._root.parent / "locks" / f"{canonical_digest(asked)[:32]}.json"
         if not anew and (known := known_lock(kept)):
             return known
-        with preparing(f"choosing wheels for Python {python}: {some_of(requirements)}", self._listen):
+        with preparing(f"resolving requirements for Python {python}: {some_of(requirements)}", self._listen):
             return lock_environment(requirements, python, arch, kept, rather=rather)
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
@@ -137,7 +137,7 @@ class Toolchains:
             own = {pin.project for pin in cuda_toolkits()[toolkit.version].packages[arch]}
             parts = [self.prepare(each) for each in (toolkit, *headers)]
             environment = self.environment(wheels, python, arch)
-            what = f"putting together CUDA {toolkit.version} with the libraries of {_some(wheels)}"
+            what = f"assembling CUDA {toolkit.version} with the libraries of {_some(wheels)}"
             with preparing(what, self._listen):
                 brought = [wheel for wheel in wheels if wheel.name in own]
                 lay_out_toolkit(folder, parts[0], parts[1:], environment, brought, arch)
@@ -181,8 +181,8 @@ class Toolchains:
 
         Running builds may have the old folder mounted, so it is renamed, and a later prune removes it.
         """
-        changed = f"{final.name} is not as it was made: {reason}"
-        self._listen(Notice(level="warning", text=f"{changed}; it is made again"))
+        changed = f"{final.name} has changed since it was made: {reason}"
+        self._listen(Notice(level="warning", text=f"{changed}; making it again"))
         try:
             self._make(final, make)
         except ToolchainError as error:

@@ -131,7 +131,7 @@ def _files_of(environment: Path, wheels: Iterable[LockedWheel]) -> frozenset[Pat
             lines = record.read_text(encoding="utf-8").splitlines()
             found.update(environment / path for path, _, _ in parse_record_file(lines))
         except (OSError, UnicodeError, InvalidRecordEntry) as error:
-            raise ToolchainError(f"nothing says which files are {wheel.name}'s: {error}") from None
+            raise ToolchainError(f"the RECORD of {wheel.name} cannot be read: {error}") from None
     return frozenset(found)
 
 

@@ -35,8 +35,8 @@ def fetch_whole(pin: PinnedFile, location: Location, target: Path, client: httpx
         download(pin.filename, str(location.url), path, client, listen, most=pin.size, total=pin.size)
     if sha256_file(path) != pin.sha256:
         raise ToolchainError(
-            f"{pin.filename} is not the file that was pinned: its sha256 differs",
-            remedy="try again; if it stays so, the index serves another file under this name: report it to its owner",
+            f"{pin.filename} is not the pinned file: its sha256 differs",
+            remedy="try again; if it fails again, report the changed file to the owner of the index",
         )
     return path
 
@@ -77,7 +77,7 @@ def fetch_part(
     except FAILURES as error:
         raise _interrupted(pin.filename, error) from error
     except zipfile.BadZipFile as error:
-        raise ToolchainError(f"{pin.filename} is not the archive that was pinned: {error}") from error
+        raise ToolchainError(f"{pin.filename} is not the pinned archive: {error}") from error
     return path
 
 
@@ -115,7 +115,7 @@ def _range(url: str, start: int, end: int, path: Path, client: httpx.Client) -> 
                     break
                 file.write(chunk)
     if got != end - start:
-        raise httpx.ReadError(f"asked for {end - start} bytes, got {got}")
+        raise httpx.ReadError(f"expected {end - start} bytes, got {got}")
     return True
 
 
@@ -148,7 +148,7 @@ def download(
 def _interrupted(filename: str, error: Exception) -> ToolchainError:
     return ToolchainError(
         f"{filename} could not be fetched: {reason(error)}",
-        remedy="check the network and pip's configuration (python3 -m pip config list), then run it again",
+        remedy="check the network and pip's configuration (python3 -m pip config list), then run the command again",
     )
 
 
