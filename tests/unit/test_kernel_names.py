@@ -4,7 +4,7 @@ import pytest
 
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.base.projects import known_projects, namesakes
-from wheelsmith.plan.pypi_names import with_own_names
+from wheelsmith.plan.pypi_names import with_import_name
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 
 TOML = """\
@@ -21,7 +21,7 @@ backends = ["cuda"]
 
 def named(name, *, distribution=None, module=None, repo=None, hub=""):
     spec = parse_build_toml(TOML.format(name=name, hub=hub))
-    return with_own_names(spec, distribution=distribution, module=module, repo=repo, file="matrix.yaml")
+    return with_import_name(spec, distribution=distribution, module=module, repo=repo, file="matrix.yaml")
 
 
 @pytest.mark.parametrize(

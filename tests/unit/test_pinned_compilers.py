@@ -12,7 +12,7 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.model import HOST, PINNED, BuildHost, Cell, CellSettings, PinnedPackage, PrefixId, Toolset
 from wheelsmith.model.pinned import pinned_prefix
-from wheelsmith.plan.feasibility import NotBuildableError, compilers
+from wheelsmith.plan.feasibility import NotBuildableError, find_compilers
 from wheelsmith.platforms import cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.host_compilers import KIND
 from wheelsmith.toolchain.cxx.libraries import is_newer
@@ -29,18 +29,18 @@ def cell(arch="x86_64", **settings):
 
 
 def test_pinned_ones_are_used_unless_the_machines_are_asked_for():
-    assert compilers(cell(), HERE) == compilers(cell(toolchain=PINNED), HERE)
-    assert compilers(cell(toolchain=HOST), HERE) == GXX
+    assert find_compilers(cell(), HERE) == find_compilers(cell(toolchain=PINNED), HERE)
+    assert find_compilers(cell(toolchain=HOST), HERE) == GXX
 
 
 def test_where_nobody_pinned_any_it_is_the_machines():
     arm = replace(HERE, machine="aarch64", toolsets=(replace(GXX, arch="aarch64"),))
-    assert compilers(cell("aarch64"), arm) == arm.toolsets[0]
+    assert find_compilers(cell("aarch64"), arm) == arm.toolsets[0]
 
 
 @pytest.mark.parametrize("name", [PINNED, "gcc-12.2.0"])
 def test_pinned_ones_need_none_of_the_machine(name):
-    found = compilers(cell(toolchain=name), replace(HERE, toolsets=()))
+    found = find_compilers(cell(toolchain=name), replace(HERE, toolsets=()))
     assert found.cxx == "/opt/cxx/bin/g++"
     assert found.prefix == cxx_toolchain(name, "2_28", "x86_64", "x86_64").prefix
     assert found.prefix.kind == KIND
@@ -50,15 +50,15 @@ def test_pinned_ones_need_none_of_the_machine(name):
 @pytest.mark.parametrize("more", [{"manylinux": "2_5"}, {"toolchain": "gcc-1"}])
 def test_what_nobody_pinned_is_named(more):
     with pytest.raises(NotBuildableError, match=r"no pinned compilers on x86_64 for x86_64 .* toolchain: host"):
-        compilers(cell(**{"toolchain": PINNED, **more}), HERE)
+        find_compilers(cell(**{"toolchain": PINNED, **more}), HERE)
 
 
 def test_others_make_code_for_other_machines():
-    found = compilers(cell("aarch64", toolchain=PINNED), HERE)
+    found = find_compilers(cell("aarch64", toolchain=PINNED), HERE)
     assert found.cxx == "/opt/cxx/bin/aarch64-linux-gnu-g++"
     assert found.prefix.arch == "x86_64-aarch64"
     with pytest.raises(NotBuildableError, match="no pinned compilers on aarch64 for x86_64"):
-        compilers(cell(toolchain=PINNED), replace(HERE, machine="aarch64"))
+        find_compilers(cell(toolchain=PINNED), replace(HERE, machine="aarch64"))
 
 
 def test_a_plan_with_others_than_the_machines_is_another_one():

@@ -6,7 +6,7 @@ from packaging.metadata import parse_email
 
 from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
-from wheelsmith.plan.feasibility import NotBuildableError, toolkit_of
+from wheelsmith.plan.feasibility import NotBuildableError, find_toolkit
 from wheelsmith.plan.kernel import plan_kernel
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.recipe import KernelSource
@@ -141,10 +141,10 @@ def test_a_kernel_that_brings_its_own_runtime_needs_a_toolkit_that_has_it():
     host = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None)
     torch = Cell(release="2.11", toolkit="12.4", arch="x86_64")
     tvm = replace(torch, framework="tvm-ffi", release="0.1", cxx11_abi=None)
-    assert toolkit_of(torch, host)
-    assert toolkit_of(replace(tvm, toolkit="13.0"), host)
+    assert find_toolkit(torch, host)
+    assert find_toolkit(replace(tvm, toolkit="13.0"), host)
     with pytest.raises(NotBuildableError, match="contains it and its static runtime"):
-        toolkit_of(tvm, host)
+        find_toolkit(tvm, host)
 
 
 def test_a_cuda_plan():

@@ -12,7 +12,7 @@ from plans import plan
 
 from wheelsmith.cli.plan import build_options
 from wheelsmith.plan.planned_run import fold
-from wheelsmith.plan.shards import expected, fewest, split
+from wheelsmith.plan.shards import estimate_seconds, split, split_by_time
 from wheelsmith.report.shards import show_shards
 
 
@@ -38,7 +38,7 @@ def test_every_cell_is_in_one_shard_and_none_is_much_longer_than_it_must_be(seco
 
 @given(st.lists(st.floats(0.1, 1e4), min_size=1, max_size=20), st.floats(1, 2e4), st.integers(1, 24))
 def test_auto_makes_as_few_as_the_limits_allow(seconds, longest, most):
-    shards = fewest(builds(len(seconds)), known(*seconds), longest=longest, most=most)
+    shards = split_by_time(builds(len(seconds)), known(*seconds), longest=longest, most=most)
     assert 1 <= len(shards) <= most
     alone = [shard for shard in shards if shard.seconds > longest + 1]
     assert len(shards) == most or all(len(shard.cells) == 1 for shard in alone)
@@ -54,8 +54,8 @@ def test_cells_that_share_a_wheel_are_in_one_shard():
 def test_what_nothing_is_known_of_costs_as_what_is_like_it():
     three = builds(3)
     names = [each.plan.cell.id for each in three]
-    assert len(set(expected(three, {}).values())) == 1
-    assert expected(three, {names[0]: 7.0, names[1]: 9.0}) == {names[0]: 7.0, names[1]: 9.0, names[2]: 8.0}
+    assert len(set(estimate_seconds(three, {}).values())) == 1
+    assert estimate_seconds(three, {names[0]: 7.0, names[1]: 9.0}) == {names[0]: 7.0, names[1]: 9.0, names[2]: 8.0}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from wheelsmith.cli.options import (
     shard_plan_path,
 )
 from wheelsmith.model import Notice
-from wheelsmith.plan.shards import Shard, shard_word
+from wheelsmith.plan.shards import Shard, shard_label
 from wheelsmith.run.build import stored_wheels
 from wheelsmith.run.prepare import Prepared, Request, prepare
 
@@ -144,7 +144,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
         longest = max_hours * _HOUR * cores
         plan = sharded_plan(prepared, shards, longest=longest, most=max_shards)
         write_shards(plan, shard_plan_path(shard_plan, matrix))
-        if late := [shard_word(n, plan.shards) for n, shard in enumerate(plan.shards, 1) if shard.seconds > longest]:
+        if late := [shard_label(n, plan.shards) for n, shard in enumerate(plan.shards, 1) if shard.seconds > longest]:
             text = f"shards that may take longer than {max_hours} hours on {counted(cores, 'core')}: {', '.join(late)}"
             listen(Notice(level="warning", text=text))
         again = build_options(matrix=matrix, engine=engine, shard_plan=shard_plan, locked=locked, offline=offline)

@@ -47,7 +47,7 @@ def plan_by_oldest_minor(
     cell: Cell,
     older: Sequence[Cell],
     plan: Callable[[Cell], BuildPlan | Excluded],
-    wish: Callable[[Cell], BuildPlan | Excluded],
+    plan_as_if_available: Callable[[Cell], BuildPlan | Excluded],
 ) -> tuple[BuildPlan | Excluded, str | None]:
     """Plan a cell with the oldest minor version that suffices for it, or with its own.
 
@@ -56,21 +56,21 @@ def plan_by_oldest_minor(
 
     :param older: the cells whose wheels may serve it, oldest first.
     :param plan: plans a cell with its own CUDA.
-    :param wish: the same, but as if the cell's own CUDA were available.
+    :param plan_as_if_available: the same, but as if the cell's own CUDA were available.
     :return: the plan, and the reason why no older minor version serves the cell although there is one.
     """
     own = plan(cell)
-    wished = wish(cell) if older and isinstance(own, Excluded) else own
-    if isinstance(wished, Excluded) or wished.wheel.toolkit is None:
+    target = plan_as_if_available(cell) if older and isinstance(own, Excluded) else own
+    if isinstance(target, Excluded) or target.wheel.toolkit is None:
         return own, None
     reasons = []
     for other in older:
-        reason = _other_settings(cell, other)
+        reason = _find_different_setting(cell, other)
         if reason is None:
             made = plan(other)
             if isinstance(made, Excluded):
                 reason = f"CUDA {other.toolkit} has no wheel: {made.reason}"
-            elif (reason := _lack(wished, made)) is None:
+            elif (reason := _find_missing(target, made)) is None:
                 return replace(made, cell=cell), None
         reasons.append(reason)
     if isinstance(own, Excluded):
@@ -89,7 +89,7 @@ def with_toolkit(host: BuildHost, cell: Cell) -> BuildHost:
     )
 
 
-def _other_settings(cell: Cell, other: Cell) -> str | None:
+def _find_different_setting(cell: Cell, other: Cell) -> str | None:
     if cell.settings.image != other.settings.image:
         return f"a rule sets a different image for CUDA {other.toolkit}"
     if cell.settings.gpu_archs != other.settings.gpu_archs:
@@ -97,21 +97,21 @@ def _other_settings(cell: Cell, other: Cell) -> str | None:
     return None
 
 
-def _lack(own: BuildPlan, made: BuildPlan) -> str | None:
+def _find_missing(own: BuildPlan, made: BuildPlan) -> str | None:
     """Return what a wheel of the older toolkit lacks compared with the newer one's, or None."""
     cuda = made.wheel.toolkit
     platform = platforms()[made.cell.platform]
     covers = platform.includes_code
-    if lacking := [text for text in own.wheel.gpu_archs if not covers(made.wheel.gpu_archs, (text,))]:
-        return f"CUDA {cuda} cannot compile for {', '.join(lacking)}"
-    theirs = {step.output: step for step in made.recipe.steps}
-    if lacking := [step.source for step in own.recipe.steps if step.output not in theirs and step.source]:
-        return f"the wheel for CUDA {cuda} does not contain {', '.join(lacking)}"
-    if not all(_same_but_more_code(step, theirs[step.output], platform) for step in own.recipe.steps):
+    if missing := [text for text in own.wheel.gpu_archs if not covers(made.wheel.gpu_archs, (text,))]:
+        return f"CUDA {cuda} cannot compile for {', '.join(missing)}"
+    available = {step.output: step for step in made.recipe.steps}
+    if missing := [step.source for step in own.recipe.steps if step.output not in available and step.source]:
+        return f"the wheel for CUDA {cuda} does not contain {', '.join(missing)}"
+    if not all(_can_replace(step, available[step.output], platform) for step in own.recipe.steps):
         return f"the commands for CUDA {cuda} are different"
     return None
 
 
-def _same_but_more_code(own: Step, made: Step, platform: Platform) -> bool:
+def _can_replace(own: Step, made: Step, platform: Platform) -> bool:
     without = platform.without_capabilities
     return without(own.argv) == without(made.argv) and platform.includes_code(made.gpu_archs, own.gpu_archs)

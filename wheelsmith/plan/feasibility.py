@@ -22,7 +22,7 @@ class NotBuildableError(Exception):  # internal; planning turns it into an exclu
     """The cell cannot be built. The message is the reason."""
 
 
-def obstacles(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
+def collect_reasons(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
     """Return all reasons why a cell cannot be built, so that users see them together.
 
     :param checks: independent functions that raise ``NotBuildableError``.
@@ -96,7 +96,7 @@ def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
+def find_compilers(cell: Cell, build_host: BuildHost) -> Toolset:
     """Return the compilers for the cell's architecture.
 
     :raises NotBuildableError: there are none.
@@ -110,10 +110,10 @@ def compilers(cell: Cell, build_host: BuildHost) -> Toolset:
                 f"there are no pinned compilers on {build_host.machine} for {cell.arch} and manylinux_{policy}: "
                 "set toolchain: host to use the installed ones"
             )
-    return _host_compilers(cell, build_host)
+    return _find_host_compilers(cell, build_host)
 
 
-def _host_compilers(cell: Cell, build_host: BuildHost) -> Toolset:
+def _find_host_compilers(cell: Cell, build_host: BuildHost) -> Toolset:
     if toolset := build_host.toolset(cell.arch):
         return toolset
     native = cell.arch == build_host.machine
@@ -145,7 +145,7 @@ def check_python(python: str, build_host: BuildHost) -> None:
     )
 
 
-def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None:
+def find_toolkit(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None:
     """Return the folder in the sandbox and the ID of a cell's toolkit; None for a CPU cell.
 
     The toolkit is assembled from packages. If they are incomplete, it must be in an image.
@@ -162,10 +162,10 @@ def toolkit_of(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None
             with suppress(NotInImageError):
                 return platform.find_in_image(cell.toolkit, build_host)
         return platform.mount_point, platform.prefix(cell.toolkit, build_host.machine, cell.arch)
-    return _toolkit_of_image(cell, build_host, "" if linkable else " and its static runtime")
+    return _find_toolkit_in_image(cell, build_host, "" if linkable else " and its static runtime")
 
 
-def _toolkit_of_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[str, PrefixId]:
+def _find_toolkit_in_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[str, PrefixId]:
     platform = platforms()[cell.platform]
     named = f"{platform.title} {cell.toolkit}"
     if build_host.image is None:
@@ -174,8 +174,8 @@ def _toolkit_of_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[
         )
     made_for = (build_host.cuda and build_host.cuda.arch) or build_host.machine
     if cell.arch != made_for:
-        said = f"the {platform.title} toolkit of an image compiles only for {made_for}, not for {cell.arch}"
-        raise NotBuildableError(said)
+        message = f"the {platform.title} toolkit of an image compiles only for {made_for}, not for {cell.arch}"
+        raise NotBuildableError(message)
     try:
         return platform.find_in_image(str(cell.toolkit), build_host)
     except NotInImageError as found:
@@ -189,7 +189,7 @@ def cxx_std_of(cell: Cell) -> int:
 
 def known_capabilities(cell: Cell) -> tuple[str, ...]:
     """Return the capabilities that a cell requests and its toolkit can compile for."""
-    return tuple(text for text, known in _asked_capabilities(cell) if known)
+    return tuple(text for text, known in _with_support(cell) if known)
 
 
 def requested_capabilities(cell: Cell) -> tuple[str, ...]:
@@ -197,21 +197,21 @@ def requested_capabilities(cell: Cell) -> tuple[str, ...]:
 
     :raises NotBuildableError: the toolkit does not know one of them.
     """
-    asked = _asked_capabilities(cell)
-    if unknown := [text for text, known in asked if not known]:
+    requested = _with_support(cell)
+    if unknown := [text for text, known in requested if not known]:
         platform = platforms()[cell.platform]
         raise NotBuildableError(
             f"gpu-archs in matrix.yaml contains {', '.join(unknown)}, but {platform.title} {cell.toolkit} compiles "
             f"only for {', '.join(platform.toolkits()[str(cell.toolkit)].capabilities)}"
         )
-    return tuple(text for text, _ in asked)
+    return tuple(text for text, _ in requested)
 
 
-def _asked_capabilities(cell: Cell) -> list[tuple[str, bool]]:
+def _with_support(cell: Cell) -> list[tuple[str, bool]]:
     """Return each requested capability, with True if the toolkit can compile for it."""
     if cell.toolkit is None:
         return []
     platform = platforms()[cell.platform]
     toolkit = platform.toolkits()[cell.toolkit]
-    asked = cell.settings.gpu_archs or toolkit.default_capabilities
-    return [(text, platform.base_capability(text) in toolkit.capabilities) for text in asked]
+    requested = cell.settings.gpu_archs or toolkit.default_capabilities
+    return [(text, platform.base_capability(text) in toolkit.capabilities) for text in requested]

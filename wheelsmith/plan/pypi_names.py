@@ -16,7 +16,7 @@ from wheelsmith.base.projects import known_projects, namesakes
 from wheelsmith.plan.recipe.spec import KernelSpec
 
 
-def with_own_names(
+def with_import_name(
     spec: KernelSpec, *, distribution: str | None, module: str | None, repo: str | None, file: str
 ) -> KernelSpec:
     """Return the kernel with the import name from the matrix.
@@ -27,20 +27,20 @@ def with_own_names(
     :raises MatrixError: a default name belongs to another project, or the import name does.
     """
     named = replace(spec, import_name=module)
-    why = why_not_own(spec.name, distribution=distribution, module=named.module)
-    if why is None:
+    conflict = find_name_conflict(spec.name, distribution=distribution, module=named.module)
+    if conflict is None:
         return named
-    own = own_name(repo or spec.repo_id or f"{spec.name}-kernel")
+    own = unique_name(repo or spec.repo_id or f"{spec.name}-kernel")
     lines = [] if distribution else [f"distribution: {own}"]
     lines.append(f"module: {own.replace('-', '_')}")
     raise MatrixError(
-        why,
+        conflict,
         where=Place(file=file),
         remedy=f"set unique names under kernel: {', '.join(lines)}",
     )
 
 
-def why_not_own(name: str, *, distribution: str | None, module: str) -> str | None:
+def find_name_conflict(name: str, *, distribution: str | None, module: str) -> str | None:
     """Return the reason why a kernel needs other names, or None.
 
     :param name: the kernel's name.
@@ -48,7 +48,7 @@ def why_not_own(name: str, *, distribution: str | None, module: str) -> str | No
     :param module: the import name.
     """
     project = canonicalize_name(distribution or name)
-    taken, owners = distribution is None and _is_a_projects(project), _owners(module)
+    taken, owners = distribution is None and _is_taken(project), _owners(module)
     if not taken and (not owners or (distribution and project in owners)):
         return None
     reasons = []
@@ -59,12 +59,12 @@ def why_not_own(name: str, *, distribution: str | None, module: str) -> str | No
     return "; ".join(reasons)
 
 
-def own_name(repo: str) -> str:
+def unique_name(repo: str) -> str:
     """Return a project name with the organization as prefix, so that no other project has it."""
     return str(canonicalize_name(repo.replace("/", "-")))
 
 
-def _is_a_projects(name: str) -> bool:
+def _is_taken(name: str) -> bool:
     known = known_projects().modules.values()
     return any(name == item.name for item in namesakes()) or any(name in owners for owners in known)
 

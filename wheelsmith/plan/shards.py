@@ -41,7 +41,7 @@ class ShardedPlan(PlannedRun, Record):
         return canonical_digest(self.to_json())
 
 
-def shard_word(number: int, shards: Sequence[Shard]) -> str:
+def shard_label(number: int, shards: Sequence[Shard]) -> str:
     """Return the display name of a shard: ``2/3``.
 
     :param number: counted from 1.
@@ -58,7 +58,7 @@ def split(builds: Sequence[Build], known: Mapping[str, float], count: int) -> tu
     :param known: ID of a build's first cell → the core seconds that it took before.
     :param count: the number of shards. Some are empty if there are fewer builds.
     """
-    return _split(builds, expected(builds, known), count)
+    return _split(builds, estimate_seconds(builds, known), count)
 
 
 def _split(builds: Sequence[Build], costs: Mapping[str, float], count: int) -> tuple[Shard, ...]:
@@ -73,13 +73,15 @@ def _split(builds: Sequence[Build], costs: Mapping[str, float], count: int) -> t
     )
 
 
-def fewest(builds: Sequence[Build], known: Mapping[str, float], *, longest: float, most: int) -> tuple[Shard, ...]:
+def split_by_time(
+    builds: Sequence[Build], known: Mapping[str, float], *, longest: float, most: int
+) -> tuple[Shard, ...]:
     """Distribute builds over few shards of limited length. A longer build gets a shard for itself.
 
     :param longest: the limit in core seconds.
     :param most: the maximum number of shards. If they do not suffice, the limit is exceeded.
     """
-    costs = expected(builds, known)
+    costs = estimate_seconds(builds, known)
     alone = [build for build in builds if costs[build.plan.cell.id] > longest]
     late = {plan.cell.id for build in alone for plan in build.plans}
     rest = sum(cost for cost in costs.values() if cost <= longest)
@@ -92,18 +94,18 @@ def fewest(builds: Sequence[Build], known: Mapping[str, float], *, longest: floa
     return shards
 
 
-def expected(builds: Sequence[Build], known: Mapping[str, float]) -> dict[str, float]:
+def estimate_seconds(builds: Sequence[Build], known: Mapping[str, float]) -> dict[str, float]:
     """Return the estimated core seconds of each build, by the ID of its first cell.
 
     Estimates for builds without a recorded time are scaled by the recorded times of the others.
     """
-    guesses = {build.plan.cell.id: _guess(build.plan) for build in builds}
-    learnt = [(known[name], guess) for name, guess in guesses.items() if name in known]
-    factor = sum(cost for cost, _ in learnt) / sum(guess for _, guess in learnt) if learnt else 1.0
+    guesses = {build.plan.cell.id: _guess_seconds(build.plan) for build in builds}
+    measured = [(known[name], guess) for name, guess in guesses.items() if name in known]
+    factor = sum(cost for cost, _ in measured) / sum(guess for _, guess in measured) if measured else 1.0
     return {name: known.get(name, guess * factor) for name, guess in guesses.items()}
 
 
-def _guess(plan: BuildPlan) -> float:
+def _guess_seconds(plan: BuildPlan) -> float:
     if plan.project:
         return _PROJECT
     capabilities = max(1, len(plan.wheel.gpu_archs))

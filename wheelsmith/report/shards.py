@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from wheelsmith.plan.shards import Shard, shard_word
+from wheelsmith.plan.shards import Shard, shard_label
 
 
 def show_shards(shards: Sequence[Shard], form: str, options: Sequence[str]) -> str:
@@ -19,7 +19,7 @@ def show_shards(shards: Sequence[Shard], form: str, options: Sequence[str]) -> s
     :param form: ``github-matrix``, ``gitlab`` or ``buildkite``.
     :param options: options of ``build-matrix`` that reproduce this plan.
     """
-    words = {number: shard_word(number, shards) for number, shard in enumerate(shards, 1) if shard.cells}
+    words = {number: shard_label(number, shards) for number, shard in enumerate(shards, 1) if shard.cells}
     data: dict[str, Any]
     if form == "github-matrix":  # artifact names cannot contain the slash of a shard, so there is a number too
         data = {"include": [{"shard": word, "number": number} for number, word in words.items()]}

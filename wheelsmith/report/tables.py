@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wheelsmith.base.units import counted, show_size
 from wheelsmith.model import BuildPlan, Excluded, Folded
-from wheelsmith.plan.shards import Shard, shard_word
+from wheelsmith.plan.shards import Shard, shard_label
 from wheelsmith.report.style import age, duration
 from wheelsmith.store import CacheInventory, Kind, Pruning
 
@@ -70,7 +70,7 @@ def shard_table(shards: Sequence[Shard], cores: int) -> Table:
     table = _table("shard", "about", "cells")
     for number, shard in enumerate(shards, 1):
         table.add_row(
-            shard_word(number, shards), duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
+            shard_label(number, shards), duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
         )
     return table
 

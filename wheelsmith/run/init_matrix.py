@@ -16,7 +16,7 @@ from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.matrix.types import KernelRef, OutputSettings
 from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, Excluded, Listener
-from wheelsmith.plan.pypi_names import own_name, why_not_own
+from wheelsmith.plan.pypi_names import find_name_conflict, unique_name
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
 from wheelsmith.plan.recipe.spec import KernelSpec
@@ -93,8 +93,8 @@ def _of_kernel(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
     computes = [CPU, *(toolkit for platform in platforms().values() for toolkit in platform.toolkits())]
     releases = tuple(framework(spec.framework).releases())
     own = None
-    if why_not_own(spec.name, distribution=None, module=spec.module):
-        own = own_name(kernel.hub or spec.repo_id or f"{spec.name}-kernel")
+    if find_name_conflict(spec.name, distribution=None, module=spec.module):
+        own = unique_name(kernel.hub or spec.repo_id or f"{spec.name}-kernel")
     yield Draft(
         kernel=kernel,
         framework=spec.framework,

@@ -28,7 +28,7 @@ from wheelsmith.model import (
 from wheelsmith.model.build_host import AUTO
 from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.plan.planned_run import Build
-from wheelsmith.plan.shards import ShardedPlan, shard_word
+from wheelsmith.plan.shards import ShardedPlan, shard_label
 from wheelsmith.run.build import ActiveRun, announced, make_output_folder, scratch
 from wheelsmith.run.executors import BuildRequest, open_executor
 from wheelsmith.run.result_collector import ResultCollector
@@ -76,7 +76,7 @@ def read_shard_results(plan: ShardedPlan, folders: Sequence[Path]) -> dict[str, 
             )
         if known := found.get(shard.number):
             raise PackageIndexError(
-                f"{known} and {folder} are both shard {shard_word(shard.number, plan.shards)}",
+                f"{known} and {folder} are both shard {shard_label(shard.number, plan.shards)}",
                 remedy="join only the folder from the last run of each job",
             )
         found[shard.number] = folder
@@ -128,7 +128,7 @@ def _sanitized(result: BuildResult) -> BuildResult:
 def _require_results(plan: ShardedPlan, reported: Mapping[str, ShardResult]) -> None:
     answered = {name for name, each in reported.items() if each.result.status is not Status.CANCELLED}
     missing = {
-        shard_word(number, plan.shards): lost
+        shard_label(number, plan.shards): lost
         for number, shard in enumerate(plan.shards, 1)
         if (lost := [name for name in shard.cells if name not in answered])
     }

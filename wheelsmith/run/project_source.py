@@ -15,7 +15,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, SourceError
 from wheelsmith.matrix.load import check_kernel
 from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix, ProjectSettings
-from wheelsmith.plan.pypi_names import with_own_names
+from wheelsmith.plan.pypi_names import with_import_name
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.card import CARD, render_card
 from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, read_project
@@ -212,7 +212,7 @@ def named_kernel(spec: KernelSpec, source: SourceTree, kernel: KernelRef, file: 
     :param file: the file with these names, for error messages.
     :raises MatrixError: a name belongs to another project, or the kernel imports itself by its original name.
     """
-    named = with_own_names(spec, distribution=kernel.distribution, module=kernel.module, repo=kernel.hub, file=file)
+    named = with_import_name(spec, distribution=kernel.distribution, module=kernel.module, repo=kernel.hub, file=file)
     if named.module == named.package:
         return named
     package = f"{named.root}/"

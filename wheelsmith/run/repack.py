@@ -21,7 +21,7 @@ from wheelsmith.matrix.values import public_version
 from wheelsmith.model import Listener, Notice, SourceId, log_notices
 from wheelsmith.model.build_host import AUTO
 from wheelsmith.plan.kernel import WheelNames
-from wheelsmith.plan.pypi_names import own_name, why_not_own
+from wheelsmith.plan.pypi_names import find_name_conflict, unique_name
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.recipe.static_setup_metadata import may_import
 from wheelsmith.plan.repack.folders import (
@@ -234,8 +234,8 @@ def _names_of(folders: Sequence[BuildFolder], request: RepackRequest, listen: Li
         )
     version = str(Version(request.version)) if request.version else _version(folders)
     name, hub = modules[0].replace("_", "-"), request.kernel.hub
-    if why := why_not_own(name, distribution=request.distribution, module=request.module or modules[0]):
-        own = own_name(hub or f"{name}-kernel")
+    if why := find_name_conflict(name, distribution=request.distribution, module=request.module or modules[0]):
+        own = unique_name(hub or f"{name}-kernel")
         options = [] if request.distribution else [f"--distribution {own}"]
         options.append(f"--module {own.replace('-', '_')}")
         raise MatrixError(why, remedy=f"choose other names: {' '.join(options)}")

@@ -30,7 +30,7 @@ from wheelsmith.model import (
 )
 from wheelsmith.model.build_host import AUTO
 from wheelsmith.plan.kernel import plan_kernel
-from wheelsmith.plan.pypi_names import own_name
+from wheelsmith.plan.pypi_names import unique_name
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import cxx_toolchains, platforms
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare
@@ -163,7 +163,7 @@ def _with_names(kernel: KernelRef, spec: KernelSpec, wheel: WheelSpec) -> Kernel
     if (wheel.distribution, wheel.module) == (spec.name, spec.package):
         return kernel
     repos = (kernel.hub, spec.repo_id, f"{spec.name}-kernel")
-    own = {spec.name, *(own_name(repo) for repo in repos if repo)}
+    own = {spec.name, *(unique_name(repo) for repo in repos if repo)}
     modules = {spec.package, *(name.replace("-", "_") for name in own)}
     if canonicalize_name(wheel.distribution) not in own or wheel.module not in modules:
         raise MatrixError("its names are not the kernel's own", remedy=_BY_MATRIX)

@@ -18,7 +18,7 @@ from wheelsmith.index.entries.state import check_project
 from wheelsmith.model import Listener
 from wheelsmith.model.run_record import ShardName
 from wheelsmith.plan.planned_run import PlannedRun
-from wheelsmith.plan.shards import ShardedPlan, fewest, split
+from wheelsmith.plan.shards import ShardedPlan, split, split_by_time
 from wheelsmith.run.prepare import Prepared, Request, prepare
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
@@ -42,7 +42,9 @@ def sharded_plan(prepared: Prepared, count: int, *, longest: float, most: int) -
     costs = BuildCosts(Costs(prepared.request.cache / "costs.sqlite"), (build.plan for build in prepared.builds))
     known = costs.known()
     shards = (
-        split(prepared.builds, known, count) if count else fewest(prepared.builds, known, longest=longest, most=most)
+        split(prepared.builds, known, count)
+        if count
+        else split_by_time(prepared.builds, known, longest=longest, most=most)
     )
     planned: dict[str, Any] = {field.name: getattr(prepared, field.name) for field in fields(PlannedRun)}
     return ShardedPlan(**planned, shards=shards)

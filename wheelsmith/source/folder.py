@@ -11,7 +11,7 @@ from pathlib import Path
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.offline import MARK
 from wheelsmith.base.redact import redact
-from wheelsmith.plan.lock import is_of_a_lock
+from wheelsmith.plan.lock import is_lock_path
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
 
 # Outputs of a run or a release.
@@ -83,7 +83,7 @@ def read_folder(root: Path, outputs: Outputs) -> SourceTree:
 
 def _files(root: Path, outputs: Outputs) -> Iterator[FoundFile]:
     def is_source(path: str, entry: os.DirEntry[str]) -> bool:
-        if path == _MATRIX or is_of_a_lock(path) or entry.name == _GIT:
+        if path == _MATRIX or is_lock_path(path) or entry.name == _GIT:
             return False
         if outputs.include(entry, Path(entry.path).parent):
             return False

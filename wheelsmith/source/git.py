@@ -17,7 +17,7 @@ from wheelsmith.base.git_address import GitAddress, check_revision, check_subfol
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import Listener, SourceId
-from wheelsmith.plan.lock import is_of_a_lock
+from wheelsmith.plan.lock import is_lock_path
 from wheelsmith.plan.recipe.project import PROJECT_FILES
 from wheelsmith.source.cached import find_cached, make_cached
 from wheelsmith.source.git_repository import GitError, Repository
@@ -128,7 +128,7 @@ class _Reader:
         if not any(os.path.lexists(root / name) for name in _STARTS):
             raise self._no_start(top)
         left_out = {_MATRIX, *([_PUBLISHED] if os.path.lexists(root / _LAYOUT) else [])}
-        return walk(root, lambda path, _: path not in left_out and not is_of_a_lock(path), within=top)
+        return walk(root, lambda path, _: path not in left_out and not is_lock_path(path), within=top)
 
     def _check_out(
         self, prefix: str, repository: Repository, commit: str, top: Path

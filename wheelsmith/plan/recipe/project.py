@@ -28,7 +28,7 @@ _LONGEST_HEADERS = 1 << 14
 _LONGEST = 1000
 _LONGEST_NAME = 100  # as in matrix.yaml, because it becomes part of file names
 # Packages that read the version from git tags. A build has no git history, so SETUPTOOLS_SCM_PRETEND_VERSION is needed.
-_ASK_GIT = {"setuptools-scm", "hatch-vcs", "flit-scm"}
+_GIT_VERSION_PLUGINS = {"setuptools-scm", "hatch-vcs", "flit-scm"}
 # Default of PEP 518 for projects without build requirements.
 _DEFAULT_REQUIRES = ("setuptools>=40.8", "wheel")
 
@@ -47,9 +47,9 @@ class ProjectSpec(Record):
     torch: str = ""
 
     @property
-    def asks_git(self) -> str | None:
+    def git_version_plugin(self) -> str | None:
         """The build requirement that takes the version from git's tags, or None."""
-        return next((name for name in map(_name_of, self.requires) if name in _ASK_GIT), None)
+        return next((name for name in map(_name_of, self.requires) if name in _GIT_VERSION_PLUGINS), None)
 
 
 def read_project(paths: Collection[str], read: Callable[[str], bytes]) -> ProjectSpec:
@@ -65,9 +65,9 @@ def read_project(paths: Collection[str], read: Callable[[str], bytes]) -> Projec
         raise SourceError("pyproject.toml is not UTF-8 text") from None
     if _PKG_INFO in paths:
         spec = with_pkg_info(spec, read(_PKG_INFO).decode(errors="replace"))
-    for file, read_words in _SETUP.items():
+    for file, read_metadata in _SETUP.items():
         if file in paths:
-            spec = with_setup_metadata(spec, read_words(read(file)))
+            spec = with_setup_metadata(spec, read_metadata(read(file)))
     return spec
 
 
@@ -102,24 +102,24 @@ def with_pkg_info(spec: ProjectSpec, text: str) -> ProjectSpec:
         head = head[:_LONGEST_HEADERS].rpartition("\n")[0]
     found, _ = parse_email(head)
     table: dict[str, Any] = {"name": found.get("name"), "version": found.get("version")}
-    return _with_torch(_named(spec, table, _PKG_INFO), _dependencies(found.get("requires_dist")))
+    return _with_torch(_with_name(spec, table, _PKG_INFO), _dependencies(found.get("requires_dist")))
 
 
-def with_setup_metadata(spec: ProjectSpec, words: SetupMetadata) -> ProjectSpec:
+def with_setup_metadata(spec: ProjectSpec, metadata: SetupMetadata) -> ProjectSpec:
     """Return the project with the literal metadata of setup.py or setup.cfg added.
 
     Invalid values are ignored here, because the build checks them.
     """
-    needs = _dependencies(words.setup_requires)
+    needs = _dependencies(metadata.setup_requires)
     named = spec
     for key in ("name", "version"):
         with suppress(SourceError):
-            named = _named(named, {key: getattr(words, key)}, "setup.py")
+            named = _with_name(named, {key: getattr(metadata, key)}, "setup.py")
     named = replace(named, requires=tuple(dict.fromkeys((*spec.requires, *_without_torch(needs)))))
-    return _with_torch(named, (*needs, *_dependencies(words.install_requires)))
+    return _with_torch(named, (*needs, *_dependencies(metadata.install_requires)))
 
 
-def _named(spec: ProjectSpec, table: dict[str, Any], file: str) -> ProjectSpec:
+def _with_name(spec: ProjectSpec, table: dict[str, Any], file: str) -> ProjectSpec:
     """Return the project with a missing name or version taken from a table."""
     version = _version(table, file) if spec.version is None else None
     return replace(
@@ -135,8 +135,8 @@ def _without_torch(needs: Iterable[Requirement]) -> tuple[str, ...]:
 
 def _with_torch(spec: ProjectSpec, needs: Iterable[Requirement]) -> ProjectSpec:
     """Return the project with the torch requirements among these added."""
-    asked = [need.specifier for need in needs if canonicalize_name(need.name) == TORCH and not need.marker]
-    clauses = {str(clause) for specifier in (SpecifierSet(spec.torch), *asked) for clause in specifier}
+    requested = [need.specifier for need in needs if canonicalize_name(need.name) == TORCH and not need.marker]
+    clauses = {str(clause) for specifier in (SpecifierSet(spec.torch), *requested) for clause in specifier}
     return replace(spec, torch=",".join(sorted(clauses)))
 
 

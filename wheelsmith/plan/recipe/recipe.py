@@ -159,11 +159,11 @@ def includes_python(spec: KernelSpec, paths: Iterable[str], read: Callable[[str]
     :param paths: every file of the kernel.
     :param read: returns the content of a file.
     """
-    calls = framework(spec.framework)
-    if spec.binding is None or calls.limited_api is None:
+    target_framework = framework(spec.framework)
+    if spec.binding is None or target_framework.limited_api is None:
         return False
     # The build overwrites these files.
-    generated = {f"{calls.packages}/{path}" for path in calls.files(spec.package, "")}
+    generated = {f"{target_framework.packages}/{path}" for path in target_framework.files(spec.package, "")}
     sources = (path for path in paths if is_known_source(path) and path not in generated)
     return any(_PYTHON_H.search(read(path)) for path in sources)
 
@@ -186,20 +186,20 @@ def compiled_recipe(
     _check_sources(groups, source)
     compiled = tuple(compile_steps(groups, target))
     stubs = stub_steps(target)
-    calls = target.framework
-    module_file = f"build/{target.namespace}{calls.suffix}"
+    target_framework = target.framework
+    module_file = f"build/{target.namespace}{target_framework.suffix}"
     suffixes = {".py", ".pyi", *("." + extension.lstrip(".") for extension in spec.pyext)}
     objects = tuple(step.output for step in compiled)
     link = link_step(objects, tuple(step.output for step in stubs), module_file, target)
-    extension = f"{spec.module}/{target.namespace}{calls.suffix}"
-    files = calls.files(spec.package, target.namespace)
+    extension = f"{spec.module}/{target.namespace}{target_framework.suffix}"
+    files = target_framework.files(spec.package, target.namespace)
     return Recipe(
         steps=(*compiled, *stubs, link),
         generated={
             "pyproject.toml": PYPROJECT,
-            **{f"{calls.packages}/{path}": text for path, text in files.items()},
+            **{f"{target_framework.packages}/{path}": text for path, text in files.items()},
             **({f"{OWN_HEADERS}/torch/all.h": LIGHT_ALL} if target.light_headers else {}),
-            **({f"{OWN_HEADERS}/pyconfig.h": PYCONFIG.format(calls.limited_api)} if target.python else {}),
+            **({f"{OWN_HEADERS}/pyconfig.h": PYCONFIG.format(target_framework.limited_api)} if target.python else {}),
         },
         contents={**_python_files(spec, source, suffixes), extension: module_file},
         namespace=target.namespace,
