@@ -1,4 +1,4 @@
-"""One cell from plan to result: fetch → compile → build → repair → check → store."""
+"""Build one cell: fetch → compile → build → repair → check → store → test."""
 
 from wheelsmith.pipeline.cell import CellBuild
 from wheelsmith.pipeline.command import build_command, lay_out

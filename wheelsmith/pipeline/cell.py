@@ -1,4 +1,4 @@
-"""One build as tasks: what it waits for, its pieces, and what is made of them."""
+"""Divide one build into tasks that the scheduler can run in parallel with those of other builds."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from wheelsmith.wheel import CHECKING
 from wheelsmith.wheel.checker_version import checker_digest
 
 _PACK_MEMORY = 1024 * MIB
-# What setup.py takes that imports torch.
+# Memory of a setup.py that imports torch.
 _DRIVER_MEMORY = 768 * MIB
-_LONGEST_BUILD = 86_400.0  # seconds of a project's build with all that it waits for its compilations
+_LONGEST_BUILD = 86_400.0  # seconds of a project's build, including the time that it waits for compile tasks
 
 
 class CellBuild:
-    """The build of one plan, in pieces that may run at the same time as those of others.
+    """The build of one plan as tasks.
 
-    :param needs: names of tasks that make its toolchains.
+    :param needs: names of the tasks that prepare its toolchains.
     """
 
     def __init__(self, plan: BuildPlan, context: BuildContext, needs: tuple[str, ...]) -> None:
@@ -44,10 +44,10 @@ class CellBuild:
         self._needs = needs
         self._cancel = threading.Event()
         self._log = CellLog(self.name, context.logs / log_name(plan), context.listen)
-        # What the build can write to is apart from where its wheel is worked on: it may leave links behind.
+        # The repair uses another folder than the build, because the build may leave links in its own.
         self._work = context.folder / self.name / "work"
         self._steps: tuple[CompileStep, ...] = ()
-        # What is built in one sandbox at the end; an engine that does not isolate gets the whole of it.
+        # The plan of the last sandbox. Without isolation, one command also compiles everything.
         self._last = without_compiling(plan) if context.engine.isolates else plan
         self._is_written_to = False
         self._adder: TaskAdder | None = None
@@ -56,7 +56,7 @@ class CellBuild:
         self._untested: str | None = None
 
     def tasks(self, adder: TaskAdder) -> tuple[Task, ...]:
-        """Return the task to begin with, which knows what follows."""
+        """Return the first task, which returns the following ones."""
         self._adder = adder
         start = Task(
             name=f"{self.name}:start",
@@ -64,16 +64,19 @@ class CellBuild:
             run=self._start,
             needs=self._needs,
             demand=Resources(cores=0),
-            rank=1.0,  # before downloads, which have none: those of others must not keep it from its compilers
+            rank=1.0,  # above downloads, whose rank is 0: downloads of other builds must not delay this task
         )
         return (start,)
 
     def stop(self) -> None:
-        """Kill what runs of it."""
+        """Kill the running commands of this build."""
         self._cancel.set()
 
     def result(self, error: BaseException | None) -> BuildResult:
-        """Return what came of it."""
+        """Return the result of the build.
+
+        :param error: the exception that a task raised, or None.
+        """
         plan = self.plan
         status, failure = self._status, None
         if error is not None:
@@ -149,12 +152,12 @@ class CellBuild:
         )
 
     def _drive(self, memory: int) -> tuple[Task, ...]:
-        """Run a project's own build system, whose calls of compilers become tasks of this build."""
-        assert self._adder is not None  # noqa: S101  # whoever asked for the tasks gave it
+        """Run the build system of a project. Its compiler calls become tasks of this build."""
+        assert self._adder is not None  # noqa: S101  # set by `tasks`
         self._log.enter("build")
         self._make_fresh(memory)
         context, made = self._context, build_command(self._last, self._context, self._work)
-        # It is held to all that a cell may use: what its compilers take is set aside as they run.
+        # The sandbox may use everything that a cell may. The scheduler reserves memory for each compiler call.
         cpus = float(min(context.all_cores, granted_cores()))
         seconds = max(made.limits.seconds, _LONGEST_BUILD)
         command = replace(made, limits=replace(made.limits, cpus=cpus, seconds=seconds))
@@ -171,7 +174,7 @@ class CellBuild:
         return (self._task("finish", self._take),)
 
     def _build(self, memory: int) -> tuple[Task, ...]:
-        """Link and pack the objects that are there, or build everything in one sandbox."""
+        """Link and pack the compiled objects, or build everything in one sandbox."""
         command = build_command(self._last, self._context, self._work)
         cpus = 1.0 if self._steps else command.limits.cpus
         self._log.enter("build")
@@ -180,7 +183,7 @@ class CellBuild:
         return self._take(memory)
 
     def _take(self, memory: int) -> tuple[Task, ...]:
-        """Take the wheel that a build left: repair, check and keep it."""
+        """Repair, check and store the wheel of the build."""
         context = self._context
         finisher = RepairJob(plan=self.plan, engine=context.own_engine, folder=context.folder / self.name / "finish")
         with WorkFolder(self._work) as left:
@@ -203,7 +206,7 @@ class CellBuild:
         return self._test_task()
 
     def _recheck(self, stored: StoredWheel, memory: int) -> tuple[Task, ...]:
-        """Have a wheel that passed another check pass this one; it is not built again, its bytes would be the same."""
+        """Check a stored wheel again that passed another version of the checker, without building it again."""
         context = self._context
         self._log.enter("check")
         folder = context.folder / self.name / "finish"
@@ -213,7 +216,7 @@ class CellBuild:
             finisher.lay_out(stored.wheel.filename, iter(partial(file.read, MIB), b""))
         self._run_finisher(finisher, memory, "check again")
         found = finisher.answer()
-        # What an older check did not read of it is no change.
+        # An older checker may not have read the GPU architectures.
         if replace(found, gpu_archs=()) != replace(stored.wheel, gpu_archs=()):
             raise OutputError("the wheel in the store changed while it was checked")
         checked = replace(stored, wheel=found, checked=checker_digest())
@@ -234,7 +237,7 @@ class CellBuild:
         self._judge(exit_, command, memory, "the reading of what it left", output)
 
     def _make_fresh(self, memory: int) -> None:
-        """Lay out anew what a build was killed in: half of an object that it left must not be taken for a whole one."""
+        """Recreate the work folder if an earlier attempt was killed, because it may contain incomplete objects."""
         if self._is_written_to:
             lay_out(self._last, self._context.source, self._work)
             for step in self._steps:
@@ -247,7 +250,11 @@ class CellBuild:
         self._judge(exit_, command, memory, "the build", output)
 
     def _judge(self, exit_: Exit, command: Command, memory: int, what: str, output: CommandOutput) -> None:
-        """Raise where a command did not come to its end; one that had too little memory is tried with more."""
+        """Raise if a command failed.
+
+        :raises RetryTask: it ran out of memory and may have more.
+        :raises StageError: it failed for another reason.
+        """
         if exit_.ending is Ending.OUT_OF_MEMORY and (more := self._context.most_memory(2 * memory)) > memory:
             raise RetryTask(memory=more)
         if not exit_.ok:
@@ -259,8 +266,8 @@ class CellBuild:
     def _test(self, memory: int) -> tuple[Task, ...]:
         del memory
         context, plan, stored = self._context, self.plan, self._stored
-        assert context.test is not None  # noqa: S101  # the task is made only for it
-        assert stored is not None  # noqa: S101  # and only for a wheel
+        assert context.test is not None  # noqa: S101  # see `_test_task`
+        assert stored is not None  # noqa: S101  # set before the test task is created
         self._log.enter("test")
         self._untested = why_untested(plan, context.engine, context.toolchains.toolchains)
         if self._untested:

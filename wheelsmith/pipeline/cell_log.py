@@ -1,4 +1,4 @@
-"""The log, the clock and the voice of one cell."""
+"""The log and the progress reports of one cell."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from wheelsmith.model import CellLine, CellProgress, CellStage, Listener, Timing
 
 HEAD_LINES = 100
 TAIL_LINES = 30
-# The backend sets NINJA_STATUS to this shape. A build can print the same with any number; no float holds them all.
+# The backend sets NINJA_STATUS to this format. The length is limited, because a build can print any number.
 _NINJA_STATUS = re.compile(r"\[wheelsmith ([0-9]{1,6})/([0-9]{1,6})\] (.*)")
 
 
 class CellLog:
-    """Keeps what a cell's commands print, names each stage as it begins and how long it took; threads share it.
+    """Writes the log of a cell, measures its stages and reports its progress. Several threads may use it.
 
-    :param path: the log file.
+    :param path: path of the log file.
+    :param listen: receives the events.
     """
 
     def __init__(self, cell_id: str, path: Path, listen: Listener) -> None:
@@ -41,11 +42,11 @@ class CellLog:
 
     @property
     def timings(self) -> tuple[Timing, ...]:
-        """Return how long each stage took, the last one up to now."""
+        """Return the durations of the completed stages."""
         return tuple(self._timings)
 
     def enter(self, stage: str) -> None:
-        """Begin a stage, and end the one before."""
+        """Begin a stage and end the previous one."""
         with self._lock:
             self._turn(stage)
         self._listen(CellStage(cell_id=self._cell_id, stage=stage))
@@ -56,12 +57,12 @@ class CellLog:
             self._turn(self.stage)
 
     def expect(self, steps: int) -> None:
-        """Count steps that are to come."""
+        """Add steps to the expected total."""
         with self._lock:
             self._steps[1] += steps
 
     def step(self, name: str) -> None:
-        """Tell of a step that is done."""
+        """Report that a step is done."""
         with self._lock:
             self._steps[0] += 1
             done, total = self._steps
@@ -69,8 +70,8 @@ class CellLog:
 
     @contextmanager
     def command(self, name: str) -> Iterator[CommandOutput]:
-        """Yield a reader of one command's lines; they are written together when it ends, under its name."""
-        # Not in memory: what is printed, and how much, is the build's to choose.
+        """Yield a reader for the lines of one command. They are written to the log together when the command ends."""
+        # In a file, because a build can print any amount.
         with tempfile.TemporaryFile("w+", encoding="utf-8") as spool:
             try:
                 yield CommandOutput(self._cell_id, self._listen, spool)
@@ -79,13 +80,13 @@ class CellLog:
                 self._write(name, spool)
 
     def reuse(self, name: str, lines: tuple[str, ...]) -> None:
-        """Write what a command printed when it was run, as a cache has it, which may come from elsewhere."""
+        """Write the cached lines of a command to the log, escaped because another machine may have filled the cache."""
         self._write(f"{name}: made before", (visible(line) + "\n" for line in lines))
 
     def _write(self, name: str, lines: Iterable[str]) -> None:
         with self._lock:
             if not self._begun:
-                # In the place of whatever has its name: the folder may have come with the kernel.
+                # Replace an existing file or link: the folder may be part of the kernel's source.
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with WorkFolder(self._path.parent) as folder:
                     folder.create(self._path.name).close()
@@ -102,7 +103,7 @@ class CellLog:
 
 
 class CommandOutput:
-    """What one command printed so far."""
+    """Reads the lines of one command, and keeps the first and the last ones."""
 
     def __init__(self, cell_id: str, listen: Listener, spool: TextIO) -> None:
         self._cell_id = cell_id
@@ -118,11 +119,11 @@ class CommandOutput:
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """Return the last lines, without progress."""
+        """Return the last lines, without progress lines."""
         return tuple(self._tail)
 
     def read(self, line: str) -> None:
-        """Take one line."""
+        """Write one line to the log and report it."""
         self._spool.write(line + "\n")
         if match := _NINJA_STATUS.match(line):
             self._listen(CellProgress(cell_id=self._cell_id, done=int(match[1]), total=int(match[2]), step=match[3]))

@@ -1,4 +1,4 @@
-"""The commands of one cell, and the folders and environments that they see."""
+"""The commands of one cell, with their mounts and environment variables."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from wheelsmith.platforms import platforms
 from wheelsmith.source.tree import SourceTree, copy_into
 from wheelsmith.toolchain import Toolchains
 
-# cudafe++ and cicc take a gigabyte from malloc in small steps; asking for more at once saves a tenth of their time.
+# cudafe++ and cicc allocate a gigabyte in small blocks. Larger requests to the kernel save a tenth of their time.
 # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
 _TUNABLES = {"hugetlb": 1, "top_pad": 256 * MIB, "mmap_threshold": 1024 * MIB, "trim_threshold": 4096 * MIB}
 _QUICK_MEMORY = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())}
 _PROJECT_BUILDER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/project.py"
 _LAUNCHER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
-# What build systems take the number of compilers at once from: torch's cpp_extension, and CMake, whatever calls it.
+# Variables for the number of parallel compilers: of torch's cpp_extension, and of CMake.
 _JOBS = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
-# Gigabytes that hardly change, in one folder for every project that uses this torch; its libraries find NVIDIA's by
-# where they lie.
+# All projects with the same torch share one folder for these packages, which have gigabytes. torch's libraries find
+# NVIDIA's by relative paths, so both must be in the same folder.
 _OF_TORCH = re.compile(r"torch|(pytorch-)?triton|(nvidia|cuda)[-_.].+")
 
 
 def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
-    """Write a cell's work folder anew: the source, what is generated, and the plan where the backend reads it.
+    """Create the work folder of a cell with the source, the generated files and the plan for the backend.
 
-    :raises SourceError: the source is not what was planned any more.
+    :param work: the folder. An existing one is replaced.
+    :raises SourceError: the source has changed since it was planned.
     """
     remove_tree(work)
     with WorkFolder.make(work) as folder:
@@ -50,7 +51,7 @@ def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
 
 
 def _needed(plan: BuildPlan, source: SourceTree) -> SourceTree:
-    """Return what a build reads: where nothing is compiled, what the wheel holds."""
+    """Return the files that a build reads. If it compiles nothing, these are the contents of the wheel."""
     if plan.project or plan.recipe.steps:
         return source
     held = frozenset(plan.recipe.contents.values())
@@ -58,20 +59,20 @@ def _needed(plan: BuildPlan, source: SourceTree) -> SourceTree:
 
 
 def without_compiling(plan: BuildPlan) -> BuildPlan:
-    """Return the plan of a cell whose objects are there already: what is left is to link and to pack."""
+    """Return the plan without its compile steps."""
     steps = tuple(step for step in plan.recipe.steps if step.kind not in COMPILED)
     return replace(plan, recipe=replace(plan.recipe, steps=steps))
 
 
 def compile_steps(plan: BuildPlan) -> tuple[Step, ...]:
-    """Return the steps that make objects."""
+    """Return the steps that compile objects."""
     return tuple(step for step in plan.recipe.steps if step.kind in COMPILED)
 
 
 def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -> tuple[Mount, ...]:
-    """Return the mounts of the platform's compilers, fetching what is not here.
+    """Return the mounts of the platform's toolkit. Fetch missing prefixes.
 
-    :param headers: the framework's and those of libraries, too.
+    :param headers: include the headers of the framework and of libraries.
     """
     mounts = []
     if plan.headers and headers:
@@ -81,7 +82,7 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
             Mount(source=context.toolchains.prepare(library), target=f"{sandbox_paths.LIBRARIES}/{library.version}")
             for library in plan.libraries
         ]
-    # An image's own toolkit is where the image has it.
+    # A toolkit in an image needs no mount.
     if plan.toolkit and not plan.toolkit.in_image:
         place = platforms()[plan.cell.platform].mount_point
         mounts.append(Mount(source=context.toolchains.prepare(plan.toolkit), target=place))
@@ -89,18 +90,18 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
 
 
 def host_compiler_mounts(plan: BuildPlan, context: BuildContext) -> tuple[Mount, ...]:
-    """Return the mount of pinned compilers, fetching what is not here; none where the machine or the image has them."""
+    """Return the mount of the pinned compilers, if the plan has some. Fetch them if they are missing."""
     prefix = plan.pinned_compilers
     return (Mount(source=context.toolchains.prepare(prefix), target=sandbox_paths.CXX),) if prefix else ()
 
 
 def host_compiler_path(plan: BuildPlan) -> tuple[str, ...]:
-    """Return the folder of pinned compilers, for PATH."""
+    """Return the PATH folder of the pinned compilers, if the plan has some."""
     return (f"{sandbox_paths.CXX}/bin",) if plan.pinned_compilers else ()
 
 
 def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command:
-    """Return the one command that builds a laid-out cell, fetching the toolchains it mounts."""
+    """Return the command that builds a wheel in a work folder. Fetch the toolchains that it mounts."""
     toolchains = context.toolchains.toolchains
     project = plan.project
     mounts = [
@@ -117,7 +118,7 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
         toolkit = _toolkit_mounts(plan, project, context)
         mounts += (*toolkit, *environment)
         importable += [mount.target for mount in environment]
-        # nvcc and cmake are on PATH, as where people build by hand.
+        # Build systems expect nvcc and cmake on PATH.
         programs += [f"{mount.target}/bin" for mount in (*toolkit, *environment)]
     else:
         mounts += toolchain_mounts(plan, context, headers=True)
@@ -157,7 +158,7 @@ def _variables(project: Project | None, context: BuildContext) -> dict[str, str]
         return {"WHEELSMITH_JOBS": str(context.cores)}
     if not context.engine.isolates:
         return dict.fromkeys(_JOBS, str(context.cores)) | project.variables
-    # As many calls as the board can choose from: what waits costs nothing.
+    # More calls than cores, so that the scheduler can choose. Waiting calls cost nothing.
     answered = {"WHEELSMITH_LAUNCH": sandbox_paths.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER}
     return dict.fromkeys(_JOBS, str(context.all_cores + 1)) | project.variables | answered
 
@@ -166,7 +167,7 @@ def _toolkit_mounts(plan: BuildPlan, project: Project, context: BuildContext) ->
     if plan.toolkit is None or plan.toolkit.in_image:
         return ()
     for prefix in (plan.toolkit, *plan.libraries):
-        context.toolchains.prepare(prefix)  # it tells what went wrong ahead
+        context.toolchains.prepare(prefix)  # raises the error of an earlier prefetch
     torch = torch_wheels(project.environment)
     home = context.toolchains.toolchains.complete_toolkit(plan.toolkit, plan.libraries, torch, project.python)
     return (Mount(source=home, target=platforms()[plan.cell.platform].mount_point),)
@@ -175,10 +176,10 @@ def _toolkit_mounts(plan: BuildPlan, project: Project, context: BuildContext) ->
 def compile_command(
     plan: BuildPlan, limits: Limits, argv: tuple[str, ...], mounts: tuple[Mount, ...], *, name: str, memory: int
 ) -> Command:
-    """Return the command that makes one piece of a cell.
+    """Return a command that runs compilers.
 
-    :param name: of the piece, unique in the cell.
-    :param memory: bytes that are set aside for it.
+    :param name: name of the command, unique in the cell.
+    :param memory: bytes that are reserved for it.
     """
     return Command(
         name=f"{command_name(plan)}-{name}",
@@ -194,21 +195,21 @@ def compile_command(
 
 
 def command_name(plan: BuildPlan) -> str:
-    """Return what a cell's sandboxes are called after."""
+    """Return the prefix of the names of a cell's sandboxes."""
     return f"wheelsmith-{plan.cell.id}-{plan.build_digest[:12]}"
 
 
 def torch_wheels(wheels: tuple[LockedWheel, ...]) -> tuple[LockedWheel, ...]:
-    """Return the torch of an environment, and all of CUDA's, for itself."""
+    """Return the wheels of torch and its CUDA libraries in an environment."""
     return tuple(wheel for wheel in wheels if _OF_TORCH.fullmatch(wheel.name))
 
 
 def environment_mounts(
     project: Project, wheels: tuple[LockedWheel, ...], arch: str, toolchains: Toolchains
 ) -> tuple[Mount, ...]:
-    """Return the mounts of an environment with the project's torch, which is made if it is not here.
+    """Return the mounts of an environment with the project's torch. Create it if it is missing.
 
-    :param wheels: all of it, torch among them.
+    :param wheels: all wheels of the environment, including torch.
     """
     torch = torch_wheels(wheels)
     others = tuple(wheel for wheel in wheels if wheel not in torch)

@@ -1,4 +1,4 @@
-"""One compile step of one cell: its phases as tasks, each run in a sandbox of its own, or found in the store."""
+"""Run the phases of one compile step as tasks. Each takes its result from the cache or runs in a new sandbox."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wheelsmith.plan.recipe import phases as trajectory
 from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind
 from wheelsmith.store import Cost
 
-_HEADROOM = 1.1  # over the memory that a phase needed before
+_HEADROOM = 1.1  # factor over the memory that a phase needed before
 _SPARE = 64 * MIB
 _DRY_RUN_MEMORY = 200 * MIB
 
@@ -32,9 +32,9 @@ _DRY_RUN_MEMORY = 200 * MIB
 class CompileStep:
     """One compile step of one cell.
 
-    :param name: of the task that makes the object.
-    :param work: the cell's folder, laid out, into which the object is put.
-    :param folder: which no sandbox sees.
+    :param name: name of the task that creates the object.
+    :param work: the work folder of the cell, which gets the object.
+    :param folder: a folder that no sandbox can access.
     """
 
     name: str
@@ -59,7 +59,7 @@ class CompileStep:
         return self.step.source or self.step.output
 
     def tasks(self) -> tuple[Task, ...]:
-        """Return the tasks to begin with; nvcc must say first what its phases are."""
+        """Return the first tasks. For nvcc it is a dry run, which lists the phases."""
         try:
             trajectory.check_splittable(self.step)
         except NotSplittableError:
@@ -79,17 +79,17 @@ class CompileStep:
         )
 
     def put_object(self, memory: int) -> None:
-        """Write the object where it is linked once more: the folder was laid out anew.
+        """Write the object to the work folder again after the folder was recreated.
 
-        :param memory: bytes that may be used to make it again, if it is gone.
+        :param memory: bytes that may be used to compile it again if it is lost.
         """
         with WorkFolder(self.work) as work:
             self._copy(self.step.output, work, self.step.output, memory)
 
-    # --- which phases ---------------------------------------------------------------------------------------
+    # --- phases and jobs ------------------------------------------------------------------------------------
 
     def _split(self, memory: int) -> tuple[Task, ...]:
-        """Ask nvcc what it would do."""
+        """Run nvcc with ``--dryrun`` and return the tasks of its phases."""
         argv = trajectory.dry_run(self.step)
         known = key(self.step, self.plan, self.context, argv, {})
         action = self.context.objects.find(known) if self.context.reuse else None
@@ -146,12 +146,12 @@ class CompileStep:
         )
 
     def _estimate(self, job: Job) -> tuple[Resources, float]:
-        """Say what a job needs, now that all is made that it reads."""
+        """Estimate memory and time of a job, with the sizes of its inputs."""
         cost = self._estimates.of(job, self._size(job))
         return Resources(memory=self.context.most_memory(int(cost.memory * _HEADROOM) + _SPARE)), cost.seconds
 
     def _size(self, job: Job) -> int | None:
-        """Return the bytes that a job reads; None where that is not known."""
+        """Return the bytes of a job's inputs, or None if unknown."""
         return sum(self._outputs.size(name) for name in job.reads.values()) or None
 
     # --- one job --------------------------------------------------------------------------------------------
@@ -171,7 +171,10 @@ class CompileStep:
         return ()
 
     def _key(self, job: Job) -> str | None:
-        """Name a job, or give None for one that is never kept: texts are large, and it is by them that all is found."""
+        """Return the cache key of a job, or None if its output must not be cached.
+
+        Preprocessed text is not cached. It is large, and the keys of the later jobs contain its hash.
+        """
         if job.kind is PhaseKind.PREPROCESS or trajectory.depends_on_machine(self.step):
             return None
         reads = {seen: self._outputs.digest(name) for seen, name in job.reads.items()}
@@ -195,7 +198,7 @@ class CompileStep:
         return True
 
     def _do(self, job: Job, known: str | None, memory: int) -> None:
-        # Others of the project may have shown meanwhile that so much is not enough.
+        # Other jobs of the project may have raised the estimate since.
         if self._estimate(job)[0].memory > memory:
             raise RetryTask
         folder = self._folder(job)
@@ -203,7 +206,7 @@ class CompileStep:
             with WorkFolder(folder) as work:
                 job.lay_out(work)
                 for seen, name in job.reads.items():
-                    # A copy: whatever runs in the sandbox must not reach the file that others read.
+                    # Copy the file, because the sandbox must not be able to change the original.
                     self._copy(name, work, seen, memory)
                 with self.log.command(f"{self.source}: {job.name}") as output:
                     exit_ = self._run_in_sandbox(job, folder, memory, output)
@@ -215,13 +218,13 @@ class CompileStep:
         self._done(job, exit_, output.head)
 
     def _copy(self, name: str, work: WorkFolder, seen: str, memory: int) -> None:
-        """Write a file where a command reads it, making it again when it is gone."""
+        """Copy a file to the folder of a command. If the file is lost, create it again."""
         try:
             with work.create(seen) as file:
                 self._outputs.copy(name, file)
         except OutputLostError:
             maker = self._makers[name]
-            # As much as it needs itself: what this task reads from it may need less.
+            # The job that creates it may need more memory than this one.
             if (needed := self._estimate(maker)[0].memory) > memory:
                 raise RetryTask(memory=needed) from None
             self._do(maker, self._key(maker), memory)
@@ -246,7 +249,8 @@ class CompileStep:
         return exit_
 
     def _command(self, job: Job, argv: tuple[str, ...], folder: Path, memory: int) -> Command:
-        # What is not in a job's key is not seen: an assembler's .incbin reads what no text tells of.
+        # A job must not see files that its key does not cover. For example, .incbin in assembler code reads files whose
+        # content is not in the preprocessed text.
         is_seen = job.sees_source or self.step.kind is StepKind.NVCC
         mounts = toolchain_mounts(self.plan, self.context, headers=job.sees_source) if is_seen else ()
         mounts = (*host_compiler_mounts(self.plan, self.context), *mounts)
@@ -267,15 +271,15 @@ class CompileStep:
         return folder
 
     def _keep_object(self, job: Job) -> None:
-        """Put the object where it is linked."""
+        """Write the object to the work folder."""
         if self.step.output in job.writes:
             with WorkFolder(self.work) as work, work.create(self.step.output) as file:
                 self._outputs.copy(self.step.output, file)
 
     def _done(self, job: Job, exit_: Exit | None, lines: tuple[str, ...]) -> None:
-        del lines  # who called the compiler is told them, if anybody did
+        del lines  # a subclass passes them to the caller of the compiler
         for name in job.reads.values():
-            # Nobody else reads a text, and those of a large kernel are gigabytes.
+            # Only this job reads the preprocessed text. The texts of a large kernel have gigabytes.
             if self._makers[name].kind is PhaseKind.PREPROCESS:
                 self._outputs.drop(name)
         self.log.step(f"{self.source}: {job.name}")
@@ -293,5 +297,5 @@ class CompileStep:
 
 
 def _without_headroom(memory: int) -> int:
-    """Return the bytes for which a job is given so many."""
+    """Return the estimate for which a job gets this memory."""
     return int((memory - _SPARE) / _HEADROOM)

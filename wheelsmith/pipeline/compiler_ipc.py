@@ -1,7 +1,7 @@
-"""Calls of compilers that wait in a project's sandbox, and what they are told: files in a folder that both sides see.
+"""Exchange requests and answers with the compiler proxy in a project's sandbox, through files in a shared folder.
 
-Files and not a socket, because they are the same in a container and can be opened beneath a descriptor. The other side
-is engine/backend/launcher.py, but whatever runs in the sandbox can write what it likes here.
+Files work in all engines and can be opened beneath a descriptor, unlike sockets. The other side is
+engine/backend/launcher.py, but every process in the sandbox can write to the folder, so its content is untrusted.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from wheelsmith.base.errors import OutputError
 from wheelsmith.base.json_dataclass import parse_json
 
 _FOLDER = PurePosixPath(sandbox_paths.CALLS).name
-_TICK = 0.01  # seconds between looks
-_REST = 4  # times as long as looking took
-_LONGEST_REQUEST = 1 << 16  # bytes; read, they may be twelve times as many
+_TICK = 0.01  # minimum seconds between polls
+_REST = 4  # the pause after a poll is at least this many times its duration
+_LONGEST_REQUEST = 1 << 16  # bytes; parsed, it may use twelve times as much memory
 _LONGEST_ANSWER = 1 << 10
 _LONGEST_TEXT = 1 << 30  # bytes of one source, preprocessed
-_MOST_OPEN = 256  # calls that are answered at a time
-_MOST_SEEN = 4096  # folders that are looked at, those of calls that were killed among them
-_MOST = 200_000  # calls of one build; no honest one comes near
+_MOST_OPEN = 256  # open calls
+_MOST_SEEN = 4096  # folders that are listed in each poll, including those of killed calls
+_MOST = 200_000  # calls of one build, far more than real builds make
 
 
-class BuildEndedError(Exception):  # it never leaves the pipeline
-    """Nobody waits for an answer any more."""
+class BuildEndedError(Exception):  # always caught in the pipeline
+    """The caller no longer waits for an answer."""
 
 
-class BuildOverdueError(Exception):  # it never leaves the pipeline
-    """The build's own commands took longer than they may."""
+class BuildOverdueError(Exception):  # always caught in the pipeline
+    """The build's own commands exceeded their time limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilerRequest:
-    """What a compiler is called with.
+    """An intercepted compiler call.
 
-    :param program: the name that was called.
-    :param words: all that follows it.
-    :param places: source → where it lies, all links followed.
+    :param program: name of the compiler, or the called path if the environment changes how the compiler works.
+    :param words: the arguments.
+    :param places: source file → its real path.
     """
 
     program: str
@@ -56,11 +56,11 @@ class CompilerRequest:
 
 @dataclass(slots=True, kw_only=True)
 class WaitingCall:
-    """One call that waits for answers.
+    """A compiler call that waits for answers.
 
-    :param name: of its folder.
-    :param work: the build's folder, laid out, which no build can replace.
-    :param ended: set when the build's own command is at its end.
+    :param name: name of its folder.
+    :param work: work folder of the build. The build cannot replace it.
+    :param ended: set when the command of the build has ended.
     """
 
     name: str
@@ -73,10 +73,10 @@ class WaitingCall:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, commands: tuple[tuple[str, ...], ...] | None) -> int:
-        """Have commands run where the call was made, and return the exit code of the first that fails, or 0.
+        """Let the proxy run commands in the sandbox, and return the exit code of the first that fails, or 0.
 
-        :param commands: None runs the compiler itself, as it was called.
-        :raises BuildEndedError: nobody waits any more: the build came to its end, or whoever called was killed.
+        :param commands: None runs the original call.
+        :raises BuildEndedError: the build has ended, or the caller was killed.
         """
         with self._lock, WorkFolder(self.work) as folder:
             number = self._answer(folder, {} if commands is None else {"commands": commands})
@@ -89,26 +89,26 @@ class WaitingCall:
     def end(self, code: int, *, output: str = "", lines: tuple[str, ...] = ()) -> None:
         """End the call.
 
-        :param code: its exit code.
-        :param output: where it wants the object that is there, if one is.
-        :param lines: what it prints.
-        :raises BuildEndedError: as ``run`` does.
+        :param code: exit code of the call.
+        :param output: path to which the proxy copies the object; empty if there is none.
+        :param lines: lines to print.
+        :raises BuildEndedError: the build has ended, or the caller was killed.
         """
         with self._lock, WorkFolder(self.work) as folder:
             self._answer(folder, {"code": code, "output": output, "lines": lines})
             self.is_over = True
 
     def path(self, name: str) -> str:
-        """Return where a command in the sandbox finds a file of this call."""
+        """Return the path in the sandbox of a file of this call."""
         return f"{sandbox_paths.CALLS}/{self.name}/{name}"
 
     def read(self, name: str) -> Iterator[bytes]:
-        """Yield what a command wrote there, in pieces."""
+        """Yield the content of a file of this call in chunks."""
         with WorkFolder(self.work) as folder:
             yield from folder.chunks(f"{self._own}/{name}", _LONGEST_TEXT)
 
     def create_object(self) -> BinaryIO:
-        """Open the object for writing."""
+        """Create the object file of this call and open it for writing."""
         with WorkFolder(self.work) as folder:
             return folder.create(f"{self._own}/object")
 
@@ -139,11 +139,11 @@ class WaitingCall:
 
 
 class CallExchange:
-    """The calls of one build.
+    """The compiler calls of one build.
 
-    :param work: the build's folder, laid out.
-    :param ended: set when its command is at its end.
-    :param seconds: that its own commands may take; while it only waits for answers, nothing is counted.
+    :param work: work folder of the build.
+    :param ended: set when the command of the build has ended.
+    :param seconds: time limit of the build's own commands. The time that it only waits for answers does not count.
     """
 
     def __init__(self, work: Path, ended: threading.Event, seconds: float) -> None:
@@ -157,10 +157,10 @@ class CallExchange:
         self._counted = time.monotonic()
 
     def calls(self) -> Iterator[WaitingCall]:
-        """Yield calls as they come, until the build ends.
+        """Yield new calls until the build ends.
 
-        :raises OutputError: the build put something else in the folder's place, or calls without end.
-        :raises BuildOverdueError: it has taken its time.
+        :raises OutputError: the build replaced the folder or made too many calls.
+        :raises BuildOverdueError: the build exceeded its time limit.
         """
         pause = _TICK
         while not self._ended.wait(pause):
@@ -173,7 +173,7 @@ class CallExchange:
                 calls = list(new)
             self._open += calls
             yield from calls
-            # Whatever lies there, other builds come to their turn.
+            # A build with many files in this folder must not slow down the others.
             pause = max(_TICK, _REST * (time.monotonic() - began))
             if len(self._seen) > _MOST:
                 raise OutputError(f"the build called compilers more than {_MOST} times")
@@ -186,7 +186,7 @@ class CallExchange:
             raise BuildOverdueError
 
     def _new(self, folder: WorkFolder, names: list[str]) -> Iterator[WaitingCall]:
-        """Yield the calls among names; one that cannot be understood is looked at once."""
+        """Yield the calls in the folders of these names. A malformed request is read only once."""
         for name in names:
             with suppress(OutputError):
                 text = b"".join(folder.chunks(f"{_FOLDER}/{name}/request", _LONGEST_REQUEST))

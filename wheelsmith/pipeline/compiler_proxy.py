@@ -1,9 +1,9 @@
 """Answer the compiler calls of a project's build system while it runs.
 
-The scheduler decides which calls run, and when. A source is preprocessed where the call was made, in the project's own
-sandbox, where it and all generated files lie. Every later phase reads nothing but text. So it runs as a kernel's phases
-do: in a sandbox of its own, with compilers that no build could change, and its result is cached by what it reads. If
-such a phase fails, the compiler itself runs the call as it was made, and its result counts.
+The calls become tasks of the scheduler. A source is preprocessed in the sandbox of the project, which contains the
+source and all generated files. Every later phase reads only text. So it runs as for a kernel: in a new sandbox, with
+compilers that no build can change, and with its result in the cache. If such a phase fails, the original call runs
+instead, and its result counts.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from wheelsmith.platforms import platforms
 
 
 class Allowance:
-    """Bytes that may be kept, shared by all calls of a build.
+    """A limit on the bytes that all calls of a build may store together.
 
-    :param most: of them.
+    :param most: the limit in bytes.
     """
 
     def __init__(self, most: int) -> None:
@@ -44,18 +44,18 @@ class Allowance:
 
     @property
     def is_spent(self) -> bool:
-        """Say whether nothing more may be kept."""
+        """Return True if the limit is exceeded."""
         return self._left < 0
 
     def take(self, size: int) -> None:
-        """Count bytes that are kept from now on."""
+        """Add stored bytes. A negative number releases bytes."""
         with self._lock:
             self._left -= size
 
     def counted(self, content: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield content that is kept.
+        """Yield chunks of content and add their sizes.
 
-        :raises OutputError: it is too much.
+        :raises OutputError: the limit is exceeded.
         """
         for chunk in content:
             self.take(len(chunk))
@@ -64,17 +64,17 @@ class Allowance:
             yield chunk
 
 
-# What one compiler process needs at its worst, where nobody counts it: measured with torch/all.h of torch 2.11.
+# Peak memory of one compiler process without an estimate, measured with torch/all.h of torch 2.11.
 COMPILER_MEMORY = 2_700 * MIB
 _SECONDS = 60.0
 _COMPILES = {"-c", "-dc", "--compile", "--device-c"}
 
 
 def whole_call(name: str, what: str, waiting: WaitingCall, cell: str, context: BuildContext, log: CellLog) -> Task:
-    """Return the task that has a call run as it was made, where it was made, while what it needs is set aside for it.
+    """Return a task that lets the proxy run the original call, with reserved memory.
 
-    :param name: of the task.
-    :param what: it works on, for people.
+    :param name: name of the task.
+    :param what: the source or the output, for messages.
     """
 
     def run(memory: int) -> tuple[Task, ...]:
@@ -85,7 +85,7 @@ def whole_call(name: str, what: str, waiting: WaitingCall, cell: str, context: B
         except BuildEndedError:
             return ()
         log.step(what)
-        if _COMPILES & set(waiting.request.words):  # of what is linked, nothing could have been made before
+        if _COMPILES & set(waiting.request.words):  # not for linking, which has no cached phases
             kind, seconds = str(PhaseKind.WHOLE), time.monotonic() - began
             done = StepFinished(
                 cell_id=cell, step=what, kind=kind, seconds=seconds, cpu=0.0, peak_memory=None, reused=False
@@ -106,11 +106,11 @@ def whole_call(name: str, what: str, waiting: WaitingCall, cell: str, context: B
 
 @dataclass(kw_only=True)
 class LaunchedStep(CompileStep):
-    """One call of a compiler that compiles one source.
+    """A compiler call that compiles one source.
 
-    :param waiting: who waits for the object.
-    :param call: what it is called with.
-    :param allowance: of the build that it is a call of.
+    :param waiting: the call that waits for the object.
+    :param call: its parsed arguments.
+    :param allowance: the limit of stored bytes of the build.
     """
 
     waiting: WaitingCall
@@ -123,7 +123,7 @@ class LaunchedStep(CompileStep):
 
     @property
     def source(self) -> str:
-        """Return the source file, in the words of whoever called, made harmless."""
+        """Return the source file as the caller named it, with control characters escaped."""
         return visible(self.call.source)
 
     def _jobs(self, phases: tuple[Phase, ...]) -> tuple[Job, ...]:
@@ -135,7 +135,8 @@ class LaunchedStep(CompileStep):
         source = self.call.source
         place = self.waiting.request.places.get(source, source)
         phases = located(super()._phases(lines), source, place)
-        # Elsewhere it could not be shown with an age, and cudafe++ would name what is internal after the hour.
+        # cudafe++ puts the modification time of the source into the names of internal symbols, or the current time if
+        # the source does not exist. Only a source in the source folder can have a fixed time.
         return phases if has_an_age(phases) else whole(self.step)
 
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
@@ -163,9 +164,10 @@ class LaunchedStep(CompileStep):
             return self._whole()
 
     def _answer_to(self, error: StageError) -> tuple[Task, ...]:
-        """Leave to the compiler itself what a phase refused; what it was not given enough for fails the build.
+        """Run the original call if the compiler reported an error. Raise the error if it exceeded a limit.
 
-        Else it would be chance by which of the two an object is made, whose internal names are not the same.
+        The object of the original call has other internal names. A limit that is exceeded only sometimes must not
+        decide which of the two is built.
         """
         if error.status is Status.CANCELLED:
             self._over = True
@@ -178,12 +180,12 @@ class LaunchedStep(CompileStep):
         if job.kind is not PhaseKind.PREPROCESS:
             super()._do(job, known, memory)
             return
-        if self._over:  # a text was to be made again
+        if self._over:  # the text was lost after the call had ended
             raise BuildEndedError
         began = time.monotonic()
         code = self.waiting.run(tuple(self._command_there(phase, n) for n, phase in enumerate(job.phases)))
         if code:
-            # It said why.
+            # The preprocessor printed the error in the sandbox.
             self._over = True
             self.waiting.end(code)
             return
@@ -193,7 +195,10 @@ class LaunchedStep(CompileStep):
         self._done(job, Exit(ending=Ending.EXITED, code=0, seconds=time.monotonic() - began), ())
 
     def _command_there(self, phase: Phase, number: int) -> tuple[str, ...]:
-        """Return a preprocessing as it is run where the source is; the host's, which every source has, lists files."""
+        """Return the command that preprocesses in the project's sandbox.
+
+        The phase for the host, which every source has, also lists the included files.
+        """
         place = phase.argv.index("-o") + 1
         text = (*phase.argv[:place], self.waiting.path(f"text-{number}"), *phase.argv[place + 1 :])
         return text if phase.target else (*text, *self.call.listing)
@@ -214,14 +219,14 @@ class LaunchedStep(CompileStep):
             self.waiting.end(0, output=self.call.output, lines=tuple(self._lines))
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Keep texts no longer."""
+        """Remove preprocessed texts and release their bytes."""
         for name in names:
             if size := self._texts.pop(name, 0):
                 self._outputs.drop(name)
                 self.allowance.take(-size)
 
     def _whole(self) -> tuple[Task, ...]:
-        """Leave it to the compiler itself, once: several phases may have been refused at the same time."""
+        """Return the task for the original call, but only once, because several phases may fail at the same time."""
         with self._lock:
             was_over, self._over = self._over, True
         if was_over:
@@ -233,10 +238,11 @@ class LaunchedStep(CompileStep):
 
 @dataclass(kw_only=True)
 class CompilerLauncher:
-    """Answers the calls of one build, until it ends.
+    """Answers the compiler calls of one build until it ends.
 
-    :param cancel: ends the build's own command, once it is set.
-    :param task: the name of the one that this is used in, which waits from the first call on.
+    :param cancel: stops the command of the build when set.
+    :param adder: the scheduler, which gets a task for each call.
+    :param task: name of the task that runs the build. It counts as waiting after the first call.
     """
 
     plan: BuildPlan
@@ -255,11 +261,11 @@ class CompilerLauncher:
 
     @contextlib.contextmanager
     def answering(self, work: Path) -> Iterator[None]:
-        """Answer calls while this is entered.
+        """Answer calls while the block runs.
 
-        :param work: the build's folder, laid out.
-        :raises WheelsmithError: what the build left there cannot be read.
-        :raises StageError: the build took longer than it may, what it waited for compilations not counted.
+        :param work: work folder of the build.
+        :raises WheelsmithError: the files of the calls cannot be read.
+        :raises StageError: the build failed or exceeded its time limit, not counting the time that it waited.
         """
         exchange = CallExchange(work, self._ended, self.context.limits.seconds)
         thread = threading.Thread(target=self._answer, args=(exchange,), daemon=True)
@@ -288,7 +294,7 @@ class CompilerLauncher:
         except BuildOverdueError:
             self._is_overdue = True
             self.cancel.set()
-        except Exception as error:  # noqa: BLE001  # it is raised where the build is waited for
+        except Exception as error:  # noqa: BLE001  # `answering` raises it
             self._error = error
             self.cancel.set()
 
@@ -320,7 +326,7 @@ class CompilerLauncher:
         ).tasks()
 
     def _nvcc(self) -> str | None:
-        """Return where nvcc lies; None where there is none, or an image's own, before which nothing of ours stands."""
+        """Return the path of nvcc in the sandbox, or None without a pinned toolkit, whose calls are not intercepted."""
         toolkit = self.plan.toolkit
         if toolkit is None or toolkit.in_image:
             return None
@@ -328,6 +334,6 @@ class CompilerLauncher:
 
 
 def _made(words: tuple[str, ...]) -> str:
-    """Say what a call makes, for people."""
+    """Return the name of a call's output, for messages."""
     output = next((word for before, word in itertools.pairwise(words) if before == "-o"), "")
     return visible(PurePosixPath(output).name) or "a compiler's call"

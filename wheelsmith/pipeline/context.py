@@ -1,4 +1,4 @@
-"""What every cell of a run is built with."""
+"""The objects and settings that all builds of a run share."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from wheelsmith.toolchain import Toolchains
 
 
 class InFlightKeys:
-    """Which task is making which piece at this moment, so that no two make the same."""
+    """The cache keys of the running tasks, so that no two tasks compute the same result."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tasks: dict[str, str] = {}
 
     def claim(self, key: str, task: str) -> str | None:
-        """Take a piece on; return the name of the task that has it already."""
+        """Claim a key for a task. If another task has it, return that task's name."""
         with self._lock:
             other = self._tasks.setdefault(key, task)
             return None if other == task else other
 
     def release(self, key: str) -> None:
-        """Let it go, made or not."""
+        """Release a key after success or failure."""
         with self._lock:
             self._tasks.pop(key, None)
 
 
 class GuessFactors:
-    """By how much to multiply guesses of memory, by what they are of, once one in this run was too low."""
+    """Factors to correct guesses of memory, learned when a guess in this run was too low."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,13 +43,17 @@ class GuessFactors:
         self._next: dict[str, float] = {}
 
     def fell_short(self, what: str, factor: float, following: float) -> None:
-        """Take note of a factor that was too low, and of the one that is tried now."""
+        """Record a factor that was too low.
+
+        :param what: the kind of guess.
+        :param following: the factor of the next attempt.
+        """
         with self._lock:
             self._too_low[what] = max(factor, self._too_low.get(what, 0.0))
             self._next[what] = max(following, self.of(what))
 
     def succeeded(self, what: str, factor: float) -> None:
-        """Take note of the factor that one needed; what was enough for it is no longer tried twice over."""
+        """Record the factor that a command really needed, and use it from then on in place of the attempted one."""
         with self._lock:
             if factor > self._too_low.get(what, factor):
                 self._needed[what] = max(factor, self._needed.get(what, 0.0))
@@ -61,23 +65,23 @@ class GuessFactors:
 
 
 class ToolchainPrefetcher:
-    """Toolchains that are prepared ahead; what went wrong then is told to every cell that wants one."""
+    """Prepares toolchains before they are needed. An error is raised for each cell that needs the toolchain."""
 
     def __init__(self, toolchains: Toolchains) -> None:
         self.toolchains = toolchains
         self._errors: dict[PrefixId, WheelsmithError] = {}
 
     def prefetch(self, prefix: PrefixId) -> None:
-        """Prepare a prefix, and keep what goes wrong for whoever needs it."""
+        """Prepare a prefix, and store an error for ``prepare``."""
         try:
             self.toolchains.prepare(prefix)
         except WheelsmithError as error:
             self._errors[prefix] = error
 
     def prepare(self, prefix: PrefixId) -> Path:
-        """Return a prefix.
+        """Return the folder of a prefix.
 
-        :raises WheelsmithError: it cannot be made.
+        :raises WheelsmithError: the prefix cannot be created.
         """
         if prefix in self._errors:
             raise self._errors[prefix]
@@ -86,18 +90,18 @@ class ToolchainPrefetcher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildContext:
-    """What every cell of a run is built with.
+    """The objects and settings that all builds of a run share.
 
-    :param own_engine: where wheelsmith's own programs read what a build left.
-    :param limits: of one cell.
-    :param memory: bytes that the whole run may use.
-    :param cores: cores that a cell may use whose steps are not wheelsmith's to share out.
-    :param all_cores: that all builds together may keep busy.
-    :param folder: a scratch folder of this run alone.
-    :param logs: where one log per cell is written.
+    :param own_engine: the engine for wheelsmith's own programs, which read the output of builds.
+    :param limits: limits of one cell.
+    :param memory: bytes that the run may use.
+    :param cores: cores of a cell that is built by one command.
+    :param all_cores: cores that all builds together may use.
+    :param folder: a temporary folder of this run.
+    :param logs: folder for the log of each cell.
     :param test: a command that must succeed with each wheel installed, or None.
-    :param force: build also what the store has.
-    :param reuse: take compiled pieces that were made before.
+    :param force: build cells even if the store has their wheels.
+    :param reuse: use compiled objects from the cache.
     """
 
     source: SourceTree
@@ -121,10 +125,10 @@ class BuildContext:
     guess_factors: GuessFactors = field(default_factory=GuessFactors)
 
     def most_memory(self, memory: int) -> int:
-        """Bound what a piece may take (bytes) by what a cell may, and the whole run."""
+        """Limit the memory of a task, in bytes, to that of a cell and of the run."""
         return min(memory, self.limits.memory or memory, self.memory)
 
 
 def log_name(plan: BuildPlan) -> str:
-    """Return the file name of a cell's log."""
+    """Return the file name of the log of a cell."""
     return f"{plan.cell.id}.log"

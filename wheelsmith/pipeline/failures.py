@@ -1,4 +1,4 @@
-"""What went wrong with a cell, in the words that its result carries."""
+"""Convert errors of a cell to failures with messages for users."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from wheelsmith.model import Failure, Status
 from wheelsmith.wheel import CheckReport
 
 _MORE_MEMORY = "engine.memory in matrix.yaml (a cell) or --memory (the run)"
-# Where the kernel does not count memory, it refuses it: compilers say so in words of their own, or abort without any.
+# Without control groups, the kernel refuses memory to the compiler, which prints one of these messages or aborts.
 _REFUSED = re.compile(r"out of memory|memory exhausted|Cannot allocate memory|MemoryError|bad_alloc")
-_ABORTED = 128 + signal.SIGABRT  # as a shell says it
+_ABORTED = 128 + signal.SIGABRT  # exit code of a shell
 
 
-class StageError(Exception):  # it carries a Failure, and never leaves the pipeline
-    """A stage ended without what the next one needs."""
+class StageError(Exception):  # always caught in the pipeline
+    """A stage of a build failed.
+
+    :param by_itself: True if the command reported an error, False if it was killed, exceeded a limit or lacked memory.
+    """
 
     def __init__(self, failure: Failure, status: Status = Status.FAILED, *, by_itself: bool = False) -> None:
         super().__init__(failure.message)
         self.failure = failure
         self.status = status
-        # A command came to its end and said no, rather than being ended or refused what it needs.
         self.by_itself = by_itself
 
 
 def failure_of(error: BaseException, stage: str) -> tuple[Failure, Status]:
-    """Return what an error comes to.
+    """Return the failure and the status for an error.
 
-    :param stage: in which it happened.
+    :param stage: the stage in which it was raised.
     """
     match error:
         case StageError():
@@ -48,7 +50,7 @@ def failure_of(error: BaseException, stage: str) -> tuple[Failure, Status]:
 
 
 def _printable(failure: Failure) -> Failure:
-    """Make control characters visible: names that a hostile build chose end up in messages, and those in terminals."""
+    """Escape control characters, because names from a hostile build can be in messages, which terminals print."""
     return replace(
         failure,
         message=visible(failure.message),
@@ -58,9 +60,10 @@ def _printable(failure: Failure) -> Failure:
 
 
 def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> StageError:
-    """Return the failure that a command's end is.
+    """Return the error for a failed command.
 
-    :param what: the command, as a sentence begins with it: ``the build``.
+    :param what: the command, as the subject of a sentence: ``the build``.
+    :param tail: its last lines of output.
     """
     message, remedy = _explain(what, exit_, limits, tail)
     status = Status.CANCELLED if exit_.ending is Ending.CANCELLED else Status.FAILED
@@ -69,7 +72,7 @@ def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tup
 
 
 def check_failed(report: CheckReport) -> StageError:
-    """Return the failure of a wheel that would lie."""
+    """Return the error for a wheel that did not pass the check."""
     wrong = [f"{finding.rule}: {finding.message}" for finding in report.findings if not finding.ok]
     return StageError(Failure(stage="check", message=f"the wheel would lie: {wrong[0]}", tail=tuple(wrong)))
 

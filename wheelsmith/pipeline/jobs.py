@@ -1,4 +1,4 @@
-"""What of a compile step is run in one sandbox, what that is known by, and what it is expected to cost."""
+"""Group the phases of a compile step into jobs, and compute the cache key and the expected cost of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wheelsmith.plan.recipe.phases import Phase, PhaseKind, needs_source
 from wheelsmith.store import Cost
 from wheelsmith.store.objects import FORMAT
 
-# What a phase needs when nothing like it was ever run: measured with torch/all.h of torch 2.11.
+# Cost of a phase without earlier measurements, measured with torch/all.h of torch 2.11.
 _UNKNOWN = {
     PhaseKind.PREPROCESS: Cost(seconds=2.0, memory=400 * MIB),
     PhaseKind.CUDAFE: Cost(seconds=20.0, memory=2000 * MIB),
@@ -29,26 +29,26 @@ _UNKNOWN = {
     PhaseKind.HOST: Cost(seconds=12.0, memory=1400 * MIB),
     PhaseKind.WHOLE: Cost(seconds=60.0, memory=2700 * MIB),
 }
-# The same by the size of what is read.
+# Bytes of memory for each byte of input.
 _MEMORY_PER_BYTE = {PhaseKind.CUDAFE: 115, PhaseKind.CICC: 155, PhaseKind.HOST: 85}
 _LEAST = 50 * MIB
-# What debug information adds, which Python's own flags ask for: measured with torch/extension.h of torch 2.13.
+# Memory factor of debug information, which Python's own flags enable; measured with torch/extension.h of torch 2.13.
 _DEBUG = 1.35
 _RUNNER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/phases.py"
 _PHASES = "build/phases.json"
 _NAMED = "--orig_src_path_name"
-NAMED = "named"  # what is seen as the source folder where only a file's age is asked for
+NAMED = "named"  # mounted as the source folder if a job needs only the modification time of the source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Phases that are run in one sandbox, one after another.
+    """Phases that run in order in one sandbox.
 
-    :param reads: file that it sees → file that an earlier job made.
+    :param reads: input file → output file of an earlier job.
     :param writes: files that later jobs read, or the object.
-    :param named_source: the source, as nothing but a file with an age: after its place and age cudafe++ names what is
-        internal, or after the time of day where it finds none; for line information, ptxas looks for it, too. One that
-        is not in the source folder cannot be given an age.
+    :param named_source: path at which the job sees an empty file with a fixed modification time, or None. cudafe++ puts
+        the path and time of the source into the names of internal symbols, or the current time if the file does not
+        exist. ptxas also looks for it, for line information. The path must be in the source folder.
     """
 
     name: str
@@ -60,21 +60,21 @@ class Job:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """Return the one command that runs it."""
+        """Return the command that runs all phases."""
         return self.phases[0].argv if len(self.phases) == 1 else ("python3", _RUNNER, _PHASES)
 
     @property
     def sees_source(self) -> bool:
-        """Say whether it reads the kernel's source and the framework's headers."""
+        """Return True if it reads the kernel's source and the framework's headers."""
         return any(needs_source(phase) for phase in self.phases)
 
     @property
     def is_whole(self) -> bool:
-        """Say whether it may read anything that it sees."""
+        """Return True if it may read any file in the sandbox."""
         return self.kind is PhaseKind.WHOLE and self.sees_source
 
     def lay_out(self, folder: WorkFolder) -> None:
-        """Write what it runs, and the folders that it writes to."""
+        """Create the folders and files that the job needs, except for its inputs."""
         if self.named_source:
             named = NAMED + self.named_source.removeprefix(sandbox_paths.SOURCE)
             with folder.create_aged(named, int(sandbox_paths.SOURCE_DATE_EPOCH)):
@@ -91,12 +91,12 @@ class Job:
 
 
 def has_an_age(phases: Iterable[Phase]) -> bool:
-    """Say whether the source after which something internal is named, if there is one, can be shown with an age."""
+    """Return True if all sources in the names of internal symbols can have a fixed modification time."""
     return all(map(_may_have_an_age, _named(phases)))
 
 
 def _named(phases: Iterable[Phase]) -> Iterator[str]:
-    """Yield the sources after which cudafe++ names something."""
+    """Yield the sources whose paths cudafe++ puts into names."""
     asked = (phase.argv for phase in phases if phase.kind is PhaseKind.CUDAFE)
     yield from (after for argv in asked for word, after in pairwise(argv) if word == _NAMED)
 
@@ -110,10 +110,10 @@ def _may_have_an_age(source: str) -> bool:
 
 
 def jobs_of(phases: tuple[Phase, ...], *, together: bool, in_place: bool = False) -> tuple[Job, ...]:
-    """Share phases out among sandboxes.
+    """Group phases into jobs. By default each phase is a job.
 
-    :param together: in two of them, what preprocesses and what compiles, because starting one takes long.
-    :param in_place: the source is preprocessed where it lies, for all capabilities at once.
+    :param together: make two jobs, one that preprocesses and one that compiles, because the engine starts slowly.
+    :param in_place: make one job for all phases that preprocess, because they run in the project's sandbox.
     """
     first = tuple(phase for phase in phases if phase.kind is PhaseKind.PREPROCESS)
     rest = tuple(phase for phase in phases if phase.kind is not PhaseKind.PREPROCESS)
@@ -147,9 +147,9 @@ def _compile(first: tuple[Phase, ...], rest: tuple[Phase, ...]) -> Job:
 
 
 def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, reads: dict[str, str]) -> str:
-    """Name commands by all that decides their result: themselves, their inputs, and every program that may run.
+    """Return the cache key of commands: a digest of the commands, their inputs, and all programs that they may run.
 
-    :param reads: the name of each input → the hash of its content.
+    :param reads: name of each input → hash of its content.
     """
     cuda = plan.toolkit if step.kind is StepKind.NVCC else None
     programs = context.toolchains.toolchains.programs
@@ -168,7 +168,7 @@ def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, re
 
 
 def whole_inputs(plan: BuildPlan) -> dict[str, str]:
-    """Return what a job reads that may read anything."""
+    """Return the inputs of a job that may read any file: name → digest."""
     return {
         "source": plan.source.tree,
         "generated": canonical_digest(plan.recipe.generated),
@@ -179,7 +179,7 @@ def whole_inputs(plan: BuildPlan) -> dict[str, str]:
 
 
 class Estimates:
-    """What the jobs of one step cost before, with this release of the framework or with any."""
+    """Estimates the cost of the jobs of one step from earlier runs with this release of the framework, or another."""
 
     def __init__(self, step: Step, plan: BuildPlan, context: BuildContext) -> None:
         cell = plan.cell
@@ -189,9 +189,9 @@ class Estimates:
         self._costs, self._factors = context.costs, context.guess_factors
 
     def of(self, job: Job, size: int | None = None) -> Cost:
-        """Return what a job is expected to cost.
+        """Return the expected cost of a job.
 
-        :param size: bytes that it reads, once they are known.
+        :param size: bytes of its inputs; None if unknown.
         """
         known = self._costs.find(self._keys(job.kind, _target(job)))
         if known:
@@ -200,19 +200,19 @@ class Estimates:
         return replace(guess, memory=int(guess.memory * self._factors.of(self._like(job))))
 
     def path(self, kinds: Iterable[PhaseKind]) -> float:
-        """Return the seconds of a chain of phases that are not known by name yet."""
+        """Return the expected seconds of a sequence of phases before the dry run."""
         return sum((self._costs.find(self._keys(kind, "")) or _UNKNOWN[kind]).seconds for kind in kinds)
 
     def learn(self, job: Job, size: int | None, cost: Cost) -> None:
-        """Take note of what a job has cost."""
+        """Record the cost of a job."""
         self._costs.learn(self._keys(job.kind, _target(job)), cost)
         self._factors.succeeded(self._like(job), cost.memory / _guess(job, size).memory)
 
     def fell_short(self, job: Job, size: int | None, memory: int, following: int) -> None:
-        """Take note that a guess was too low: what else is compiled of the project is like it more often than not.
+        """Record that a guess was too low, to correct those for other sources of the project, which are often similar.
 
-        :param memory: bytes that it had.
-        :param following: bytes that it is given now.
+        :param memory: bytes of the failed attempt.
+        :param following: bytes of the next attempt.
         """
         guess = _guess(job, size).memory
         self._factors.fell_short(self._like(job), memory / guess, following / guess)
@@ -231,7 +231,10 @@ def _guess(job: Job, size: int | None) -> Cost:
 
 
 def _by_size(most: Cost, kind: PhaseKind, size: int | None) -> Cost:
-    """Return what a phase needs for a text of a size, which is what tells torch/all.h from a source of its own."""
+    """Scale the cost of a phase by the size of its input, which is large mostly because of torch's headers.
+
+    :param most: the upper limit.
+    """
     if size is None or kind not in _MEMORY_PER_BYTE:
         return most
     memory = _LEAST + _MEMORY_PER_BYTE[kind] * size

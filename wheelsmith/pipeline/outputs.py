@@ -1,4 +1,4 @@
-"""What the phases of one step have made so far."""
+"""The output files of the phases of one compile step."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from wheelsmith.base.errors import StoreError
 from wheelsmith.store import Action, DamagedBlobError, Objects, Output
 
 
-class OutputLostError(Exception):  # it never leaves the pipeline: the file is made again
-    """A file that was made is not there any more, or not as it was."""
+class OutputLostError(Exception):  # always caught: the file is created again
+    """An output file is missing or damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """A file: in the store, or in a folder of this run."""
+    """A file in the store or in a folder of this run."""
 
     sha256: str
     size: int
@@ -27,10 +27,10 @@ class _Made:
 
 
 class StepOutputs:
-    """Files by the names that phases know them by.
+    """The output files of one compile step, by the names that its phases use.
 
-    :param folder: of this step's cell alone, which no sandbox sees.
-    :param objects: where what has a key is kept, or None to keep everything in the folder.
+    :param folder: folder of this cell that no sandbox can access.
+    :param objects: the store for files with a key; None keeps all files in the folder.
     """
 
     def __init__(self, folder: Path, objects: Objects | None) -> None:
@@ -39,18 +39,18 @@ class StepOutputs:
         self._made: dict[str, _Made] = {}
 
     def digest(self, name: str) -> str:
-        """Return the sha256 (hex) of a file's content."""
+        """Return the sha256 of a file in hex."""
         return self._made[name].sha256
 
     def size(self, name: str) -> int:
-        """Return a file's size in bytes; 0 for one that was not made, because what should make it failed."""
+        """Return the size of a file in bytes; 0 if the job that creates it failed."""
         made = self._made.get(name)
         return made.size if made else 0
 
     def copy(self, name: str, file: IO[bytes]) -> None:
-        """Write a file's content to an open file.
+        """Write the content of a file to an open file.
 
-        :raises OutputLostError: it must be made again; some of it may have been written.
+        :raises OutputLostError: the file must be created again. Part of it may have been written.
         """
         at = self._made[name].at
         try:
@@ -58,22 +58,28 @@ class StepOutputs:
                 with at.open("rb") as kept:
                     shutil.copyfileobj(kept, file)
                 return
-            assert self._objects is not None  # noqa: S101  # nothing else puts an Output here
+            assert self._objects is not None  # noqa: S101  # only a store gives an Output
             self._objects.copy(at, file)
         except (DamagedBlobError, FileNotFoundError) as error:
             raise OutputLostError(name) from error
 
     def take(self, action: Action, names: tuple[str, ...]) -> None:
-        """Take files that the store has."""
+        """Add files from the store.
+
+        :param action: the stored result.
+        :param names: the files to add.
+        """
         for name in names:
             output = action.outputs[name]
             self._made[name] = _Made(sha256=output.sha256, size=output.size, at=output)
 
     def put(self, key: str | None, made: Mapping[str, Iterable[bytes]], lines: tuple[str, ...]) -> None:
-        """Take what a sandbox left: what is hashed is what is kept, whatever becomes of the file afterwards.
+        """Store files from a sandbox. The hash is of the stored bytes, even if the sandbox changes the file later.
 
-        :param made: file name → content, in pieces.
-        :param key: what they are kept under in the store, with what was printed; None keeps them in the folder.
+        :param key: cache key in the store; None keeps the files in the folder.
+        :param made: file name → chunks of its content.
+        :param lines: the lines that the command printed.
+        :raises StoreError: the store cannot be written.
         """
         if key is not None and self._objects is not None:
             try:
@@ -100,7 +106,7 @@ class StepOutputs:
         return _Made(sha256=digest.hexdigest(), size=size, at=kept)
 
     def drop(self, name: str) -> None:
-        """Remove a file of the folder; its digest stays known."""
+        """Remove a file from the folder, but keep its digest."""
         at = self._made[name].at
         if isinstance(at, Path):
             at.unlink(missing_ok=True)

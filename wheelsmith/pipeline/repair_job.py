@@ -1,4 +1,4 @@
-"""Have the wheel that a build left repaired and checked, within the limits that the build had."""
+"""Repair and check the wheel of a build, in a sandbox with the limits of the build."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from wheelsmith.worker import import_path, package_folders, read_response, write
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairJob:
-    """A worker that repairs and checks one wheel within the limits of the build, and the folder that it works in.
+    """A worker process that repairs and checks one wheel, and its work folder.
 
-    :param operation: repairs and checks what a build left, or checks what was finished before.
-    :param engine: where it runs. Its image, if the build had one, need not have this Python.
-    :param folder: for this alone.
+    :param engine: the engine that runs it. It cannot be an engine with images, which may not have this Python.
+    :param folder: the work folder, for this job only.
+    :param operation: the operation of the worker, which repairs and checks a new wheel or checks a stored one.
     """
 
     plan: BuildPlan
@@ -35,15 +35,15 @@ class RepairJob:
     operation: str = "wheelsmith.wheel.operations:repair_and_check"
 
     def lay_out(self, filename: str, pieces: Iterable[bytes]) -> None:
-        """Write the folder.
+        """Create the work folder.
 
-        :param filename: of the wheel that the build left.
-        :param pieces: its content.
+        :param filename: file name of the wheel.
+        :param pieces: chunks of its content.
         """
         plan = self.plan
-        # A project's contents are its own; a kernel's were planned, file by file.
+        # The plan lists the files of a kernel's wheel, but not those of a project's.
         members = None if plan.project else tuple(plan.recipe.contents)
-        # A kernel is linked with nothing of the machine's own, and an image's libraries are not there any more.
+        # Only projects link libraries of the machine. Those of an image are not accessible here.
         order = RepairRequest(
             spec=plan.wheel,
             members=members,
@@ -58,10 +58,10 @@ class RepairJob:
                 file.writelines(pieces)
 
     def command(self, limits: Limits, memory: int) -> Command:
-        """Return the command.
+        """Return the command of the worker.
 
-        :param limits: of the cell.
-        :param memory: bytes that are set aside for it.
+        :param limits: limits of the cell.
+        :param memory: bytes that are reserved for the command.
         """
         return Command(
             name=f"{command_name(self.plan)}-finish",
@@ -77,11 +77,11 @@ class RepairJob:
         )
 
     def answer(self) -> WheelRecord:
-        """Return the wheel that the worker has finished.
+        """Return the record of the finished wheel.
 
-        :raises WheelError: the wheel that the build left cannot be finished.
-        :raises StageError: the check found a mistake.
-        :raises WorkerError: there is no answer that can be read.
+        :raises WheelError: the wheel of the build cannot be repaired.
+        :raises StageError: the check found an error.
+        :raises WorkerError: there is no valid response.
         """
         with WorkFolder(self.folder) as folder:
             data = read_response(folder)
@@ -96,9 +96,9 @@ class RepairJob:
         return response.wheel
 
     def collect(self, wheel: WheelRecord, target: Path) -> Path:
-        """Copy the finished wheel to another folder, and prove that it is the one that was checked.
+        """Copy the finished wheel to another folder, and verify its hash.
 
-        :raises OutputError: it is another one, or none.
+        :raises OutputError: the wheel has changed or is missing.
         """
         digest = hashlib.sha256()
         if wheel.filename != Path(wheel.filename).name:
@@ -113,9 +113,9 @@ class RepairJob:
 
 
 def only_wheel(left: WorkFolder) -> str:
-    """Return the name of the one wheel that a build left.
+    """Return the name of the only wheel in the ``dist`` folder of a build.
 
-    :raises OutputError: it left none, or several.
+    :raises OutputError: there is none or more than one.
     """
     count = 0
     for name in left.names("dist"):
@@ -127,7 +127,7 @@ def only_wheel(left: WorkFolder) -> str:
 
 
 def _own_programs() -> tuple[Mount, ...]:
-    """Return the mounts of wheelsmith itself, and of what it needs, at their own places."""
+    """Return the mounts of wheelsmith and its dependencies, at their paths on the host."""
     own = Path(wheelsmith.__file__).resolve().parent
     folders = list(package_folders())
     if own.parent not in folders:

@@ -1,4 +1,4 @@
-"""Run the test command of the matrix against a finished wheel, in the sandbox, with what calls it."""
+"""Run the test command of the matrix with a finished wheel and its framework in a sandbox."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel.install_layout import Scheme, installed
 from wheelsmith.wheel.requirements import required_in
 
-# Imported by every Python that a test starts.
+# Contains sitecustomize.py, which every Python of a test imports.
 _START = f"{sandbox_paths.WORK}/start"
 _FIRST = files("wheelsmith") / "engine" / "backend" / "import_path_guard.py"
 
 
 def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str | None:
-    """Say why a wheel's test would say nothing here, or None when it can be run."""
+    """Return the reason why a wheel cannot be tested on this machine, or None."""
     if plan.cell.arch != engine.build_host(_image(plan)).machine:
         return f"this machine does not run {plan.cell.arch}"
     found = plan.project.environment if plan.project else _environment(plan, _python(plan, engine), toolchains)
@@ -48,9 +48,11 @@ def smoke_test(
     on_line: Callable[[str], None],
     cancel: Flag,
 ) -> Exit:
-    """Run ``command`` with the wheel and its framework importable, no network, and a folder to write to.
+    """Run a test command in a sandbox in which the wheel and its framework can be imported.
 
-    :param work: that folder, which is not there yet; of a project, its source lies in it under ``src``.
+    :param command: a shell command.
+    :param work: current folder of the command, created by this function. For a project, it contains the source in
+        ``src``.
     """
     _unpack(wheel, work)
     engine, toolchains = context.engine, context.toolchains.toolchains
@@ -68,7 +70,7 @@ def smoke_test(
             name=f"wheelsmith-test-{plan.cell.id}-{plan.build_digest[:12]}",
             argv=("/bin/sh", "-c", command),
             mounts=(Mount(source=work, target=sandbox_paths.WORK, writable=True), *environment),
-            # Without bytecode: where nothing confines the test, it would write into the environment that others share.
+            # Without isolation, the test would otherwise write bytecode to the shared environment.
             env={
                 "PYTHONPATH": ":".join(
                     [_START, f"{sandbox_paths.WORK}/site", *(mount.target for mount in environment)]
@@ -87,7 +89,7 @@ def smoke_test(
 
 
 def _unpack(wheel: Path, work: Path) -> None:
-    """Write the wheel's files, which were checked one by one when it was repaired, under ``site``, as installers do."""
+    """Install the files of a checked wheel to ``site``."""
     with WorkFolder.make(work) as folder, zipfile.ZipFile(wheel) as archive:
         for member in [member for member in archive.infolist() if not member.is_dir()]:
             place = installed(member.filename)
@@ -109,9 +111,9 @@ def _python(plan: BuildPlan, engine: Engine) -> str:
 def _project_environment(
     plan: BuildPlan, project: Project, wheel: Path, toolchains: Toolchains
 ) -> tuple[LockedWheel, ...]:
-    """Return what a user of the wheel has: its torch, what it requires, and nothing of what built it.
+    """Return the environment of a user: torch and the requirements of the wheel, but no build requirements.
 
-    :raises ToolchainError: it cannot be had.
+    :raises ToolchainError: the requirements cannot be resolved.
     """
     torch = next(each.version for each in project.environment if each.name == "torch")
     needs = (*required_in(wheel, project.python, plan.cell.arch), *project.test_requires)
@@ -125,7 +127,7 @@ def _project_environment(
 
 
 def _environment(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:
-    """Return the release that the cell's users run, which for a stable-ABI wheel is not the one it was built from."""
+    """Return the environment with the cell's release of the framework. A stable-ABI wheel may be built with another."""
     calls = framework(plan.cell.framework)
     version = calls.releases()[plan.cell.release].version
     try:

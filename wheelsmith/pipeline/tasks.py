@@ -1,4 +1,4 @@
-"""Pieces of work that wait for one another, and what each needs of the machine."""
+"""Tasks with dependencies, and the resources that they need."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 MIB = 2**20
-PACK_SECONDS = 3.0  # that a build takes after its objects: to link, pack, repair and check
+PACK_SECONDS = 3.0  # duration of linking, packing, repair and check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a task holds while it runs.
+    """The resources that a running task occupies.
 
-    :param cores: 0 for a task that waits for the network or the disk.
+    :param cores: 0 for a task that only waits for the network or the disk.
     :param memory: bytes.
     """
 
@@ -23,19 +23,20 @@ class Resources:
 
 
 class TaskAdder(Protocol):
-    """Who runs the tasks of builds, as one that runs sees it."""
+    """The interface of the scheduler for running tasks."""
 
     def add(self, group: str, tasks: tuple[Task, ...]) -> None:
-        """Take tasks of a build in, one of which runs; nothing is taken of one that was given up."""
+        """Add tasks to a build that has a running task. Ignored if the build was cancelled or has failed."""
 
     def wait(self, name: str) -> None:
-        """Take back the cores of a task that runs: from now on it waits for tasks that it adds."""
+        """Release the cores of a running task, because it waits for tasks that it adds."""
 
 
-class RetryTask(Exception):  # noqa: N818  # no error: whoever runs tasks catches it
-    """A task cannot be done now: it wants more memory, or the result of another that is being worked on.
+class RetryTask(Exception):  # noqa: N818  # not an error; the scheduler catches it
+    """A task must run again later. If neither argument is given, its resources are estimated again.
 
-    One that says neither is estimated anew.
+    :param memory: bytes that it needs.
+    :param after: name of the running task whose result it needs.
     """
 
     def __init__(self, *, memory: int = 0, after: str | None = None) -> None:
@@ -46,16 +47,17 @@ class RetryTask(Exception):  # noqa: N818  # no error: whoever runs tasks catche
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A piece of work.
+    """A task of a run.
 
-    :param name: unique in a run.
-    :param group: the build it belongs to; empty for what several builds wait for.
-    :param needs: names of tasks that must be done first, which may be added later.
-    :param rank: seconds from its start to the end of its build, along the longest path: the larger goes first.
-    :param seconds: what it is expected to take.
-    :param run: does it, given the memory (bytes) it may use, and gives the tasks that follow from it.
-    :param estimate: says what it needs, once what it waited for is done and more is known than when it was made.
-    :param least: bytes of memory that it has shown to need, whatever is estimated.
+    :param name: name of the task, unique in the run.
+    :param group: the build that it belongs to; empty if several builds need it.
+    :param run: performs the task with a memory limit in bytes, and returns the tasks that follow.
+    :param needs: names of tasks that must end first. They may be added later.
+    :param demand: the resources that it needs.
+    :param rank: expected seconds from its start to the end of its build, on the longest path. The largest runs first.
+    :param seconds: expected duration.
+    :param estimate: returns resources and duration again when all needed tasks have ended and more is known.
+    :param least: minimum of memory in bytes, from earlier attempts.
     """
 
     name: str
@@ -69,14 +71,14 @@ class Task:
     least: int = 0
 
     def estimated(self) -> Task:
-        """Return the task with what it is known to need now."""
+        """Return the task with a new estimate of its resources."""
         if self.estimate is None:
             return self
         demand, seconds = self.estimate()
         return replace(self, demand=replace(demand, memory=max(demand.memory, self.least)), seconds=seconds)
 
     def again(self, reason: RetryTask) -> Task:
-        """Return the task as it is tried once more."""
+        """Return the task for another attempt."""
         needs = (*self.needs, reason.after) if reason.after else self.needs
         if not reason.memory:
             return replace(self, needs=needs)

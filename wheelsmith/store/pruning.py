@@ -90,7 +90,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """The removed items, in order of removal, and the kept items."""
+    """The items to remove, in this order, and the items to keep."""
 
     gone: CacheInventory
     kept: CacheInventory
