@@ -189,7 +189,7 @@ def test_a_torch_whose_build_is_not_known_is_not_replaced(pick, venv, url):
     (site / "torch" / "version.py").unlink()
     answer = pick("activation", "--index", url, "--python", venv)
     assert (answer.code, answer.out) == (3, "")
-    assert "say it with --cuda" in answer.err
+    assert "name it with --cuda" in answer.err
     assert (
         "torch==2.11.0 " in pick("activation", "--index", url, "--python", venv, "--cuda", "13.0", "--keep-torch").out
     )
@@ -201,7 +201,7 @@ def test_another_torch_comes_only_where_it_was_asked_for(pick, venv, url):
     assert "torch==2.9.1+cu128" in kept.out
     asked = pick("activation", "--index", url, "--python", venv, "--torch", "2.13", "--cuda", "13.0")
     assert "torch==2.13.0+cu130" in asked.out
-    assert "as you asked, this replaces torch 2.9.1+cu128" in asked.err
+    assert "this replaces torch 2.9.1+cu128, as requested" in asked.err
 
 
 def test_another_machine_can_be_chosen_for(pick, url):
@@ -273,7 +273,7 @@ def test_what_fails_to_install_is_told(pick, venv, tmp_path):
     give_torch(venv, "2.11.0+cu130", "13.0")
     answer = pick("k", "--index", tmp_path / "index", "--python", venv, "--run")
     assert answer.code == 4
-    assert "uv pip install ended with exit code" in answer.err
+    assert "uv pip install failed with exit code" in answer.err
 
 
 # --- mistakes ------------------------------------------------------------------------------------------------------
@@ -290,8 +290,8 @@ def test_what_fails_to_install_is_told(pick, venv, tmp_path):
         (["activation", "--index", "http://127.0.0.1:9/"], 4, "cannot be read"),
         (["activation", "--index", "http://[/"], 4, "cannot be read"),
         (["activation"], 2, "Missing option '--index'"),
-        (["activation", "--index", "{index}", "--python", "nothing"], 4, "nothing is no Python that can be run"),
-        (["activation", "--index", "{index}", "--python", "/bin/true"], 4, "/bin/true does not answer as a Python"),
+        (["activation", "--index", "{index}", "--python", "nothing"], 4, "nothing is not an executable Python"),
+        (["activation", "--index", "{index}", "--python", "/bin/true"], 4, "/bin/true is not a working Python"),
         (["activation", "--index", "{index}", "--torch", "new"], 2, "'new' is not a torch release such as 2.11"),
         (["activation", "--index", "{index}", "--cuda", "13"], 2, "'13' is not cpu or a CUDA release such as 13.0"),
         (["activation", "--index", "{index}", "--capability", "sm_90"], 2, "'sm_90' is not a compute capability"),
@@ -370,14 +370,14 @@ def test_a_machine_gets_commands_that_it_can_run(index, pick, venv, monkeypatch,
     assert answer.out.startswith(f"{venv}/bin/python -m ensurepip && {venv}/bin/python -m pip install ")
     without = pick(*asked, "--installer", "uv")
     assert without.code == 4
-    assert "there is no uv here" in without.err
+    assert "uv is not installed" in without.err
     assert "pip install" not in without.out
     # As Debian's own Python is, as long as python3-venv is not there.
     hook = next(venv.glob("lib/python*/site-packages")) / "hook.pth"
     hook.write_text(_WITHOUT)
     bare = pick(*asked)
     assert bare.code == 4
-    assert "has no pip, and nothing to get it from" in bare.err
+    assert "has neither pip nor ensurepip" in bare.err
     assert bare.out == ""
 
 

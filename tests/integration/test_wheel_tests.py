@@ -298,7 +298,7 @@ MISTAKES = {
     "not what was built": (too_new, 1, "the index lists no wheel from dist"),
     "another project": (other_project, 1, "apart has wheels of other"),
     "no such program": (lambda f: ("--", "no-such-program"), 4, "no-such-program cannot be run"),
-    "no such Python": (lambda f: ("--python", "no-such-python", *python("pass")), 4, "is no Python that can be run"),
+    "no such Python": (lambda f: ("--python", "no-such-python", *python("pass")), 4, "is not an executable Python"),
     "two lines": (lambda f: ("--on", "two\nlines", *python("pass")), 1, "the description of the test is invalid"),
     "no address": (
         lambda f: ("--details", "javascript:1", *python("pass")),
@@ -333,7 +333,7 @@ def test_only_what_is_signed_by_who_is_believed_is_tested(factory):
     assert factory.run_in_process("publish", "index", "--channel", "signed", "--from", "dist").returncode == 0
     for key, where, message in (
         ("other.pub", "index/signed", f"{WHEEL}: "),
-        ("release.pub", "index/test", f"nothing signed lies beside {WHEEL}"),
+        ("release.pub", "index/test", f"{WHEEL} is not signed"),
     ):
         refused = try_it(factory, "--key", key, *python("pass"), index=where)
         assert (refused.returncode, message in refused.stderr) == (1, True), refused.stderr

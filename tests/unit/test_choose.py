@@ -77,7 +77,7 @@ def test_an_older_version_where_the_newest_has_none_and_why():
 def test_a_stable_abi_wheel_serves_its_cells_and_says_when_it_goes_by_its_metadata_alone():
     stable = entry("1.0+cu130", cell("2.11", "13.0"), cell("2.13", "13.0"), requires_torch=">=2.11")
     assert choose(project(stable), torch="2.13").notes == ()
-    assert "takes torch >=2.11" in choose(project(stable), torch="2.12").notes[0]
+    assert "accepts torch >=2.11" in choose(project(stable), torch="2.12").notes[0]
     refused = choose(project(stable), torch="2.10")
     assert (refused.code, refused.nearest[0].change) == ("torch", "torch 2.11")
 
@@ -221,7 +221,7 @@ def test_ptx_needs_a_driver_that_knows_it():
 
 def test_some_of_several_gpus_are_told_of():
     made = of_torch("2.11", "13.0", gpu_archs=("9.0",))
-    assert choose(project(made), capabilities=("7.5", "9.0")).notes == ("it has no code for the GPU of capability 7.5",)
+    assert choose(project(made), capabilities=("7.5", "9.0")).notes == ("it has no code for GPUs of capability 7.5",)
 
 
 # --- every cell that is served, and the command for it ------------------------------------------------------------
@@ -411,7 +411,7 @@ def test_a_wheel_is_never_offered_with_a_torch_of_an_older_cuda():
     """A matrix may build for a CUDA that no torch of that release has: cuda-compatibility: minor."""
     made = of_torch("2.11", "13.1")
     refused = choose(project(made), compute="cu131")
-    said = "it needs torch 2.11 for CUDA 13.1 or a newer minor, which was built for CUDA 12.6, 12.8, 12.9 and "
+    said = "it needs torch 2.11 for CUDA 13.1 or a newer minor; torch has builds for CUDA 12.6, 12.8, 12.9 and "
     assert (refused.code, refused.reason) == ("torch", f"k 1.0+cu131.torch2.11 does not fit: {said}13.0 only")
     # Somebody has a torch of their own with it.
     assert str(choose(project(made), compute="cu131", torch_version="2.11.0a0+nv26.4").wheel.version) == str(

@@ -47,8 +47,8 @@ def machine(*, torch=None, there=None, driver=None, python="cpython"):
 
 
 ABSENT = "tvm-ffi is not installed in /env/bin/python; the command installs it with the wheel"
-ANY_TORCH = "a wheel for tvm-ffi goes with any torch: --torch 2.9 changes nothing"
-REPLACED = "as you asked, this replaces tvm-ffi 0.2.3"
+ANY_TORCH = "a wheel for tvm-ffi works with any torch: --torch 2.9 has no effect"
+REPLACED = "this replaces tvm-ffi 0.2.3, as requested"
 THERE = {"there": "0.1.9"}
 # What there is and what is asked → the wheel, and what is noted.
 PICKED: dict[str, tuple[dict[str, str], dict[str, object], str, tuple[str, ...]]] = {
@@ -74,7 +74,7 @@ def test_what_is_picked(name, chooser):
     for installer in Installer:
         text = found.commands(installer, "https://example.org/").text()
         assert frameworks()["tvm-ffi"].project in text or installer is Installer.REQUIREMENTS
-        assert "torch" not in text.replace("a torch of another release stops it", "")
+        assert "torch" not in text.replace("pip fails if torch has another release", "")
 
 
 def test_another_minor_stays_and_is_told(chooser):

@@ -139,7 +139,7 @@ def test_a_page_and_a_catalogue_tell_of_tests():
     assert "tests passed" in page(state)
     assert "passed on <bdi>H200, driver 580</bdi>" in page(state)
     assert 'href="https://ci.example.org/1"' in page(state)
-    assert "nobody has said that it was tested" in page(project(of_torch("2.11", None)))
+    assert "no result is recorded" in page(project(of_torch("2.11", None)))
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def decide(chooser: Chooser, machine: Machine, asked: Overrides) -> Decision:
         return _with_any_torch(chooser, machine, asked, release, compute)
     presence, notes = _torch(machine, asked, release, compute)
     if wanted and Version(wanted).is_prerelease:
-        said = f"torch {wanted} is a pre-release; wheels are made for the release {release}, and may not load with it"
+        said = f"torch {wanted} is a pre-release; the wheel is built for torch {release} and may fail to load"
         notes = (*notes, said)
     target = _target(chooser, machine, asked, release, compute)
     if presence is Presence.PRESENT and _here(machine, asked) and machine.torch and release == _release(machine.torch):
@@ -129,7 +129,7 @@ def _torch(machine: Machine, asked: Overrides, release: str, compute: str) -> tu
         return Presence.PRESENT, ()
     if machine.torch is None or not _here(machine, asked):
         return Presence.ABSENT, ("the command installs torch with the wheel",)
-    return Presence.ABSENT, (f"as you asked, this replaces torch {machine.torch}",)
+    return Presence.ABSENT, (f"this replaces torch {machine.torch}, as requested",)
 
 
 def _with_any_torch(
@@ -158,9 +158,9 @@ def _beside_any_torch(chooser: Chooser, machine: Machine, asked: Overrides) -> D
     name, notes = chooser.axes.framework, found.notes
     if there:
         replaced = not keep and _release(there) != found.target.release
-        notes = (f"as you asked, this replaces {name} {there}",) if replaced else ()
+        notes = (f"this replaces {name} {there}, as requested",) if replaced else ()
     if asked.torch:
-        notes = (*notes, f"a wheel for {name} goes with any torch: --torch {asked.torch} changes nothing")
+        notes = (*notes, f"a wheel for {name} works with any torch: --torch {asked.torch} has no effect")
     return replace(found, notes=notes)
 
 
@@ -188,7 +188,7 @@ def _first(
             return Decision(target=target, presence=presence, answer=choice, notes=notes)
     if targets:
         return Decision(target=targets[0], presence=presence, answer=chooser.choose(targets[0]))
-    said = "there is no NVIDIA driver here and no wheel for a CPU alone; for another machine, say its --cuda"
+    said = "this machine has no NVIDIA driver, and there is no CPU wheel; for another machine, use --cuda"
     target = _target(chooser, machine, asked, releases[0] if releases else "0", "cpu")
     return Decision(target=target, presence=presence, answer=Refusal(code="compute", reason=said))
 
@@ -201,10 +201,10 @@ def _unusable(machine: Machine, asked: Overrides) -> Refusal | None:
         return None
     if machine.torch_compute is None:
         return Refusal(
-            code="torch", reason=f"what torch {machine.torch} was built for is not to be seen; say it with --cuda"
+            code="torch", reason=f"the CUDA release of torch {machine.torch} could not be detected; name it with --cuda"
         )
     if not _is_compute(machine.torch_compute):
-        said = f"torch {machine.torch} is built for {machine.torch_compute}, and there are no wheels for that"
+        said = f"torch {machine.torch} is built for {machine.torch_compute}, for which there are no wheels"
         return Refusal(code="torch", reason=said)
     return None
 
@@ -212,9 +212,9 @@ def _unusable(machine: Machine, asked: Overrides) -> Refusal | None:
 def _unrunnable(machine: Machine, asked: Overrides) -> Refusal | None:
     """Return the refusal if no wheel can run on this system or Python; None otherwise."""
     if machine.platform != "linux" and asked.arch is None:
-        return Refusal(code="os", reason=f"there are wheels for Linux alone; this is {machine.platform}")
+        return Refusal(code="os", reason=f"there are wheels for Linux only; this is {machine.platform}")
     if machine.implementation != "cpython" and asked.python is None:
-        return Refusal(code="python", reason=f"there are wheels for CPython alone; this is {machine.implementation}")
+        return Refusal(code="python", reason=f"there are wheels for CPython only; this is {machine.implementation}")
     return None
 
 
@@ -249,7 +249,7 @@ def _release(version: str) -> str:
     try:
         parsed = Version(version)
     except InvalidVersion:
-        raise MachineError(f"{version} is no version of torch", remedy="say which one with --torch 2.11") from None
+        raise MachineError(f"{version} is not a version of torch", remedy="name a version: --torch 2.11") from None
     return f"{parsed.major}.{parsed.minor}"
 
 
@@ -264,8 +264,8 @@ def _compute(text: str) -> str:
             return platform.compute(version)
     if _is_compute(text):
         return text
-    titles = " nor ".join(platform.title for platform in platforms().values())
-    raise MachineError(f"{text} is no {titles}", remedy="say cpu, or a release such as 13.0")
+    titles = " or ".join(platform.title for platform in platforms().values())
+    raise MachineError(f"{text} is not a release of {titles}", remedy="use cpu, or a release such as 13.0")
 
 
 def _is_compute(text: str) -> bool:

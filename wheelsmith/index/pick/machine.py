@@ -71,7 +71,7 @@ def look(python: str | None, variables: Mapping[str, str] | None = None) -> Mach
     others = {each.project: name for name, each in frameworks().items() if name != TORCH}
     found = answer_of([interpreter, "-c", _APART, _script("look_python.py"), *others], variables)
     if found is None:
-        mistake = f"{interpreter} does not answer as a Python from 3.8 on does"
+        mistake = f"{interpreter} is not a working Python 3.8 or newer"
         raise MachineError(mistake, remedy=f"run it: {interpreter} --version")
     driver = next((there for each in platforms().values() if (there := each.devices.driver())), None)
     torch = found["torch"] or {}
@@ -100,7 +100,7 @@ def _interpreter(python: str | None) -> str:
     chosen = str(inside) if inside.is_file() else python
     if shutil.which(chosen) is None:
         raise MachineError(
-            f"{python} is no Python that can be run", remedy="name an interpreter or a virtual environment"
+            f"{python} is not an executable Python", remedy="name an interpreter or a virtual environment"
         )
     return chosen
 
@@ -121,7 +121,7 @@ def _script(name: str) -> str:
 
 
 _STDERR = 2  # the descriptor
-_GET_UV = "install uv as https://docs.astral.sh/uv/ says"
+_GET_UV = "install uv (https://docs.astral.sh/uv/)"
 _WITH_PYTHON = {Installer.PIP, Installer.UV}
 
 
@@ -136,11 +136,11 @@ def for_python(commands: Template, installer: Installer, machine: Machine) -> Te
         return commands
     lines = tuple(_for_python(line, machine.python) for line in commands.lines)
     if installer is Installer.UV and shutil.which("uv") is None:
-        raise MachineError("there is no uv here", remedy=f"--installer pip, or {_GET_UV}")
+        raise MachineError("uv is not installed", remedy=f"--installer pip, or {_GET_UV}")
     if installer is Installer.PIP and not machine.pip:
         if not machine.ensurepip:
             remedy = f"apt-get install python3-pip python3-venv, or {_GET_UV}, then --installer uv"
-            raise MachineError(f"{machine.python} has no pip, and nothing to get it from", remedy=remedy)
+            raise MachineError(f"{machine.python} has neither pip nor ensurepip", remedy=remedy)
         lines = ((machine.python, "-m", "ensurepip"), *lines)
     return replace(commands, lines=lines)
 
@@ -158,7 +158,7 @@ def perform(commands: Template) -> None:
         except OSError as error:
             raise PackageIndexError(f"{argv[0]} cannot be run: {error.strerror}") from None
         if ended:
-            raise PackageIndexError(f"{' '.join(argv[:3])} ended with exit code {ended}; what it said is above")
+            raise PackageIndexError(f"{' '.join(argv[:3])} failed with exit code {ended}; see its output above")
 
 
 def _for_python(line: tuple[str, ...], python: str) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def find_catalogue(name: str, index: str) -> Found:
     """
     project, shown = check_project(name), redact(index).rstrip("/")
     if is_ambiguous(index):
-        raise PackageIndexError(f"{shown} cannot be read: it is no address", remedy=AMBIGUOUS)
+        raise PackageIndexError(f"{shown} cannot be read: it is not a valid address", remedy=AMBIGUOUS)
     parts = urlsplit(index)
     if parts.scheme not in {"", "file", "http", "https"}:
         raise PackageIndexError(f"{shown} cannot be read by installers", remedy="name a folder or an https:// address")
@@ -82,7 +82,7 @@ def find_catalogue(name: str, index: str) -> Found:
         f"{shown} has no project {project}",
         remedy=f"did you mean {close[0]}?"
         if close
-        else f"name the address that has {shown}/index.html with the list of its projects",
+        else f"check the address: {shown}/index.html should list the projects",
     )
 
 
@@ -99,7 +99,7 @@ def verified(decision: Decision, found: Found, policy: SignaturePolicy) -> tuple
     wheel = decision.answer.wheel
     bundle = _read(f"{found.address}{wheel.bundle}", LONGEST) if wheel.bundle else None
     if bundle is None:
-        raise AttestationError(f"nothing signed lies beside {wheel.filename}")
+        raise AttestationError(f"{wheel.filename} is not signed")
     try:
         held = verify_statement(wheel.filename, wheel.sha256, bundle, policy)
     except AttestationError as error:
@@ -146,7 +146,7 @@ def _fetch(url: str, limit: int, shown: str) -> bytes | None:
 
 
 def _unreadable(shown: str, why: str) -> PackageIndexError:
-    return PackageIndexError(f"{shown} cannot be read: {why}", remedy=f"does this open: {shown}")
+    return PackageIndexError(f"{shown} cannot be read: {why}", remedy=f"try to open {shown}")
 
 
 def _project_names(address: str) -> list[str]:

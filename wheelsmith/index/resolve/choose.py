@@ -241,8 +241,7 @@ class Chooser:
         yield from self._yanks(known, target)
         if known.wheel.cells and known not in self._of_cell(target):
             wants = known.wants(target.framework) or "of any version"
-            says = f"it says of itself that it takes {target.framework} {wants}"
-            yield f"nobody built it for just this combination; {says}"
+            yield f"it was not built for exactly this combination; its metadata accepts {target.framework} {wants}"
         if note := gpu_note(known, target):
             yield note
 
@@ -266,7 +265,7 @@ class Chooser:
     def _reason(self, target: Target) -> tuple[str, str, tuple[str, ...]]:
         project, of_cell = self.catalogue.project, self._of_cell(target)
         if self.catalogue.status is ProjectStatus.QUARANTINED:
-            return "quarantined", f"{self.warning}; nothing of it may be installed", ()
+            return "quarantined", f"{self.warning}; its wheels must not be installed", ()
         if obstructed := self._obstructed(of_cell, target):
             return obstructed
         if answer := self._answer(target):
@@ -296,7 +295,7 @@ class Chooser:
         project = self.catalogue.project
         cells = [cell for known in self._wheels if known.wheel.yanked is None for cell in known.wheel.cells]
         if not cells:
-            return "empty", f"{project} has no wheel whose combination is known"
+            return "empty", f"{project} has no wheel for a known combination"
         releases = sorted({cell.release for cell in cells if cell.framework == target.framework}, key=numbers)
         computes = sorted({cell.compute for cell in cells}, key=compute_order)
         archs = sorted({cell.arch for cell in cells})
@@ -312,7 +311,7 @@ class Chooser:
         if pythons and target.python_minor not in pythons:
             return "python", f"Python {target.python_minor} is not served; there are wheels for {listed(pythons)}"
         what = f"{name} {target.release} with {compute_name(target.compute)} on {target.arch}"
-        return "combination", f"{what} is not in the matrix that {project} is built from"
+        return "combination", f"{what} is not in the matrix of {project}"
 
 
 def _key(cell: Cell) -> tuple[str, str, str, str, str | None]:

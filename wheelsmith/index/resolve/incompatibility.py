@@ -43,7 +43,7 @@ def why_no_torch_build(target: Target, known: KnownWheel) -> str | None:
         return None
     needed = _oldest(cuda_version_of(target.compute) or "", known)
     built = listed(list(torch_releases()[target.release].cuda))
-    return f"it needs torch {target.release} for CUDA {needed} or a newer minor, which was built for CUDA {built} only"
+    return f"it needs torch {target.release} for CUDA {needed} or a newer minor; torch has builds for CUDA {built} only"
 
 
 def _oldest(cuda: str, known: KnownWheel | None) -> str:
@@ -82,7 +82,7 @@ def gpu_note(known: KnownWheel, target: Target) -> str | None:
     left_out = [gpu for gpu in target.capabilities if devices and not devices.best_code(archs, gpu)]
     if not archs or not left_out:
         return None
-    return f"it has no code for the GPU of capability {listed(left_out)}"
+    return f"it has no code for GPUs of capability {listed(left_out)}"
 
 
 def _obstacles(known: KnownWheel, target: Target, ranks: dict[Tag, int]) -> Iterator[Obstacle]:
@@ -93,7 +93,7 @@ def _obstacles(known: KnownWheel, target: Target, ranks: dict[Tag, int]) -> Iter
         yield _wrong_tag(known, target)
     there, wanted = target.torch_version or target.release, known.wants(target.framework)
     if not accepts(wanted, there):
-        yield Obstacle(target.framework, f"it asks for {target.framework} {wanted}, not {there}")
+        yield Obstacle(target.framework, f"it requires {target.framework} {wanted}, not {there}")
     # An installed torch stays, so its CUDA cannot be chosen.
     if target.torch_version is None and (why := why_no_torch_build(target, known)):
         yield Obstacle("torch", why)
@@ -126,7 +126,7 @@ def _gpus(known: KnownWheel, target: Target) -> Iterator[Obstacle]:
         return
     found = {gpu: devices.best_code(archs, gpu) for gpu in target.capabilities}
     if not any(found.values()):
-        yield Obstacle("gpu", f"it has code for {listed(list(archs))}, the GPU is of capability "
+        yield Obstacle("gpu", f"it has code for {listed(list(archs))}, but the GPU has capability "
                        f"{listed(list(target.capabilities))}")  # fmt: skip
         return
     made = platform_of(known.toolkit or "")

@@ -56,7 +56,7 @@ class Presence(StrEnum):
     @property
     def label(self) -> str:
         """Return the display text."""
-        return "installed already" if self is Presence.PRESENT else "to be installed too"
+        return "already installed" if self is Presence.PRESENT else "to be installed too"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +116,8 @@ _PROJECT_TORCH = (
 _PROJECT_NOTE = "dependencies belong to [project] in pyproject.toml; then run uv sync."
 _HASHED = ("--extra-index-url {base}{root}/", "{requirement} --hash=sha256:{sha256}")
 _HASHED_NOTE = (
-    "A hash in the file makes pip ask for one of everything that it installs: "
-    "what is installed already needs none, and a torch of another release stops it."
+    "With a hash in the file, pip requires a hash for every package that it installs. "
+    "Installed packages need none, and pip fails if torch has another release."
 )
 _ADDRESSED = ("--extra-index-url {torch_index}", "{framework}", _ADDRESS)
 

@@ -50,14 +50,14 @@ class GridStatus(StrEnum):
 _SIGNS = dict(zip(GridStatus, "✓✓✓↶≠⊘✕-·", strict=True))
 _MEANINGS = {
     GridStatus.BUILT: "has a wheel",
-    GridStatus.CACHED: "has a wheel that was made before",
-    GridStatus.FOLDED: "has the wheel of another cell",
+    GridStatus.CACHED: "has a wheel from the cache",
+    GridStatus.FOLDED: "shares the wheel of another combination",
     GridStatus.OLDER: "only an older version has a wheel",
-    GridStatus.UNPAIRED: "has a wheel, and torch's own builds are for older CUDAs than its code",
-    GridStatus.YANKED: "its wheel should not be chosen any more",
+    GridStatus.UNPAIRED: "has a wheel, but torch is built only for older CUDA releases",
+    GridStatus.YANKED: "its wheel was yanked",
     GridStatus.FAILED: "its build failed",
     GridStatus.CANCELLED: "was not built",
-    GridStatus.EXCLUDED: "is left out, for a reason",
+    GridStatus.EXCLUDED: "is excluded, with a reason",
 }
 
 

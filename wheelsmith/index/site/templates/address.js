@@ -1,8 +1,8 @@
 
-// Fills in where this index is served, and copies what stands beside a button.
+// Inserts the address of this index, and copies the text next to a button.
 (() => {
   "use strict";
-  // The rule of install_commands.py, once more: nothing in it that a shell reads.
+  // The same rule as in install_commands.py: quote characters that a shell interprets.
   const clean = (address) => address.replace(/[^A-Za-z0-9._~:/@%+=,[\]-]/gu, (sign) =>
     Array.from(new TextEncoder().encode(sign), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join(""));
   const root = document.documentElement;
@@ -16,14 +16,14 @@
     const button = target.closest("[data-copy]");
     if (!button) return;
     const text = document.getElementById(button.dataset.copy);
-    const said = button.querySelector("span");
+    const label = button.querySelector("span");
     try {
       await navigator.clipboard.writeText(text.textContent);
-      said.textContent = "Copied";
+      label.textContent = "Copied";
     } catch {
       getSelection().selectAllChildren(text);
-      said.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl-C";
+      label.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl-C";
     }
-    setTimeout(() => { said.textContent = "Copy"; }, 2000);
+    setTimeout(() => { label.textContent = "Copy"; }, 2000);
   });
 })();

@@ -1,10 +1,10 @@
 
-// Looks up what was decided when the page was made.
+// Looks up the answers, which were computed when the page was rendered.
 (() => {
   "use strict";
   const $ = (id) => document.getElementById(id);
 
-  // The rule of install_commands.py, once more: slots, then quotes.
+  // The same rules as in install_commands.py: fill the slots, then quote.
   const quoted = (word) => (word && !/[^\w@%+=:,./-]/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
   const filled = (word, slots) => {
     const whole = /^\{([a-z0-9_]+)\}$/.exec(word);
@@ -31,7 +31,7 @@
   const names = Object.keys(first);
   const radios = Object.fromEntries(names.map((name) => [name, Array.from(picker.querySelectorAll(`[name="${name}"]`))]));
   const values = Object.fromEntries(names.map((name) => [name, radios[name].map((radio) => radio.value)]));
-  const asked = new Set(data.axes.map(([name]) => name));
+  const axes = new Set(data.axes.map(([name]) => name));
   let target = first;
 
   const answerTo = (wanted) => {
@@ -58,7 +58,7 @@
     element.append(...children);
     return element;
   };
-  // An anchor in the address would take the place of the choices that are kept there.
+  // An anchor in the address would replace the choices, which the address keeps.
   const reveal = (event) => {
     const details = document.querySelector(event.target.getAttribute("href"));
     event.preventDefault();
@@ -69,7 +69,7 @@
   const showCommand = (answer) => {
     const [command, note] = commandFor(target, answer);
     const wheel = data.wheels[answer.wheel];
-    // A line may end between words, not at the hyphens of an option.
+    // Lines may break between words, but not at the hyphens of an option.
     const words = command.split(/([ \n])/).map((word) => (word.trim() ? make("span", {}, word) : word));
     const parts = [make("pre", { className: "command" }, make("code", { id: "command" }, ...words))];
     for (const text of [...answer.notes, ...(note ? [note] : [])]) parts.push(make("p", { className: "note" }, text));
@@ -81,13 +81,13 @@
   const showReason = (answer) => {
     const parts = [make("p", { className: "reason" }, make("b", {}, "No wheel: "), `${answer.reason}.`)];
     if (answer.tail.length) {
-      parts.push(make("details", {}, make("summary", {}, "The end of its log"),
+      parts.push(make("details", {}, make("summary", {}, "Last lines of the log"),
         make("pre", { className: "code log", tabIndex: 0 }, answer.tail.join("\n"))));
     }
     if (answer.nearest.length) {
       const links = answer.nearest.flatMap(([change, to, fits]) =>
         [make("a", { href: `#${query(read(to, target))}` }, change), ...(fits ? ["(this torch runs it, too)"] : [])]);
-      parts.push(make("p", { className: "nearest" }, "Nearest that has one: ", ...links));
+      parts.push(make("p", { className: "nearest" }, "Nearest with a wheel: ", ...links));
     }
     return parts;
   };
@@ -95,8 +95,8 @@
   const show = () => {
     let dashed = false;
     for (const name of names) {
-      // Where no choice of an axis would help, it is not this axis that is wrong.
-      const helps = asked.has(name) && values[name].some((value) => isServed(name, value));
+      // If no value of an axis has a wheel, the fault is in another axis.
+      const helps = axes.has(name) && values[name].some((value) => isServed(name, value));
       for (const radio of radios[name]) {
         radio.checked = radio.value === target[name];
         const none = helps && !isServed(name, radio.value);
@@ -108,7 +108,7 @@
     $("dashed").hidden = !dashed;
     const answer = answerTo(target);
     const refused = "reason" in answer;
-    $("said").replaceChildren(...(refused ? showReason(answer) : showCommand(answer)));
+    $("result").replaceChildren(...(refused ? showReason(answer) : showCommand(answer)));
     $("answer").classList.toggle("refused", refused);
   };
 
@@ -126,7 +126,7 @@
   };
   window.addEventListener("hashchange", follow);
   window.addEventListener("popstate", follow);
-  // A cell of the matrix is a question to the picker; what it links to is in the address no question.
+  // A cell of the matrix sets the choices of the picker. Its link itself would only open an anchor.
   for (const link of document.querySelectorAll("[data-target]")) {
     link.addEventListener("click", (event) => {
       event.preventDefault();

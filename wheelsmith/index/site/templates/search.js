@@ -1,5 +1,5 @@
 
-// Shows the projects that have all the words; the words are kept in the address.
+// Shows the projects that contain all words. The address keeps the words.
 (() => {
   "use strict";
   const input = document.getElementById("search");
@@ -27,7 +27,7 @@
     show();
     try {
       history.replaceState(null, "", input.value ? `#${new URLSearchParams({ search: input.value })}` : location.pathname);
-    } catch { /* a browser may find this too often */ }
+    } catch { /* browsers limit how often this may be called */ }
   });
   window.addEventListener("hashchange", read);
   document.querySelector(".search").hidden = false;

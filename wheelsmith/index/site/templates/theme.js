@@ -1,12 +1,12 @@
 
-// The system's theme, or the one that was chosen here; set before anything is drawn.
+// Sets the system's theme or the chosen one before anything is drawn.
 (() => {
   "use strict";
   const names = ["system", "light", "dark"];
   let theme = "system";
   try {
     theme = localStorage.getItem("wheelsmith-theme") ?? theme;
-  } catch { /* a browser may keep storage from a page */ }
+  } catch { /* a browser may deny storage to a page */ }
   const show = () => {
     if (!names.includes(theme)) theme = "system";
     document.documentElement.dataset.theme = theme;
