@@ -71,7 +71,7 @@ def test_a_tag_becomes_a_signed_and_published_index(released_by):
     assert "4 wheels published, 0 already there" in ended.text
     assert release.verify().returncode == 0
     summary = (runner.dist / "summary.md").read_text()
-    assert summary.startswith("### 4 of 4 cells have a wheel\n")
+    assert summary.startswith("### 4 of 4 combinations have a wheel\n")
     if isinstance(runner, Buildkite):
         assert runner.annotations == {"wheels-success": summary}
     # What the other jobs left has no signature.

@@ -36,7 +36,7 @@ def test_a_plan_as_data(monkeypatch, capsys, tmp_path):
         "1+cu132.torchstable",
     ]
     shown = run_command(monkeypatch, capsys, "plan", "--engine", "local")
-    assert "4 cells → 2 builds, 0 cached\n  1 cell folded: " in shown.out
+    assert "4 combinations → 2 builds, 0 cached\n  1 combination shares a wheel: " in shown.out
 
 
 def test_one_cell_alone_gets_the_wheel_that_all_would_give_it(monkeypatch, capsys, tmp_path):
@@ -56,7 +56,10 @@ def test_a_run_says_it_first_and_with_each_cell(monkeypatch, capsys, tmp_path):
     answer = run_command(monkeypatch, capsys, "build-matrix", "--engine", "local", "--progress", "plain")
     assert answer.code == 0, answer.err
     first = "torch212-cxx11-cpu-x86_64-linux"
-    assert "4 cells → 1 build · 0 excluded · local\n  3 cells folded: nothing is compiled\n" in answer.err
+    assert (
+        "4 combinations → 1 build · 0 excluded · local\n  3 combinations share a wheel: nothing is compiled\n"
+        in answer.err
+    )
     assert f"torch213-cxx11-cu130-x86_64-linux     folded  {first}: nothing is compiled\n" in answer.err
     assert "1 built · 3 folded in " in answer.err
     results = json.loads((tmp_path / "dist" / "results.json").read_text())["cells"]

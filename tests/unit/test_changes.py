@@ -27,17 +27,17 @@ def text(earlier, now, version="1.1"):
 def test_a_first_version_lists_its_wheels():
     said = text(project(), BEFORE, "1.0")
     assert "# k 1.0" in said
-    assert "3 wheels for 3 cells, 370.4 kB; no older version is listed." in said
+    assert "3 wheels for 3 combinations, 370.4 kB; there is no older version." in said
     assert "## Wheels" in said
     assert said.count("\n- `torch") == 3
 
 
 def test_cells_come_and_go_with_reasons_and_change():
     said = text(BEFORE, NOW)
-    assert "3 wheels for 3 cells, 493.8 kB; 1.0 had 3 wheels for 3 cells, 370.4 kB." in said
+    assert "3 wheels for 3 combinations, 493.8 kB; 1.0 had 3 wheels for 3 combinations, 370.4 kB." in said
     new, changed, gone, without = said.split("\n## ")[1:]
     assert new.startswith("New\n\n- `torch213-cxx11-cu130-x86_64-linux`: `k-1.1+cu130.torch2.13-")
-    assert "123.5 kB → 246.9 kB (+100%), GPU code for 9.0 more, GPU code for 8.0 no more" in changed
+    assert "123.5 kB → 246.9 kB (+100%), new GPU code for 9.0, no GPU code for 8.0" in changed
     assert changed.count("\n- ") == 1
     assert "- `torch210-cxx11-cpu-x86_64-linux`: excluded: torch 2.10 has \\*no\\* \\`\\<b\\>\\`" in gone
     # In one line, which is no title.
@@ -53,7 +53,7 @@ def test_it_is_compared_with_the_newest_that_is_older_whatever_is_published():
 
 
 def test_a_cell_that_the_matrix_has_no_more_is_gone():
-    assert "it is offered no more" in text(BEFORE, replace(NOW, answers=()))
+    assert "no longer offered" in text(BEFORE, replace(NOW, answers=()))
 
 
 def test_yanked_wheels_are_no_wheels():

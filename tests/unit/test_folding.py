@@ -355,7 +355,7 @@ def assert_of_one_kind(plan, own, first):
 # --- what people see ----------------------------------------------------------------------------------------
 
 TABLE = """\
-cell                               answer    wheel, or reason
+combination                        status    wheel or reason
 torch212-cxx11-cpu-x86_64-linux    build     shelf 1+cpu.torch2.12
 torch212-cxx11-cu130-x86_64-linux  cached    shelf 1+cu130.torchstable
 torch212-cxx11-cu132-x86_64-linux  folded    torch212-cxx11-cu130-x86_64-linux:
@@ -363,8 +363,8 @@ torch212-cxx11-cu132-x86_64-linux  folded    torch212-cxx11-cu130-x86_64-linux:
 torch213-cxx11-cpu-x86_64-linux    build     shelf 1+cpu.torch2.13
 torch213-cxx11-cu130-x86_64-linux  folded    torch212-cxx11-cu130-x86_64-linux:
                                              torch's stable ABI from 2.11 on
-torch213-cxx11-cu132-x86_64-linux  build     shelf 1+cu132.torchstable; not
-                                             folded: a rule sets different
+torch213-cxx11-cu132-x86_64-linux  build     shelf 1+cu132.torchstable; no
+                                             shared wheel: a rule sets different
                                              gpu-archs for CUDA 13.0
 torch28-cxx11-cpu-x86_64-linux     build     shelf 1+cpu.torch2.8
 torch28-cxx11-cu130-x86_64-linux   excluded  torch 2.8 was built with CUDA 12.6,
@@ -384,8 +384,8 @@ def test_the_plan_at_a_narrow_terminal():
     written = io.StringIO()
     Console(file=written, width=80).print(plan_table(plans, excluded[:1], shared, cached=cached, not_folded=not_folded))
     assert "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n" == TABLE
-    assert totals(plans, shared) == "7 cells → 5 builds"
+    assert totals(plans, shared) == "7 combinations → 5 builds"
     assert reasons(shared) == [
-        "1 cell folded: torch's stable ABI from 2.11 on",
-        "1 cell folded: CUDA minor-version compatibility",
+        "1 combination shares a wheel: torch's stable ABI from 2.11 on",
+        "1 combination shares a wheel: CUDA minor-version compatibility",
     ]

@@ -50,7 +50,7 @@ def test_no_terminal_is_too_small(width, room):
     lines = picture(running, width, room + 2, room)
     assert all(len(line) <= width for line in lines)
     assert len(lines) == min(room, 8) + (room < 8)
-    assert (f"and {8 - room} more run" in lines[-1][:width]) == (room < 8)
+    assert (f"and {8 - room} more running" in lines[-1][:width]) == (room < 8)
     assert "7/96" in lines[0]
 
 
@@ -58,12 +58,12 @@ def test_the_whole_is_told_in_a_line():
     running = dict([cell(10, done=6, total=10)])
     whole = Whole(start=3.0, cells=3, load=LOAD)
     whole.finish("other", cell(12, done=10, total=10)[1])
-    told = "1 of 3 cells · 16 of 20+ phases · 3 of 4 cores · 2.5 of 8.0 GiB · 1m00s gone"
+    told = "1 of 3 combinations · 16 of 20+ phases · 3 of 4 cores · 2.5 of 8.0 GiB · 1m00s elapsed"
     assert whole_line(whole, running, 63.0) == told
     name = next(iter(running))
     whole.expected = {"other": 1000.0, name: 100.0, "waiting": 40.0}
     # Two fifths of one and all of another, on four cores.
-    assert whole_line(whole, running, 63.0) == f"{told} · about 20s to go"
+    assert whole_line(whole, running, 63.0) == f"{told} · about 20s left"
     del whole.expected[name]
     assert whole.to_go(running) is None  # what nobody knows is not told
 

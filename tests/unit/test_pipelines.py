@@ -119,7 +119,7 @@ def test_it_signs_and_publishes_what_is_asked_for(system, pipeline, said):
 )
 @every_system
 def test_a_word_that_could_say_something_else_is_refused(system, words):
-    with pytest.raises(SettingError, match="cannot stand in a pipeline"):
+    with pytest.raises(SettingError, match="cannot be used in a pipeline"):
         WRITERS[system](replace(TESTED, **words))
 
 
@@ -176,7 +176,7 @@ def test_without_a_key_an_address_needs_no_test(system):
 
 
 @pytest.mark.parametrize(
-    ("url", "words"), [("http://wheels.example.org/k", "cannot be told"), ("https://[::1", "--url is no address")]
+    ("url", "words"), [("http://wheels.example.org/k", "is not valid: "), ("https://[::1", "--url is not an address")]
 )
 def test_an_address_that_could_not_be_published_is_refused_before_anything_is_signed(url, words):
     with pytest.raises(SettingError, match=words):
@@ -222,13 +222,13 @@ def test_no_python_imports_from_the_folder_of_a_job(system):
 
 
 def test_on_buildkite_nothing_is_signed_without_a_key():
-    with pytest.raises(SettingError, match="every step of a pipeline"):
+    with pytest.raises(SettingError, match="--keyless is not supported"):
         buildkite_pipeline(KEYLESS)
 
 
 @pytest.mark.parametrize("system", ["github", "gitlab"])
 def test_it_is_signed_in_one_way(system):
-    with pytest.raises(SettingError, match="by a key or without one"):
+    with pytest.raises(SettingError, match="cannot be used together"):
         WRITERS[system](replace(WHOLE, keyless=True))
 
 
@@ -321,7 +321,7 @@ def test_the_job_that_promotes_is_of_the_release_alone():
             {"test": None, "url": None, "project": None, "promote": None, "require": "not-failed"},
             "--test-on needs --test",
         ),
-        ({"promote": "test"}, "test is where it is published already"),
+        ({"promote": "test"}, "are the same channel: test"),
     ],
 )
 def test_options_of_which_one_says_nothing_without_another_are_refused(system, without, said):
@@ -343,7 +343,7 @@ def test_what_is_tested_is_in_the_command_that_writes_it_again(system, tmp_path,
 
 
 def test_buildkite_tests_nothing_where_the_secrets_are():
-    with pytest.raises(SettingError, match="have the secrets"):
+    with pytest.raises(SettingError, match="its agents have secrets"):
         buildkite_pipeline(replace(TESTED, test_on=("gpu", "release")))
 
 
@@ -351,7 +351,7 @@ def test_buildkite_tests_nothing_where_the_secrets_are():
 
 
 def test_gitlab_has_to_know_how_many_jobs_there_are():
-    for number, why in (("auto", "has to know the number"), ("201", "no more than 200 jobs")):
+    for number, why in (("auto", "needs a fixed number of jobs"), ("201", "at most 200 parallel jobs")):
         with pytest.raises(SettingError, match=why):
             gitlab_pipeline(Pipeline(wheelsmith="wheelsmith==1", shards=number))
     build = read(WHOLE, "gitlab")["wheels:build"]

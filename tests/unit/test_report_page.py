@@ -67,8 +67,8 @@ def test_it_leads_with_how_many_of_the_wheels_are_there():
         assert lead in page(plans, results)
     assert "wheels/k-1%2Bcu130-py3-none-any.whl" in page(plans, (done(first, Status.BUILT),))
     folded = page((second, shared), (done(second, Status.BUILT), done(shared, Status.FOLDED)))
-    assert "<b>1 of 1 wheel, for 2 cells</b>" in folded
-    assert "<b>No wheel was asked for</b>" in page(excluded=(Excluded(cell=LEFT_OUT, reason="no"),))
+    assert "<b>1 of 1 wheel, for 2 combinations</b>" in folded
+    assert "<b>No wheel was planned</b>" in page(excluded=(Excluded(cell=LEFT_OUT, reason="no"),))
 
 
 def test_the_hash_of_an_archive_is_not_called_a_commit():

@@ -61,10 +61,10 @@ def test_what_a_kernel_is_called_opens_nothing(kernel):
 @pytest.mark.parametrize(
     ("planned", "results", "count"),
     [
-        (PLANS, [made(each) for each in PLANS], "4 of 4 cells have a wheel"),
-        (PLANS, [*(made(each) for each in PLANS[:3]), failed(PLANS[3])], "3 of 4 cells have a wheel: 1 failed"),
-        (PLANS, [made(PLANS[0]), failed(PLANS[1])], "1 of 4 cells have a wheel: 1 failed, 2 not built"),
-        ([], [], "No cell has a wheel: 1 cell excluded, none built"),
+        (PLANS, [made(each) for each in PLANS], "4 of 4 combinations have a wheel"),
+        (PLANS, [*(made(each) for each in PLANS[:3]), failed(PLANS[3])], "3 of 4 combinations have a wheel: 1 failed"),
+        (PLANS, [made(PLANS[0]), failed(PLANS[1])], "1 of 4 combinations have a wheel: 1 failed, 2 not built"),
+        ([], [], "No combination has a wheel: 1 excluded, none built"),
     ],
 )
 def test_the_first_line_is_the_count(planned, results, count):
@@ -79,9 +79,9 @@ def test_the_reason_of_a_failure_stands_before_the_table_and_once_for_cells_of_o
     tail = ("k.cu(4): error: no such thing", "", "1 error")
     results = [failed(each, tail=tail, remedy="build it alone") for each in (first, second)]
     text = summary([first, second], results)
-    reason, table = text.split("| cell |")
+    reason, table = text.split("| combination |")
     assert reason.count("exit code 1") == 1
-    assert "and 1 cell that would share its wheel" in reason
+    assert "and 1 combination with the same wheel" in reason
     assert "help: build it alone" in reason
     assert "k.cu(4): error: no such thing" in reason
     assert table.count("| failed | compile |") == 2
@@ -94,7 +94,7 @@ def test_every_cell_has_a_row_of_its_own_with_its_time():
     texts = [token.content for token in tokens if token.type == "inline"][-25:]
     rows = {row[0].strip("`"): row[1:] for row in zip(*[iter(texts)] * 5, strict=True)}
     assert rows[CELLS[0].id] == ("built", "`k-2.10.whl`", "7 B", "1m15s")
-    assert rows[CELLS[1].id] == ("cached", "`k-2.11.whl`", "7 B", "1m15s before")
+    assert rows[CELLS[1].id] == ("cached", "`k-2.11.whl`", "7 B", "1m15s when built")
     assert rows[CELLS[2].id] == ("failed", "compile", "", "")
     assert rows[CELLS[3].id][0] == "excluded"
 

@@ -116,12 +116,12 @@ def rows(running: Mapping[str, Running], now: float, console: Console, room: int
     if running:
         yield table
     if len(running) > room:
-        yield Text(f"  and {len(running) - room} more run", style="dim", no_wrap=True, overflow="ellipsis")
+        yield Text(f"  and {len(running) - room} more running", style="dim", no_wrap=True, overflow="ellipsis")
 
 
 def whole_line(whole: Whole, running: Mapping[str, Running], now: float) -> str:
     """Return the status line of the run."""
-    parts = [f"{len(whole.finished)} of {counted(whole.cells, 'cell')}"]
+    parts = [f"{len(whole.finished)} of {counted(whole.cells, 'combination')}"]
     done = whole.phases + sum(cell.done for cell in running.values())
     total = whole.phases + sum(cell.total for cell in running.values())
     if total:
@@ -131,9 +131,9 @@ def whole_line(whole: Whole, running: Mapping[str, Running], now: float) -> str:
     if load := whole.load:
         parts.append(f"{load.cores} of {counted(load.all_cores, 'core')}")
         parts.append(f"{load.memory / _GIB:.1f} of {load.all_memory / _GIB:.1f} GiB")
-    parts.append(f"{duration(now - whole.start)} gone")
+    parts.append(f"{duration(now - whole.start)} elapsed")
     if (left := whole.to_go(running)) is not None:
-        parts.append(f"about {duration(left)} to go")
+        parts.append(f"about {duration(left)} left")
     return " · ".join(parts)
 
 

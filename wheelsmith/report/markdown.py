@@ -36,7 +36,7 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
         for number, (first, *others) in enumerate(failures(record.results))
     )
     lines += islice(reasons, _MOST_REASONS)
-    lines += ["", "| cell | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
+    lines += ["", "| combination | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
     rows = map(_row, record.planned)
     left_out = (f"| `{item.cell.id}` | excluded | {_plain(item.reason)} | | |" for item in record.excluded)
     lines += islice(chain(rows, left_out), _MOST_ROWS)
@@ -48,13 +48,13 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
 def _count(record: RunRecord) -> str:
     asked = len(record.planned)
     if not asked:
-        return f"No cell has a wheel: {counted(len(record.excluded), 'cell')} excluded, none built"
+        return f"No combination has a wheel: {len(record.excluded)} excluded, none built"
     there = sum(1 for result in record.results if result.wheel)
     failed = sum(1 for result in record.results if result.status is Status.FAILED)
     left = asked - there - failed
     wrong = [f"{failed} failed"] * bool(failed) + [f"{left} not built"] * bool(left)
     verb = "has" if asked == 1 else "have"
-    text = f"{there} of {counted(asked, 'cell')} {verb} a wheel"
+    text = f"{there} of {counted(asked, 'combination')} {verb} a wheel"
     return f"{text}: {', '.join(wrong)}" if wrong else text
 
 
@@ -66,7 +66,7 @@ def _reason(result: BuildResult, others: int, *, log: bool) -> Iterator[str]:
     failure = result.failure
     if failure is None:
         return
-    shared = f" (and {counted(others, 'cell')} that would share its wheel)" if others else ""
+    shared = f" (and {counted(others, 'combination')} with the same wheel)" if others else ""
     yield f"- ✗ **`{result.cell.id}`**{shared}: {_plain(f'{failure.stage}: {failure.message}')}"
     if failure.remedy:
         yield f"  <br>help: {_plain(failure.remedy)}"
@@ -89,7 +89,7 @@ def _row(cell: CellRecord) -> str:
 
 def _time(result: BuildResult) -> str:
     if result.built_in:
-        return f"{wall_time(result.built_in)} before"
+        return f"{wall_time(result.built_in)} when built"
     return wall_time(result.timings) if result.timings else ""
 
 
@@ -99,7 +99,7 @@ def changes_text(changes: VersionChanges) -> str:
     served = sum(cell.now is not None for cell in changes.cells)
     size = show_size(sum(wheel.size for wheel in now.values()))
     lines = [f"# {changes.project} {changes.version}", ""]
-    lines += [f"{counted(len(now), 'wheel')} for {counted(served, 'cell')}, {size}{_since(changes)}.", ""]
+    lines += [f"{counted(len(now), 'wheel')} for {counted(served, 'combination')}, {size}{_since(changes)}.", ""]
     for title, items in _sections(changes):
         if items:
             lines += [f"## {title}", "", *items, ""]
@@ -108,11 +108,11 @@ def changes_text(changes: VersionChanges) -> str:
 
 def _since(changes: VersionChanges) -> str:
     if changes.before is None:
-        return "; no older version is listed"
+        return "; there is no older version"
     before = {cell.before.filename: cell.before.size for cell in changes.cells if cell.before}
     served = sum(cell.before is not None for cell in changes.cells)
     sizes = show_size(sum(before.values()))
-    return f"; {changes.before} had {counted(len(before), 'wheel')} for {counted(served, 'cell')}, {sizes}"
+    return f"; {changes.before} had {counted(len(before), 'wheel')} for {counted(served, 'combination')}, {sizes}"
 
 
 def _sections(changes: VersionChanges) -> Iterator[tuple[str, list[str]]]:
@@ -123,7 +123,7 @@ def _sections(changes: VersionChanges) -> Iterator[tuple[str, list[str]]]:
         yield "New", [_new_wheel(cell) for cell in cells if cell.now and not cell.before]
         yield "Changed", [f"- `{cell.cell}`: {said}" for cell in cells if (said := ", ".join(_differences(cell)))]
     gone = [cell for cell in cells if cell.before and not cell.now]
-    yield "Gone", [f"- `{cell.cell}`: {_why_gone(cell)}" for cell in gone]
+    yield "Removed", [f"- `{cell.cell}`: {_why_gone(cell)}" for cell in gone]
     without = [cell for cell in cells if not cell.before and not cell.now]
     yield "Without a wheel", [f"- `{cell.cell}`: {_why_gone(cell)}" for cell in without]
 
@@ -140,23 +140,23 @@ def _differences(cell: CellChange) -> Iterator[str]:
     if abs(now.size - before.size) > _NOTICEABLE * before.size:
         share = f" ({now.size / before.size - 1:+.0%})" if before.size else ""
         yield f"{show_size(before.size)} → {show_size(now.size)}{share}"
-    yield from _more_and_less("GPU code for", before.gpu_archs, now.gpu_archs)
+    yield from _more_and_less("GPU code for ", before.gpu_archs, now.gpu_archs)
     for what, old, new in (
         ("torch", before.requires_torch, now.requires_torch),
         ("Python", before.requires_python, now.requires_python),
     ):
         if old != new:
-            yield f"{what} {_plain(old or 'of any version')} → {_plain(new or 'of any version')}"
-    yield from _more_and_less("requires", before.requires, now.requires)
+            yield f"{what} {_plain(old or 'any version')} → {_plain(new or 'any version')}"
+    yield from _more_and_less("requirement ", before.requires, now.requires)
     if _tags(before) != _tags(now):
         yield f"{_tags(before)} → {_tags(now)}"
 
 
 def _more_and_less(what: str, old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[str]:
     if more := [each for each in new if each not in old]:
-        yield f"{what} {_plain(', '.join(more))} more"
+        yield f"new {what}{_plain(', '.join(more))}"
     if less := [each for each in old if each not in new]:
-        yield f"{what} {_plain(', '.join(less))} no more"
+        yield f"no {what}{_plain(', '.join(less))}"
 
 
 def _tags(wheel: IndexEntry) -> str:
@@ -165,7 +165,7 @@ def _tags(wheel: IndexEntry) -> str:
 
 def _why_gone(cell: CellChange) -> str:
     """Return the reason why a cell has no wheel."""
-    return _plain(cell.reason or "it is offered no more")
+    return _plain(cell.reason or "no longer offered")
 
 
 def _plain(text: str) -> str:

@@ -60,9 +60,9 @@ def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline:
 def _score(there: int, wanted: int, cells: int) -> str:
     """Return text such as ``3 of 4 wheels``, with the number of cells if it differs."""
     if not wanted:
-        return "No wheel was asked for"
+        return "No wheel was planned"
     text = f"{there} of {counted(wanted, 'wheel')}"
-    return text if cells == wanted else f"{text}, for {counted(cells, 'cell')}"
+    return text if cells == wanted else f"{text}, for {counted(cells, 'combination')}"
 
 
 def _tally(record: RunRecord) -> list[tuple[int, str]]:

@@ -34,14 +34,14 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
     for first, *others in failures(finished.results):
         show_failure(first, out, console)
         for other in others:
-            console.print(f"✗ {other.cell.id}  as {first.cell.id}, whose wheel it shares", style="red", soft_wrap=True)
+            console.print(f"✗ {other.cell.id}  shares the wheel of {first.cell.id}", style="red", soft_wrap=True)
     counts = Counter(result.status.value for result in finished.results)
     counts["excluded"] = len(finished.excluded)
-    words = " · ".join(f"{count} {word}" for word, count in counts.items() if count) or "no cells"
+    words = " · ".join(f"{count} {word}" for word, count in counts.items() if count) or "no combinations"
     ending = "interrupted after" if finished.interrupted else "in"
     console.print(f"{words} {ending} {duration(finished.seconds)}", style="bold", soft_wrap=True)
     if phases := finished.compiled + finished.reused:
-        console.print(f"{finished.reused} of {counted(phases, 'compiler phase')} had been made before", soft_wrap=True)
+        console.print(f"{finished.reused} of {counted(phases, 'compiler phase')} reused", soft_wrap=True)
     made = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
     if made:
         _show_use(max(made, key=_likely), out, console)

@@ -35,7 +35,7 @@ def plan_table(
     """
     from rich.text import Text
 
-    table = _table("cell", "answer", "wheel, or reason")
+    table = _table("combination", "status", "wheel or reason")
     for plan in plans:
         cell = plan.cell.id
         if whose := folded.get(cell):
@@ -43,21 +43,26 @@ def plan_table(
             continue
         answer = "cached" if plan.build_digest in cached else "build"
         wheel = f"{plan.wheel.distribution} {plan.wheel.version}"
-        table.add_row(cell, answer, Text(f"{wheel}; not folded: {not_folded[cell]}" if cell in not_folded else wheel))
+        table.add_row(
+            cell, answer, Text(f"{wheel}; no shared wheel: {not_folded[cell]}" if cell in not_folded else wheel)
+        )
     for item in excluded:
         table.add_row(item.cell.id, "excluded", Text(item.reason), style="dim")
     return table
 
 
 def totals(plans: Sequence[BuildPlan], folded: Mapping[str, Folded]) -> str:
-    """Return text such as ``24 cells → 6 builds``."""
-    return f"{counted(len(plans), 'cell')} → {counted(len(plans) - len(folded), 'build')}"
+    """Return text such as ``24 combinations → 6 builds``."""
+    return f"{counted(len(plans), 'combination')} → {counted(len(plans) - len(folded), 'build')}"
 
 
 def reasons(folded: Mapping[str, Folded]) -> list[str]:
     """Return a line for each reason for shared wheels, the most frequent first."""
     counts = Counter(whose.reason for whose in folded.values())
-    return [f"{counted(count, 'cell')} folded: {reason}" for reason, count in counts.most_common()]
+    return [
+        f"{counted(count, 'combination shares', 'combinations share')} a wheel: {reason}"
+        for reason, count in counts.most_common()
+    ]
 
 
 def shard_table(shards: Sequence[Shard], cores: int) -> Table:
@@ -67,7 +72,7 @@ def shard_table(shards: Sequence[Shard], cores: int) -> Table:
     """
     from rich.text import Text
 
-    table = _table("shard", "about", "cells")
+    table = _table("shard", "estimate", "combinations")
     for number, shard in enumerate(shards, 1):
         table.add_row(
             shard_label(number, shards), duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
@@ -80,7 +85,7 @@ def stock_table(stock: CacheInventory, now: float) -> Table:
 
     :param now: seconds since 1970.
     """
-    table = _table("what", "things", "disk", "oldest use", right=True)
+    table = _table("kind", "items", "disk", "oldest use", right=True)
     for kind in Kind:
         part = stock.of(kind)
         oldest = age(now - min(item.used for item in part.items)) if part.items else ""
@@ -93,7 +98,7 @@ def pruning_table(pruning: Pruning, now: float) -> Table:
 
     :param now: seconds since 1970.
     """
-    table = _table("what", "things", "disk", "last use", right=True)
+    table = _table("kind", "items", "disk", "last use", right=True)
     for kind in Kind:
         part = pruning.of(kind)
         if kind in _NAMED:

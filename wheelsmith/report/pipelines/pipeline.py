@@ -84,7 +84,9 @@ class Pipeline:
                 if word is not None and not shape.fullmatch(word):
                     option = f"--{name.replace('_', '-')}"
                     shown = redact(word)
-                    raise SettingError(f"{shown!r} cannot stand in a pipeline", remedy=f"give {option} a plainer one")
+                    raise SettingError(
+                        f"{shown!r} cannot be used in a pipeline", remedy=f"pass a simpler value to {option}"
+                    )
         self._check_addresses()
         self._check_together()
 
@@ -94,12 +96,13 @@ class Pipeline:
             address = _REQUIREMENT.sub("", getattr(self, name) or "")
             if has_credentials(address):
                 raise SettingError(
-                    f"--{name} is no address, or has what may be a password: {redact(address)}",
-                    remedy="everybody may read a pipeline: give credentials to the job, in the system's secrets",
+                    f"--{name} is not an address, or may contain a password: {redact(address)}",
+                    remedy="a pipeline is public: store credentials in the secrets of the CI system",
                 )
         if self.publish is not None and self._scheme not in _SECRETS:
             raise SettingError(
-                "--publish names nothing that other machines reach", remedy="--publish s3://…, gs://…, az://… or hf://…"
+                "other machines cannot reach the index of --publish",
+                remedy="use --publish s3://…, gs://…, az://… or hf://…",
             )
         if self.publish and self._scheme in _BUCKETS:
             parse_address(self.publish)
@@ -107,7 +110,7 @@ class Pipeline:
     def _check_together(self) -> None:
         """Reject options that contradict one another or that lack another option."""
         if self.sign and self.keyless:
-            raise SettingError("wheels are signed by a key or without one", remedy="choose: --sign or --keyless")
+            raise SettingError("--sign and --keyless cannot be used together", remedy="choose one of them")
         for name, others in (_NEEDS | ({"url": ("publish",)} if self.keyless else {})).items():
             default = DEFAULT_REQUIRED if name == "require" else None
             if getattr(self, name) in {default, ()}:
@@ -115,13 +118,15 @@ class Pipeline:
             missing = [other for other in others if not getattr(self, other)]
             if missing:
                 option, needed = f"--{name.replace('_', '-')}", " and ".join(f"--{each}" for each in missing)
-                raise SettingError(f"{option} needs {needed}", remedy=f"give both, or leave {option} out")
+                raise SettingError(f"{option} needs {needed}", remedy=f"pass both, or omit {option}")
         if self.keyless and self.url:
             _check_served(self.url)
         if self.promote and self.promote == self.channel:
-            raise SettingError(f"{self.promote} is where it is published already", remedy="--promote another channel")
+            raise SettingError(
+                f"--promote and --channel are the same channel: {self.promote}", remedy="choose another channel"
+            )
         if self.test and not self.test.strip(" "):
-            raise SettingError("the test is empty", remedy="--test 'python -m pytest tests'")
+            raise SettingError("--test is empty", remedy="pass a command, such as --test 'python -m pytest tests'")
 
     def command(self, system: str) -> str:
         """Return the command that generates this pipeline."""
@@ -210,5 +215,5 @@ def _check_served(url: str) -> None:
     try:
         index_address(url)
     except PackageIndexError as error:
-        why = f"{url} cannot be told to an index: {error.message}"
-        raise SettingError(why, remedy="say where it is served: --url https://…") from None
+        why = f"--url {url} is not valid: {error.message}"
+        raise SettingError(why, remedy="pass the public address of the index: --url https://…") from None

@@ -35,12 +35,12 @@ def gitlab_pipeline(pipeline: Pipeline) -> str:
     text = _render("gitlab", pipeline)
     if pipeline.shards == "auto":
         raise SettingError(
-            "GitLab has to know the number of jobs: a job that finds it would have to write the release, too",
-            remedy="wheelsmith plan --shards auto says how many there would be: --shards NUMBER",
+            "--shards auto is not supported: GitLab needs a fixed number of jobs",
+            remedy="pass --shards N; wheelsmith plan --shards auto shows a good number",
         )
     if int(pipeline.shards) > _MOST_OF_GITLAB:
         raise SettingError(
-            f"GitLab runs no more than {_MOST_OF_GITLAB} jobs of a kind", remedy=f"--shards {_MOST_OF_GITLAB}"
+            f"GitLab allows at most {_MOST_OF_GITLAB} parallel jobs", remedy=f"pass --shards {_MOST_OF_GITLAB} or less"
         )
     return text
 
@@ -52,13 +52,13 @@ def buildkite_pipeline(pipeline: Pipeline) -> str:
     """
     if pipeline.keyless:
         raise SettingError(
-            "every step of a pipeline of Buildkite's may have its token, those that run what a kernel brings, too",
-            remedy="sign by a key, which only the agents of one queue have: --sign",
+            "--keyless is not supported: on Buildkite, steps that run a kernel's code can get the token too",
+            remedy="use --sign, with a key that only the agents of the queue release have",
         )
     if _RELEASE_QUEUE in pipeline.test_on:
         raise SettingError(
-            f"agents of the queue {_RELEASE_QUEUE} have the secrets, and a test runs what a kernel brings",
-            remedy="name a queue whose agents have none: --test-on QUEUE",
+            f"tests cannot run on the queue {_RELEASE_QUEUE}: its agents have secrets, and tests run a kernel's code",
+            remedy="pass a queue without secrets to --test-on",
         )
     # The build steps do not depend on the options for signing and publishing.
     building = Pipeline(
