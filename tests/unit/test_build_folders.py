@@ -48,7 +48,7 @@ def wheels(*folders: BuildFolder) -> dict[str, list[str]]:
 
 
 def reasons(*folders: BuildFolder) -> dict[str, str | None]:
-    return {answer.variant: answer.reason for answer in plan_folders(folders, NAMES, None).answers}
+    return {answer.variant: answer.reason for answer in plan_folders(folders, NAMES, None).results}
 
 
 def headers(*folders: BuildFolder) -> list[str]:
@@ -145,7 +145,7 @@ def test_licence_upstream_and_dependencies_come_along():
     ],
 )
 def test_what_a_wheel_cannot_require_is_refused(facts, reason):
-    answers = plan_folders([folder("torch-cuda", **facts)], NAMES, None).answers
+    answers = plan_folders([folder("torch-cuda", **facts)], NAMES, None).results
     assert [answer.refused for answer in answers] == [True]
     assert reason in (answers[0].reason or "")
 
@@ -176,7 +176,7 @@ def test_what_is_not_compiled_serves_what_nothing_else_does():
 
 def test_two_folders_with_nothing_compiled_are_one_wheel_or_none():
     assert list(wheels(folder("torch-cpu"), folder("torch-cuda"))) == ["1"]
-    answers = plan_folders([folder("torch-cpu"), folder("torch-cuda", "other")], NAMES, None).answers
+    answers = plan_folders([folder("torch-cpu"), folder("torch-cuda", "other")], NAMES, None).results
     assert [answer.refused for answer in answers] == [True, True]
 
 

@@ -37,7 +37,7 @@ def test_a_call_of_torchs_ninja_file():
         *("-Xcompiler", "-fPIC", "-O3", "-gencode", "arch=compute_90,code=sm_90", "-std=c++17", "-objtemp"),
         *("-c", "/work/src/a.cu", "-o", "build/obj/a.cu.o"),
     )
-    assert made.listing == ("-MD", "-MF", "/b/a.o.d", "-MQ", "/b/a.o")
+    assert made.dependency_options == ("-MD", "-MF", "/b/a.o.d", "-MQ", "/b/a.o")
 
 
 @pytest.mark.parametrize("quoted", ["-fPIC", "'-fPIC'", '"-fPIC"'])
@@ -57,13 +57,13 @@ def test_a_call_of_cmake():
         "-MD -MT o/a.cu.o -MF o/a.cu.o.d -x cu -c /work/src/a.cu -o o/a.cu.o",
         "nvcc",
     )
-    assert made.listing == ("-MD", "-MT", "o/a.cu.o", "-MF", "o/a.cu.o.d")
+    assert made.dependency_options == ("-MD", "-MT", "o/a.cu.o", "-MF", "o/a.cu.o.d")
     assert made.step.argv[-7:-4] == ("-x", "cu", "-objtemp")
 
 
 def test_a_listing_without_names_has_those_of_the_compiler():
-    assert call("-MMD -c a.cpp -o o/a.o").listing == ("-MMD", "-MF", "o/a.d", "-MQ", "o/a.o")
-    assert call("-MF x.d -c a.cpp -o o/a.o").listing == ()
+    assert call("-MMD -c a.cpp -o o/a.o").dependency_options == ("-MMD", "-MF", "o/a.d", "-MQ", "o/a.o")
+    assert call("-MF x.d -c a.cpp -o o/a.o").dependency_options == ()
 
 
 def test_c_is_compiled_as_c():

@@ -15,7 +15,7 @@ from wheelsmith.plan.recipe.phases import (
     device_phases,
     dry_run,
     host_phases,
-    whole,
+    single_phase,
 )
 
 DATA = Path(__file__).parent / "data"
@@ -202,7 +202,7 @@ def test_in_a_sandbox_that_starts_slowly_phases_run_together():
     assert set(compile_.reads.values()) == set(texts.writes)
     assert compile_.writes == (OBJECT,)
     assert not compile_.is_whole
-    (only,) = jobs_of(whole(nvcc()), together=True)
+    (only,) = jobs_of(single_phase(nvcc()), together=True)
     assert only.is_whole
     assert len(jobs_of(phases, together=False)) == len(phases)
 

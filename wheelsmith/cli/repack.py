@@ -16,7 +16,7 @@ from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prep
 from wheelsmith.model import CellFinished, Event, RunFinished, RunStarted
 from wheelsmith.model.build_host import AUTO, ENGINES
 from wheelsmith.model.run_record import RunRecord
-from wheelsmith.plan.repack.plans import VariantAnswer
+from wheelsmith.plan.repack.plans import VariantResult
 from wheelsmith.run.repack import RepackRequest, prepare_repack
 
 
@@ -93,7 +93,7 @@ def _of_builds(cells: frozenset[str], event: Event) -> Event | None:
     return event
 
 
-def _variant(answer: VariantAnswer, record: RunRecord) -> dict[str, str | None]:
+def _variant(answer: VariantResult, record: RunRecord) -> dict[str, str | None]:
     if answer.reason is not None:
         return {"status": "refused" if answer.refused else "excluded", "reason": answer.reason}
     cell = record.cells.get(answer.cell or "")

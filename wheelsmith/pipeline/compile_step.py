@@ -63,7 +63,7 @@ class CompileStep:
         try:
             trajectory.check_splittable(self.step)
         except NotSplittableError:
-            return self._tasks(trajectory.whole(self.step))
+            return self._tasks(trajectory.single_phase(self.step))
         if self.step.kind is StepKind.CXX:
             return self._tasks(trajectory.host_phases(self.step))
         path = self._estimates.path((PhaseKind.PREPROCESS, PhaseKind.CUDAFE, PhaseKind.CICC, PhaseKind.HOST))
@@ -116,7 +116,7 @@ class CompileStep:
         try:
             return trajectory.device_phases(self.step, "\n".join(lines))
         except NotSplittableError:
-            return trajectory.whole(self.step)
+            return trajectory.single_phase(self.step)
 
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
         jobs = self._jobs(phases)

@@ -27,8 +27,8 @@ from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import StageError, command_failed
 from wheelsmith.pipeline.jobs import Job, has_an_age, jobs_of
 from wheelsmith.pipeline.tasks import MIB, PACK_SECONDS, Resources, Task, TaskAdder
-from wheelsmith.plan.recipe.compiler_call import CompilerCall, compiler_call, located
-from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind, whole
+from wheelsmith.plan.recipe.compiler_call import CompilerCall, compiler_call, with_source_path
+from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind, single_phase
 from wheelsmith.platforms import platforms
 
 
@@ -134,10 +134,10 @@ class LaunchedStep(CompileStep):
     def _phases(self, lines: Iterable[str]) -> tuple[Phase, ...]:
         source = self.call.source
         place = self.waiting.request.places.get(source, source)
-        phases = located(super()._phases(lines), source, place)
+        phases = with_source_path(super()._phases(lines), source, place)
         # cudafe++ puts the modification time of the source into the names of internal symbols, or the current time if
         # the source does not exist. Only a source in the source folder can have a fixed time.
-        return phases if has_an_age(phases) else whole(self.step)
+        return phases if has_an_age(phases) else single_phase(self.step)
 
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
         return super()._tasks(phases) or self._whole()
@@ -201,7 +201,7 @@ class LaunchedStep(CompileStep):
         """
         place = phase.argv.index("-o") + 1
         text = (*phase.argv[:place], self.waiting.path(f"text-{number}"), *phase.argv[place + 1 :])
-        return text if phase.target else (*text, *self.call.listing)
+        return text if phase.target else (*text, *self.call.dependency_options)
 
     def _keep_object(self, job: Job) -> None:
         if self.step.output in job.writes:

@@ -32,7 +32,7 @@ from wheelsmith.plan.repack.folders import (
     check_digests,
     read_build_facts,
 )
-from wheelsmith.plan.repack.plans import FolderPlans, VariantAnswer, plan_folders
+from wheelsmith.plan.repack.plans import FolderPlans, VariantResult, plan_folders
 from wheelsmith.plan.repack.variants import HubVariant, NoWheelError, cells_of, read_variant_name
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.source.builds import BuildTrees, read_build_folder, read_hub_builds
@@ -102,7 +102,7 @@ class RepackRequest:
 
 def prepare_repack(
     request: RepackRequest, listen: Listener = log_notices
-) -> tuple[Prepared, tuple[VariantAnswer, ...]]:
+) -> tuple[Prepared, tuple[VariantResult, ...]]:
     """Read the builds of a repo, and plan a wheel for each usable one.
 
     :param listen: receives notices and the progress of downloads; by default notices go to ``logging``.
@@ -126,15 +126,15 @@ def prepare_repack(
                 raise tree
             folders.append(_read_folder(variant, tree, request))
         except SourceError as error:
-            answers.append(VariantAnswer(variant=name, reason=str(error), refused=True))
+            answers.append(VariantResult(variant=name, reason=str(error), refused=True))
     names = _names_of(folders, request, listen) if folders else None
     image = engine.build_host(None).image if engine.has_images else None
     planned = plan_folders(folders, names, image) if names else FolderPlans()
     prepared = _prepared(request, builds, trees, engine, names, planned)
-    return prepared, tuple(sorted((*answers, *planned.answers), key=lambda answer: answer.variant))
+    return prepared, tuple(sorted((*answers, *planned.results), key=lambda answer: answer.variant))
 
 
-def _usable_variants(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[VariantAnswer]]:
+def _usable_variants(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[VariantResult]]:
     """Return the variants that can become wheels, and answers with reasons for the others."""
     known: dict[str, HubVariant] = {}
     answers = []
@@ -143,7 +143,7 @@ def _usable_variants(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[
             variant = read_variant_name(name)
             cells_of(variant)
         except NoWheelError as reason:
-            answers.append(VariantAnswer(variant=name, reason=str(reason)))
+            answers.append(VariantResult(variant=name, reason=str(reason)))
         else:
             known[name] = variant
     return known, answers

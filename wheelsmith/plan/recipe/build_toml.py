@@ -34,7 +34,7 @@ def parse_build_toml(text: str, *, file: str = "build.toml") -> KernelSpec:
     mistakes: list[BuildTomlError] = []
     root = TableReader(data, (), TomlPlaces.scan(text, file), mistakes)
     spec = _kernel(root)
-    root.done()
+    root.check_unknown_keys()
     if mistakes:
         mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
         raise MatrixMistakesError(tuple(mistakes))
@@ -48,11 +48,11 @@ def _kernel(root: TableReader) -> KernelSpec:
     edition = _edition(root, general)
     name = general.required("name")
     if name and not _NAME.fullmatch(name):
-        general.complain(f"{name!r} is not a kernel name: use lower-case letters, digits and dashes", "name")
+        general.add_mistake(f"{name!r} is not a kernel name: use lower-case letters, digits and dashes", "name")
     backends = general.texts("backends")
     for backend in backends:
         if backend not in BACKENDS:
-            general.complain(f"unknown backend {backend!r}", "backends", f"known: {', '.join(BACKENDS)}")
+            general.add_mistake(f"unknown backend {backend!r}", "backends", f"known: {', '.join(BACKENDS)}")
     python_depends = {"": general.texts("python-depends")}
     kernel_depends = {"": _kernel_depends(general)}
     bounds = _backend_tables(general, python_depends, kernel_depends)
@@ -60,7 +60,7 @@ def _kernel(root: TableReader) -> KernelSpec:
     spec = KernelSpec(
         name=name,
         edition=edition,
-        version=general.whole("version"),
+        version=general.integer("version"),
         license=general.text("license"),
         backends=backends,
         upstream=general.text("upstream"),
@@ -74,30 +74,30 @@ def _kernel(root: TableReader) -> KernelSpec:
         kernel_depends=kernel_depends,
         repo_id=_hub(general),
     )
-    general.done()
+    general.check_unknown_keys()
     if edition > 3:  # noqa: PLR2004  # both are optional in edition 3
         for key in ("version", "license"):
             if key not in general:
-                general.complain(f"{key} is missing in [general]")
+                general.add_mistake(f"{key} is missing in [general]")
     return spec
 
 
 def _edition(root: TableReader, general: TableReader) -> int:
     """Return the edition by kernel-builder's rule: the file contains it only from edition 5 on."""
-    edition = general.whole("edition")
+    edition = general.integer("edition")
     if edition is not None:
         if edition != _NEWEST_EDITION:
             remedy = "write edition = 5, or remove the key: files of edition 3 and 4 do not have it"
-            general.complain(f"edition = {edition} is not supported", "edition", remedy)
+            general.add_mistake(f"edition = {edition} is not supported", "edition", remedy)
         return _NEWEST_EDITION
     torch = root.raw("torch")
     if "universal" in general or (isinstance(torch, dict) and "universal" in torch):
-        general.complain("this build.toml has edition 1 or 2, which is no longer supported", remedy=_UPDATE)
+        general.add_mistake("this build.toml has edition 1 or 2, which is no longer supported", remedy=_UPDATE)
         for key in ("universal", "cuda-minver", "cuda-maxver"):
             general.raw(key)
     elif "backends" not in general:
         remedy = f'list the supported backends, such as backends = ["cpu", "cuda"]; in an older file, {_UPDATE}'
-        general.complain("backends is missing in [general]", remedy=remedy)
+        general.add_mistake("backends is missing in [general]", remedy=remedy)
     return 4 if "version" in general and "license" in general else 3
 
 
@@ -115,7 +115,7 @@ def _backend_tables(
             kernels[backend] = _kernel_depends(table)
         if backend in platforms():
             bounds[backend] = (table.version("minver"), table.version("maxver"))
-        table.done()
+        table.check_unknown_keys()
     return bounds
 
 
@@ -124,11 +124,11 @@ def _kernel_depends(table: TableReader) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, dict) and "repo-id" in item for item in value):
-        table.complain("kernel-depends must be a list of tables with repo-id", "kernel-depends")
+        table.add_mistake("kernel-depends must be a list of tables with repo-id", "kernel-depends")
         return ()
     for item in value:
         if ("version" in item) == ("revision" in item) or item.keys() - {"repo-id", "version", "revision"}:
-            table.complain("a kernel dependency has repo-id and one of version and revision", "kernel-depends")
+            table.add_mistake("a kernel dependency has repo-id and one of version and revision", "kernel-depends")
     return tuple(str(item["repo-id"]) for item in value)
 
 
@@ -139,7 +139,7 @@ def _hub(general: TableReader) -> str | None:
         return None
     repo = hub.text("repo-id")
     hub.text("branch")
-    hub.done()
+    hub.check_unknown_keys()
     return repo
 
 
@@ -147,14 +147,14 @@ def _framework(root: TableReader, general: TableReader, edition: int) -> tuple[s
     """Return the framework, the binding, and the file types that are shipped with the Python package."""
     found = {name: table for name in (*frameworks(), _NOARCH) if (table := root.table(name))}
     if len(found) > 1:
-        root.complain(f"use only one framework: {' or '.join(f'[{name}]' for name in found)}", list(found)[-1])
+        root.add_mistake(f"use only one framework: {' or '.join(f'[{name}]' for name in found)}", list(found)[-1])
     for name, table in found.items():
         if name == _NOARCH:
             return TORCH, None, _noarch(table)
         binding = _binding(name, table)
         return name, binding, binding.pyext
     if edition == _NEWEST_EDITION:
-        general.complain(f"a framework is missing: {', '.join(f'[{name}]' for name in (*frameworks(), _NOARCH))}")
+        general.add_mistake(f"a framework is missing: {', '.join(f'[{name}]' for name in (*frameworks(), _NOARCH))}")
     return TORCH, None, ()
 
 
@@ -163,7 +163,7 @@ def _noarch(table: TableReader) -> tuple[str, ...]:
     # kernel-builder spells these two keys with underscores.
     for key in ("cuda_capabilities", "rocm_archs"):
         table.texts(key)
-    table.done()
+    table.check_unknown_keys()
     return pyext
 
 
@@ -179,7 +179,7 @@ def _binding(framework: str, table: TableReader) -> Binding:
         common = replace(
             common, minver=table.version("minver"), maxver=table.version("maxver"), stable_abi=_stable_abi(table)
         )
-    table.done()
+    table.check_unknown_keys()
     return common
 
 
@@ -189,13 +189,13 @@ def _stable_abi(table: TableReader) -> dict[str, str]:
         return {}
     named = dict.fromkeys(BUILT_BACKENDS, value) if isinstance(value, str) else value
     if not isinstance(named, dict):
-        table.complain("stable-abi must be a release such as 2.11, or a table of them by backend", "stable-abi")
+        table.add_mistake("stable-abi must be a release such as 2.11, or a table of them by backend", "stable-abi")
         return {}
     for backend, release in named.items():
         if backend not in BACKENDS:
-            table.complain(f"unknown backend {backend!r}", "stable-abi", f"known: {', '.join(BACKENDS)}")
+            table.add_mistake(f"unknown backend {backend!r}", "stable-abi", f"known: {', '.join(BACKENDS)}")
         if not isinstance(release, str) or not _STABLE.fullmatch(release):
-            table.complain(f"stable-abi must be a release such as 2.11, not {release!r}", "stable-abi")
+            table.add_mistake(f"stable-abi must be a release such as 2.11, not {release!r}", "stable-abi")
             return {}
     return {backend: release for backend, release in named.items() if backend in BUILT_BACKENDS}
 
@@ -210,16 +210,16 @@ def _sections(root: TableReader) -> tuple[Section, ...]:
 
 def _section(name: str, table: TableReader) -> Section | None:
     if "language" in table:
-        table.complain("kernel sections with a language belong to edition 1", "language", _UPDATE)
+        table.add_mistake("kernel sections with a language belong to edition 1", "language", _UPDATE)
         return None
     backend = table.required("backend")
     if backend not in BACKENDS:
-        table.complain(f"unknown backend {backend!r}", "backend", f"known: {', '.join(BACKENDS)}")
+        table.add_mistake(f"unknown backend {backend!r}", "backend", f"known: {', '.join(BACKENDS)}")
         return None
     if backend not in BUILT_BACKENDS:
         return None
     if "depends" not in table:
-        table.complain(f"depends is missing in [kernel.{name}]", remedy='depends = ["torch"], or [] for none')
+        table.add_mistake(f"depends is missing in [kernel.{name}]", remedy='depends = ["torch"], or [] for none')
     flags, capabilities, minver = _device_keys(backend, table)
     section = Section(
         name=name,
@@ -233,8 +233,8 @@ def _section(name: str, table: TableReader) -> Section | None:
         toolkit_minver=minver,
     )
     if not section.src:
-        table.complain(f"src is missing or empty in [kernel.{name}]", "src")
-    table.done()
+        table.add_mistake(f"src is missing or empty in [kernel.{name}]", "src")
+    table.check_unknown_keys()
     return section
 
 
@@ -249,7 +249,7 @@ def _device_keys(backend: str, table: TableReader) -> tuple[tuple[str, ...], tup
         try:
             platform.check_capability(capability)
         except ValueError as error:
-            table.complain(str(error), archs)
+            table.add_mistake(str(error), archs)
     return table.texts(flags), capabilities, table.version(minver)
 
 
@@ -258,5 +258,5 @@ def _paths(table: TableReader, key: str) -> tuple[str, ...]:
     for path in paths:
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts or not path or path.startswith("-"):
-            table.complain(f"{path!r} is not a path inside the kernel's folder", key)
+            table.add_mistake(f"{path!r} is not a path inside the kernel's folder", key)
     return paths

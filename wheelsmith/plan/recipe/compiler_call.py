@@ -38,7 +38,7 @@ _LISTS = {
 _THREADS = re.compile(r"(--threads|-t)=?\d*")
 # Options for which the compiler needs the original source, or with which it writes more than an object. Preprocessed
 # text has no comments and another layout, so false warnings are possible, and -Werror would make them fatal.
-_ITS_OWN = re.compile(
+_NEEDS_SOURCE = re.compile(
     r"(^|[,=])(-f(help|version|target-help|syntax-only|callgraph-info|stack-usage|opt-info|sanitize|self-test|debug-cpp"
     r"|diagnostics-(format|add|set)|deps-|condition-coverage|path-coverage|wpa|ltrans|pch-)|-Werror(=misleading-indentation)?$|-xc$)"
 )
@@ -46,7 +46,7 @@ _NAME = re.compile(r"[^A-Za-z0-9_.+-]")
 _LONGEST_NAME = 80
 # Options with the value as the next argument, which may begin with any character.
 _WITH_VALUE = ("-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-D", "-U", "-gencode", "-x")
-_OF_NVCC_WITH_VALUE = ("-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "--diag_suppress")
+_NVCC_WITH_VALUE = ("-Xptxas", "--ptxas-options", "-Xcudafe", "-Xfatbin", "--diag_suppress")
 _SPELLINGS = {"--define-macro": "-D", "--include-path": "-I"}
 
 
@@ -56,12 +56,12 @@ class CompilerCall:
 
     :param step: a step that produces the same object, with names that do not depend on the build folder.
     :param output: the path of the object, as in the call.
-    :param listing: the preprocessor's options for listing dependencies; empty if the call has none.
+    :param dependency_options: the preprocessor's options for listing dependencies; empty if the call has none.
     """
 
     step: Step
     output: str
-    listing: tuple[str, ...]
+    dependency_options: tuple[str, ...]
 
     @property
     def source(self) -> str:
@@ -69,33 +69,35 @@ class CompilerCall:
         return self.step.argv[-3]
 
 
-def compiler_call(program: str, words: tuple[str, ...], *, nvcc: str | None) -> CompilerCall:
+def compiler_call(program: str, arguments: tuple[str, ...], *, nvcc: str | None) -> CompilerCall:
     """Parse a compiler call.
 
     :param program: ``gcc``, ``g++`` or ``nvcc``.
-    :param words: the arguments.
+    :param arguments: the arguments.
     :param nvcc: the path of nvcc in the sandbox, or None.
     :raises NotSplittableError: it does not compile one source, or has options that may read more than the preprocessed
         text.
     """
     if program not in (*_HOST, *((NVCC,) if nvcc else ())):
         raise NotSplittableError(program)
-    if not all(_is_text(word) for word in words):
+    if not all(_is_text(argument) for argument in arguments):
         raise NotSplittableError("an argument is not text")
-    read = _Words(is_nvcc=program == NVCC)
-    read.take(iter(words))
-    for option in read.options:
-        if _ITS_OWN.search(option):
+    parsed = _Arguments(is_nvcc=program == NVCC)
+    parsed.parse(iter(arguments))
+    for option in parsed.options:
+        if _NEEDS_SOURCE.search(option):
             raise NotSplittableError(option)
-    step = _step(program, read, nvcc or "")
+    step = _step(program, parsed, nvcc or "")
     check_splittable(step)
-    return CompilerCall(step=step, output=read.only(read.outputs, "outputs"), listing=read.listing())
+    return CompilerCall(
+        step=step, output=parsed.only(parsed.outputs, "outputs"), dependency_options=parsed.dependency_options()
+    )
 
 
-def located(phases: tuple[Phase, ...], source: str, place: str) -> tuple[Phase, ...]:
+def with_source_path(phases: tuple[Phase, ...], source: str, path: str) -> tuple[Phase, ...]:
     """Return the phases with the source's real path, from which nvcc derives the names of file-local symbols.
 
-    :param place: the path of the source, with links resolved.
+    :param path: the path of the source, with links resolved.
     """
     named = ("--orig_src_path_name", source)
     found = []
@@ -103,48 +105,48 @@ def located(phases: tuple[Phase, ...], source: str, place: str) -> tuple[Phase, 
         argv = list(phase.argv)
         for at in range(1, len(argv)):
             if (argv[at - 1], argv[at]) == named:
-                argv[at] = place
+                argv[at] = path
         found.append(replace(phase, argv=tuple(argv)))
     return tuple(found)
 
 
-def _step(program: str, read: _Words, nvcc: str) -> Step:
-    source, output = read.only(read.sources, "sources"), read.only(read.outputs, "outputs")
+def _step(program: str, parsed: _Arguments, nvcc: str) -> Step:
+    source, output = parsed.only(parsed.sources, "sources"), parsed.only(parsed.outputs, "outputs")
     suffix = PurePosixPath(source).suffix
     if normpath(source) == normpath(output):
         raise NotSplittableError("it would overwrite its source")
-    if not read.compiles or output.startswith(("/dev/", "-", "@")) or source.startswith("@"):
+    if not parsed.compiles or output.startswith(("/dev/", "-", "@")) or source.startswith("@"):
         raise NotSplittableError(f"it does not compile {source} to a file")
     if program == NVCC:
         if suffix not in _DEVICE:
             raise NotSplittableError(f"nvcc itself must compile {suffix or source}")
-        kind, head, last = StepKind.NVCC, [nvcc, "-ccbin", read.host], ["-objtemp"]
+        kind, head, last = StepKind.NVCC, [nvcc, "-ccbin", parsed.host], ["-objtemp"]
     else:
         if suffix not in _C | _CXX:
             raise NotSplittableError(f"{program} itself must compile {suffix or source}")
         kind, head, last = StepKind.CXX, [program], ["-xc"] if suffix in _C and program == "gcc" else []
-    own = f"build/obj/{_plain_name(source)}.o"
+    own = f"build/obj/{_safe_name(source)}.o"
     return Step(
-        kind=kind, output=own, inputs=(), source=source, argv=(*head, *read.options, *last, "-c", source, "-o", own)
+        kind=kind, output=own, inputs=(), source=source, argv=(*head, *parsed.options, *last, "-c", source, "-o", own)
     )
 
 
-def _is_text(word: str) -> bool:
+def _is_text(argument: str) -> bool:
     try:
-        return b"\0" not in word.encode()
+        return b"\0" not in argument.encode()
     except UnicodeError:
         return False
 
 
-def _plain_name(source: str) -> str:
+def _safe_name(source: str) -> str:
     """Return a file name with safe characters, which depends only on the source's name."""
     name = PurePosixPath(source).name
-    plain = _NAME.sub("_", name)[-_LONGEST_NAME:]
-    return plain if plain == name else f"{canonical_digest(name)[:12]}-{plain}"
+    safe = _NAME.sub("_", name)[-_LONGEST_NAME:]
+    return safe if safe == name else f"{canonical_digest(name)[:12]}-{safe}"
 
 
 @dataclass(slots=True, kw_only=True)
-class _Words:
+class _Arguments:
     """The arguments of a compiler, sorted by their meaning."""
 
     is_nvcc: bool
@@ -156,49 +158,51 @@ class _Words:
     _lists: str = ""
     _listed: list[str] = field(default_factory=list)
 
-    def take(self, words: Iterator[str]) -> None:
+    def parse(self, arguments: Iterator[str]) -> None:
         """Read all arguments."""
-        for given in words:
-            if self._take_of_files(given, words) or (self.is_nvcc and self._take_of_nvcc(given, words)):
+        for given in arguments:
+            if self._parse_file_option(given, arguments) or (
+                self.is_nvcc and self._parse_nvcc_option(given, arguments)
+            ):
                 continue
-            word = _SPELLINGS.get(given, given)
-            if word in _WITH_VALUE or (self.is_nvcc and word in _OF_NVCC_WITH_VALUE):
-                self.options += (word, _next(words, given))
+            argument = _SPELLINGS.get(given, given)
+            if argument in _WITH_VALUE or (self.is_nvcc and argument in _NVCC_WITH_VALUE):
+                self.options += (argument, _next_value(arguments, given))
             elif given.startswith("-"):
                 self.options.append(given)
             else:
                 self.sources.append(given)
 
-    def _take_of_files(self, word: str, words: Iterator[str]) -> bool:
+    def _parse_file_option(self, argument: str, arguments: Iterator[str]) -> bool:
         """Read an option for the output or for listing dependencies."""
-        name, equals, joined = word.partition("=") if word.startswith("--") else (word, "", "")
-        if word in {"-c", "--compile"}:
+        name, equals, joined = argument.partition("=") if argument.startswith("--") else (argument, "", "")
+        if argument in {"-c", "--compile"}:
             self.compiles = True
         elif name in {"-o", "--output-file"}:
-            self.outputs.append(joined if equals else _next(words, word))
-        elif word in _LISTS:
-            self._lists = _LISTS[word]
+            self.outputs.append(joined if equals else _next_value(arguments, argument))
+        elif argument in _LISTS:
+            self._lists = _LISTS[argument]
         elif name in _DEPENDENCIES:
-            self._listed += (_DEPENDENCIES[name], joined if equals else _next(words, word))
-        elif word == "-MP":
-            self._listed.append(word)
+            self._listed += (_DEPENDENCIES[name], joined if equals else _next_value(arguments, argument))
+        elif argument == "-MP":
+            self._listed.append(argument)
         else:
             return False
         return True
 
-    def _take_of_nvcc(self, word: str, words: Iterator[str]) -> bool:
+    def _parse_nvcc_option(self, argument: str, arguments: Iterator[str]) -> bool:
         """Read an option of nvcc for the host compiler, or one that does not affect the output."""
-        name, equals, joined = word.partition("=")
+        name, equals, joined = argument.partition("=")
         if name in {"-ccbin", "--compiler-bindir"}:
-            self.host = joined if equals else _next(words, word)
+            self.host = joined if equals else _next_value(arguments, argument)
             if self.host not in _HOST:  # another compiler, or a path
-                raise NotSplittableError(word)
+                raise NotSplittableError(argument)
         elif name in {"-Xcompiler", "--compiler-options"}:
-            self.options += ("-Xcompiler", _unquoted(joined if equals else _next(words, word)))
-        elif _THREADS.fullmatch(word):
-            if not word[-1].isdigit():
-                _next(words, word)
-        elif word != "-objtemp":
+            self.options += ("-Xcompiler", _unquoted(joined if equals else _next_value(arguments, argument)))
+        elif _THREADS.fullmatch(argument):
+            if not argument[-1].isdigit():
+                _next_value(arguments, argument)
+        elif argument != "-objtemp":
             return False
         return True
 
@@ -211,7 +215,7 @@ class _Words:
             raise NotSplittableError(f"{len(found)} {what}")
         return found[0]
 
-    def listing(self) -> tuple[str, ...]:
+    def dependency_options(self) -> tuple[str, ...]:
         """Return the preprocessor's options for listing dependencies, with explicit file and target names.
 
         Without an object as its output, the preprocessor cannot derive these names itself.
@@ -230,8 +234,8 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if quoted else value
 
 
-def _next(words: Iterator[str], option: str) -> str:
-    value = next(words, None)
+def _next_value(arguments: Iterator[str], option: str) -> str:
+    value = next(arguments, None)
     if value is None:
         raise NotSplittableError(f"{option} has no value")
     return value

@@ -59,7 +59,7 @@ class NotSplittableError(Exception):  # internal; callers run the step as one co
 
 
 # Options that neither run a program nor read a file that the kernel chooses. Steps with other options are not split.
-_TAME = re.compile(
+_SAFE = re.compile(
     r"-O[0-3sg]?|-Ofast|-[DU][A-Za-z_]\w*(=.*)?|-I.+|-isystem|--?std=[a-z0-9+]+|-w|-pthread|-g[0-2]?|-pipe|-pedantic|-ansi"
     r"|-f(file|debug|macro|profile)-prefix-map=[^,]*|-Wp,-[DU][A-Za-z_]\w*(=\w*)?"
     r"|-f(?!plugin|input-charset|preprocessed|directives|module|dump|profile|auto-profile|branch-prob|test-cov|save|compare-debug|lto|sanitize-|instrument)[A-Za-z][A-Za-z0-9=+_.,-]*"
@@ -76,9 +76,9 @@ _THREADS = ("-t", "-threads", "--threads")
 # Options with the value as the next argument. It must not begin with @, because g++ replaces @file by the file's text.
 _FOLDER, _MACRO = re.compile(r"[^@-].*"), re.compile(r"[A-Za-z_]\w*(=.*)?")
 # Options for preprocessing only.
-_READ_BEFORE = ("-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros")
-_TAME_VALUE = {
-    **dict.fromkeys(_READ_BEFORE, _FOLDER),
+_PREPROCESSOR_OPTIONS = ("-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros")
+_SAFE_VALUES = {
+    **dict.fromkeys(_PREPROCESSOR_OPTIONS, _FOLDER),
     **dict.fromkeys(("-D", "-U"), _MACRO),
     "--diag_suppress": re.compile(r"[\w,]+"),
     "-Xptxas": re.compile(r"(-v|-O[0-4]|-dlcm=\w+|-dscm=\w+|--warn-on-\w[\w-]*|-warn-[\w-]+)(,-[\w=-]+)*"),
@@ -90,10 +90,10 @@ _TAME_VALUE = {
     "-gencode": re.compile(r"arch=compute_\w+,code=\w+"),
 }
 # -march=native, also followed by a comma or plus, or a file of options, which may contain it.
-_OF_MACHINE = re.compile(r".*=native(?![\w.-]).*|@.+|(--options-file|-optf)(=.*)?|.*,@.*", re.DOTALL)
+_NATIVE = re.compile(r".*=native(?![\w.-]).*|@.+|(--options-file|-optf)(=.*)?|.*,@.*", re.DOTALL)
 # nvcc's options that pass arguments to g++, separated by commas.
-_FOR_HOST, _FOR_HOST_WITH_VALUE = "--compiler-options=", "-Xcompiler"
-_OF_HOST = re.compile(r"-([fmOWwDU]|pthread)")
+_HOST_OPTIONS, _HOST_OPTIONS_NEXT = "--compiler-options=", "-Xcompiler"
+_SAFE_FOR_HOST = re.compile(r"-([fmOWwDU]|pthread)")
 
 
 def check_splittable(step: Step) -> None:
@@ -104,24 +104,24 @@ def check_splittable(step: Step) -> None:
     # nvcc -ccbin g++ … -c source -o output
     words = iter(step.argv[3 if step.kind is StepKind.NVCC else 1 : -4])
     for word in words:
-        if word == _FOR_HOST_WITH_VALUE or word.startswith(_FOR_HOST):
-            value = next(words, "") if word == _FOR_HOST_WITH_VALUE else word.removeprefix(_FOR_HOST)
-            if not all(_OF_HOST.match(part) and _TAME.fullmatch(part) for part in value.split(",")):
+        if word == _HOST_OPTIONS_NEXT or word.startswith(_HOST_OPTIONS):
+            value = next(words, "") if word == _HOST_OPTIONS_NEXT else word.removeprefix(_HOST_OPTIONS)
+            if not all(_SAFE_FOR_HOST.match(part) and _SAFE.fullmatch(part) for part in value.split(",")):
                 raise NotSplittableError(f"{word} {value}")
-        elif shape := _TAME_VALUE.get(word):
+        elif shape := _SAFE_VALUES.get(word):
             value = next(words, "")
             if not shape.fullmatch(value):
                 raise NotSplittableError(f"{word} {value}")
-        elif not _TAME.fullmatch(word):
+        elif not _SAFE.fullmatch(word):
             raise NotSplittableError(word)
 
 
 def depends_on_machine(step: Step) -> bool:
     """Return True if a step may compile for the machine that it runs on, which no hash of its inputs contains."""
-    return any(_OF_MACHINE.fullmatch(word) for word in step.argv)
+    return any(_NATIVE.fullmatch(word) for word in step.argv)
 
 
-def whole(step: Step) -> tuple[Phase, ...]:
+def single_phase(step: Step) -> tuple[Phase, ...]:
     """Return a step as a single phase."""
     return (Phase(kind=PhaseKind.WHOLE, target="", argv=step.argv, reads={}, writes=(step.output,)),)
 
@@ -153,7 +153,7 @@ def host_phases(step: Step) -> tuple[Phase, ...]:
 def _without_preprocessor(argv: tuple[str, ...]) -> Iterator[str]:
     words = iter(argv)
     for word in words:
-        if word in {*_READ_BEFORE, "-D", "-U"}:
+        if word in {*_PREPROCESSOR_OPTIONS, "-D", "-U"}:
             next(words)
         elif word != "-xc" and not word.startswith(("-I", "-D", "-U", "-Wp,")):
             yield word
@@ -161,10 +161,10 @@ def _without_preprocessor(argv: tuple[str, ...]) -> Iterator[str]:
 
 def dry_run(step: Step) -> tuple[str, ...]:
     """Return the command that prints the phases of an nvcc step, in sequence."""
-    return (step.argv[0], "--dryrun", *_in_one_thread(step.argv[1:]))
+    return (step.argv[0], "--dryrun", *_without_threads(step.argv[1:]))
 
 
-def _in_one_thread(argv: tuple[str, ...]) -> Iterator[str]:
+def _without_threads(argv: tuple[str, ...]) -> Iterator[str]:
     words = iter(argv)
     for word in words:
         if word in _THREADS:

@@ -82,23 +82,23 @@ class TableReader:
         self._path = path
         self._places = places
         self._mistakes = mistakes
-        self._asked: list[str] = []
+        self._known_keys: list[str] = []
         self._table: dict[str, Any] = table if isinstance(table, dict) else {}
         if not isinstance(table, dict):
-            self.complain(f"{'.'.join(path)} must be a table")
+            self.add_mistake(f"{'.'.join(path)} must be a table")
 
     def __contains__(self, key: str) -> bool:
         """Return True if the table has the key."""
         return key in self._table
 
-    def complain(self, message: str, key: str | None = None, remedy: str | None = None) -> None:
+    def add_mistake(self, message: str, key: str | None = None, remedy: str | None = None) -> None:
         """Record a mistake with its place."""
         path = (*self._path, key) if key else self._path
         self._mistakes.append(BuildTomlError(message, where=self._places.of(path), remedy=remedy))
 
     def raw(self, key: str) -> Any:
         """Return a value of any type, or None."""
-        self._asked.append(key)
+        self._known_keys.append(key)
         return self._table.get(key)
 
     def text(self, key: str) -> str | None:
@@ -106,23 +106,23 @@ class TableReader:
         value = self.raw(key)
         if value is None or isinstance(value, str):
             return value
-        self.complain(f"{key} must be a string", key)
+        self.add_mistake(f"{key} must be a string", key)
         return None
 
     def required(self, key: str) -> str:
         """Return a required string."""
         if key not in self._table:
-            self._asked.append(key)
-            self.complain(f"{key} is missing in [{'.'.join(self._path)}]")
+            self._known_keys.append(key)
+            self.add_mistake(f"{key} is missing in [{'.'.join(self._path)}]")
             return ""
         return self.text(key) or ""
 
-    def whole(self, key: str) -> int | None:
+    def integer(self, key: str) -> int | None:
         """Return a whole number that is not negative, or None."""
         value = self.raw(key)
         if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST):
             return value
-        self.complain(f"{key} must be a whole number", key)
+        self.add_mistake(f"{key} must be a whole number", key)
         return None
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -132,14 +132,14 @@ class TableReader:
             return ()
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return tuple(value)
-        self.complain(f"{key} must be a list of strings", key)
+        self.add_mistake(f"{key} must be a list of strings", key)
         return ()
 
     def version(self, key: str) -> str | None:
         """Return a release such as 2.11 or 12.8.1, or None."""
         value = self.text(key)
         if value is not None and not _RELEASE.fullmatch(value):
-            self.complain(f"{key} must be a release such as 2.11, not {value[:_SHOWN]!r}", key)
+            self.add_mistake(f"{key} must be a release such as 2.11, not {value[:_SHOWN]!r}", key)
             return None
         return value
 
@@ -157,10 +157,10 @@ class TableReader:
             for name, value in self._table.items()
         )
 
-    def done(self) -> None:
+    def check_unknown_keys(self) -> None:
         """Record a mistake for every key that was not read."""
         for key in self._table:
-            if key not in self._asked:
-                close = difflib.get_close_matches(key, self._asked, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(self._asked))}"
-                self.complain(f"unknown key {key!r}", key, hint)
+            if key not in self._known_keys:
+                close = difflib.get_close_matches(key, self._known_keys, n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(self._known_keys))}"
+                self.add_mistake(f"unknown key {key!r}", key, hint)

@@ -26,12 +26,12 @@ _NO_LICENCE = "unknown"  # written if there is no licence
 _LONGEST = 500  # characters of a text
 _INIT = "__init__.py"
 # Files next to the package: metadata for the Hub's loader, and its signature.
-_BESIDE = {METADATA, f"{METADATA}.sigstore"}
+_METADATA_FILES = {METADATA, f"{METADATA}.sigstore"}
 # kernel-builder's file names of extensions. Older names have no backend.
 _EXTENSION = re.compile(r"_(?P<name>[a-z]\w*?)(?:_(?:cpu|cuda))?_[0-9a-z]+(?:_dirty)?(?:\.abi3)?\.so")
 _MODULE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 # Newer folders have a module with the kernel's name that imports the package above it. It contains this text.
-_LEADS_BACK = b".parent.parent"
+_IMPORTS_PARENT = b".parent.parent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,38 +192,38 @@ def built_package(
     :param read: returns the content of a small file.
     :raises SourceError: there is no package, or there are files next to it.
     """
-    shipped = [path for path in paths if path not in _BESIDE and not is_bytecode(path)]
+    shipped = [path for path in paths if path not in _METADATA_FILES and not is_bytecode(path)]
     if _INIT in shipped:
-        return _flat(shipped, name, fallback, read)
+        return _flat_package(shipped, name, fallback, read)
     tops = {path.partition("/")[0] for path in shipped}
     packages = sorted(top for top in tops if f"{top}/{_INIT}" in shipped)
     if len(packages) != 1:
         found = f"several packages: {visible(', '.join(packages[:3]))}" if packages else "no package to import"
         raise SourceError(f"it has {found}: {_INIT} must be at its top or in exactly one folder")
     (module,) = packages
-    if beside := sorted(tops - {module}):
-        raise SourceError(f"it contains {visible(beside[0])} next to its package {visible(module)}")
+    if others := sorted(tops - {module}):
+        raise SourceError(f"it contains {visible(others[0])} next to its package {visible(module)}")
     if name is not None and _as_module(name) != module:
         raise SourceError(f"{METADATA} calls the kernel {name}, but its package is {visible(module)}")
-    return BuiltPackage(module=_checked(module), files={path.partition("/")[2]: path for path in shipped})
+    return BuiltPackage(module=_check_module(module), files={path.partition("/")[2]: path for path in shipped})
 
 
-def _flat(shipped: list[str], name: str | None, fallback: str, read: Callable[[str], bytes]) -> BuiltPackage:
+def _flat_package(shipped: list[str], name: str | None, fallback: str, read: Callable[[str], bytes]) -> BuiltPackage:
     inner = [path for path in shipped if path.endswith(f"/{_INIT}") and path.count("/") == 1]
     folders = Counter(path.partition("/")[0] for path in shipped)
-    leads_back = {path for path in inner if folders[path.partition("/")[0]] == 1 and _LEADS_BACK in read(path)}
-    named = [path.partition("/")[0] for path in sorted(leads_back)]
+    imports_parent = {path for path in inner if folders[path.partition("/")[0]] == 1 and _IMPORTS_PARENT in read(path)}
+    named = [path.partition("/")[0] for path in sorted(imports_parent)]
     extensions = (found["name"] for path in shipped if (found := _EXTENSION.fullmatch(path)))
     module = _as_module(name or next(iter((*named, *extensions)), fallback))
-    left_out = {path for path in leads_back if path == f"{module}/{_INIT}"}
-    return BuiltPackage(module=_checked(module), files={path: path for path in shipped if path not in left_out})
+    left_out = {path for path in imports_parent if path == f"{module}/{_INIT}"}
+    return BuiltPackage(module=_check_module(module), files={path: path for path in shipped if path not in left_out})
 
 
 def _as_module(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _checked(module: str) -> str:
+def _check_module(module: str) -> str:
     if not _MODULE.fullmatch(module) or keyword.iskeyword(module):
         raise SourceError(f"{visible(module[:80])!r} is not an import name")
     return module

@@ -21,7 +21,7 @@ _EDITION = 5  # the edition of build.toml with this layout of build folders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VariantAnswer(Record):
+class VariantResult(Record):
     """The result of planning a build folder.
 
     :param reason: the reason why it has no wheel, or None.
@@ -40,7 +40,7 @@ class FolderPlans:
     """A plan for each cell that build folders serve, and a result for each folder."""
 
     plans: tuple[BuildPlan, ...] = ()
-    answers: tuple[VariantAnswer, ...] = ()
+    results: tuple[VariantResult, ...] = ()
 
 
 def plan_folders(folders: Iterable[BuildFolder], names: WheelNames, image: ImageId | None) -> FolderPlans:
@@ -50,18 +50,18 @@ def plan_folders(folders: Iterable[BuildFolder], names: WheelNames, image: Image
     """
     taken: dict[str, str] = {}
     plans: list[BuildPlan] = []
-    answers: list[VariantAnswer] = []
+    results: list[VariantResult] = []
     for group in _groups(folders):
-        made, answer = _planned(group, taken, names, image)
+        made, result = _plan_group(group, taken, names, image)
         plans += made
-        taken |= {plan.cell.id: answer.variant for plan in made}
-        answers += [replace(answer, variant=folder.variant.name) for folder in group]
-    return FolderPlans(plans=tuple(plans), answers=tuple(answers))
+        taken |= {plan.cell.id: result.variant for plan in made}
+        results += [replace(result, variant=folder.variant.name) for folder in group]
+    return FolderPlans(plans=tuple(plans), results=tuple(results))
 
 
-def _planned(
+def _plan_group(
     group: Sequence[BuildFolder], taken: Mapping[str, str], names: WheelNames, image: ImageId | None
-) -> tuple[tuple[BuildPlan, ...], VariantAnswer]:
+) -> tuple[tuple[BuildPlan, ...], VariantResult]:
     """Plan the single wheel of a group of folders.
 
     :param taken: cell ID → the variant that already serves it.
@@ -71,12 +71,12 @@ def _planned(
     left = [cell for key, cell in cells.items() if key not in taken]
     if not left:
         others = sorted({taken[key] for key in cells})
-        return (), VariantAnswer(variant=name, reason=f"{', '.join(others)} serves all its cells")
+        return (), VariantResult(variant=name, reason=f"{', '.join(others)} serves all its cells")
     try:
         made = _plan_wheel(group, left, names, image)
     except SourceError as error:
-        return (), VariantAnswer(variant=name, reason=str(error), refused=True)
-    return made, VariantAnswer(variant=name, cell=left[0].id)
+        return (), VariantResult(variant=name, reason=str(error), refused=True)
+    return made, VariantResult(variant=name, cell=left[0].id)
 
 
 def _groups(folders: Iterable[BuildFolder]) -> Iterator[tuple[BuildFolder, ...]]:

@@ -27,7 +27,7 @@ _BACKENDS = (CPU, CUDA)
 _ARCHS = ("x86_64", "aarch64")
 
 
-class NoWheelError(Exception):  # the reason of a VariantAnswer
+class NoWheelError(Exception):  # the reason of a VariantResult
     """A build folder cannot become a wheel. The message is the reason."""
 
 
@@ -60,8 +60,8 @@ def read_variant_name(name: str) -> HubVariant:
         return _noarch(name, noarch["backend"])
     found = _COMPILED.fullmatch(name)
     stable = found is not None and found["framework"] == _STABLE
-    calls = TORCH if stable else found["framework"] if found else ""
-    if found is None or calls not in frameworks():
+    framework_name = TORCH if stable else found["framework"] if found else ""
+    if found is None or framework_name not in frameworks():
         raise NoWheelError(f"{visible(name[:80])!r} is not a variant name")
     if found["os"] != "linux":
         raise NoWheelError(f"it is for {found['os']}, but wheelsmith makes wheels for Linux")
@@ -69,12 +69,12 @@ def read_variant_name(name: str) -> HubVariant:
         raise NoWheelError(f"it is for {found['arch']}, but wheelsmith makes wheels for {' and '.join(_ARCHS)}")
     platform = platform_of(found["compute"])
     if platform is None and found["compute"] != CPU:
-        raise _foreign(found["compute"])
+        raise _unsupported_platform(found["compute"])
     if platform and platform[1] not in (known := platform[0].toolkits()):
         raise NoWheelError(f"{platform[0].title} {platform[1]} is not known: wheelsmith knows {', '.join(known)}")
     return HubVariant(
         name=name,
-        framework=calls,
+        framework=framework_name,
         release=f"{found['digits'][0]}.{found['digits'][1:]}",
         stable_abi=stable,
         backends=(platform[0].name if platform else CPU,),
@@ -86,14 +86,14 @@ def read_variant_name(name: str) -> HubVariant:
 
 def _noarch(name: str, backend: str) -> HubVariant:
     if backend != _UNIVERSAL and backend not in _BACKENDS:
-        raise _foreign(backend)
+        raise _unsupported_platform(backend)
     backends = _BACKENDS if backend == _UNIVERSAL else (backend,)
     return HubVariant(
         name=name, framework=TORCH, release=None, stable_abi=False, backends=backends, toolkit=None, arch=None
     )
 
 
-def _foreign(compute: str) -> NoWheelError:
+def _unsupported_platform(compute: str) -> NoWheelError:
     known = ["the CPU", *(each.title for each in platforms().values())]
     return NoWheelError(f"it is for {compute}, but wheelsmith makes wheels for {' and '.join(known)}")
 
