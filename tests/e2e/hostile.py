@@ -66,9 +66,9 @@ SPOILED = (
         "links where wheelsmith writes, and a lie",
         "for n in ('repair', 'packed', 'unpacked', 'tagged', 'site', 'test'): os.symlink(OUTSIDE, work / n)\n"
         "files['x.py'] = b''; pack(record=False)",
-        "RECORD that lies",
+        "a wrong RECORD",
     ),
-    Spoiled("another name", "wheel.rename(dist / 'torch-2.13.0-py3-none-any.whl')", "the build left torch-2.13.0"),
+    Spoiled("another name", "wheel.rename(dist / 'torch-2.13.0-py3-none-any.whl')", "the build made torch-2.13.0"),
     Spoiled("another tag", "wheel.rename(dist / wheel.name.replace('py3', 'cp313'))", "-cp313-none-any.whl, not"),
     Spoiled("no wheel's name", "wheel.rename(dist / 'evil.whl')", "evil.whl"),
     Spoiled("escapes in its name", "wheel.rename(dist / 'a\\x1b]52;c;eA==\\x07\\u202e-1-py3-none-any.whl')", "x1b]52"),
@@ -78,10 +78,10 @@ SPOILED = (
         "files[f'{info}/METADATA'] = files[f'{info}/METADATA'].replace(b'Name: ', b'Name: not-'); pack()",
         "changed METADATA",
     ),
-    Spoiled("RECORD with another hash", "files['pure/__init__.py'] += b'#'; pack(record=False)", "RECORD that lies"),
+    Spoiled("RECORD with another hash", "files['pure/__init__.py'] += b'#'; pack(record=False)", "a wrong RECORD"),
     Spoiled("no RECORD", "del files[f'{info}/RECORD']; pack(record=False)", "no pure-1.dist-info/RECORD"),
-    Spoiled("a file that nobody planned", "files['evil.pth'] = b'import os'; pack()", "which is not the kernel's"),
-    Spoiled("a file left out", "del files['pure/__init__.py']; pack()", "left 'pure/__init__.py' out"),
+    Spoiled("a file that nobody planned", "files['evil.pth'] = b'import os'; pack()", "which is not planned"),
+    Spoiled("a file left out", "del files['pure/__init__.py']; pack()", "does not contain 'pure/__init__.py'"),
     Spoiled(
         "a tag that leads out",
         "tag = b'Tag: py3-none-/../../../../../../..' + OUTSIDE.encode() + b'/escape'\n"
@@ -95,7 +95,7 @@ SPOILED = (
         "pack(extra=[(member('l', stat.S_IFLNK | 0o777), OUTSIDE.encode()), ('l/escape', b'x')])",
         "link",
     ),
-    Spoiled("names that differ by case", "pack(extra=[('Pure/__init__.py', b'evil')])", "which is not the kernel's"),
+    Spoiled("names that differ by case", "pack(extra=[('Pure/__init__.py', b'evil')])", "which is not planned"),
     Spoiled("a very long name", "pack(extra=[('x' * 5000, b'evil')])", ""),
     Spoiled(
         "a zip bomb",
@@ -103,5 +103,5 @@ SPOILED = (
         "  for n in range(20): a.writestr(f'{n}', z)",
         "0 .dist-info folders",
     ),
-    Spoiled("too many members", "pack(extra=[(f'f{n}', b'') for n in range(20_100)])", "which is not the kernel's"),
+    Spoiled("too many members", "pack(extra=[(f'f{n}', b'') for n in range(20_100)])", "which is not planned"),
 )

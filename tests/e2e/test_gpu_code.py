@@ -168,7 +168,7 @@ def test_what_has_yet_to_be_linked_is_told_apart(linked, nvcc, tmp_path):
         objects.append(nvcc("linked.o", "-dlink", *flags, linking=objects))
     library = tmp_path / "k.so"
     subprocess.run(["g++", "-shared", *objects, "-o", library], check=True)
-    useless = "it registers fatbins, and all that they hold has yet to be linked: no GPU runs that"
+    useless = "it registers fatbins, but all their code still has to be linked, so no GPU can run it"
     code = read(library, () if linked else (useless,))
     assert code.relocatable == {"8.0", "9.0a"}
     assert code.machine_code == ({"8.0", "9.0a"} if linked else set())

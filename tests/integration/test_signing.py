@@ -124,7 +124,7 @@ def test_it_is_verified_on_an_index(signed, serve, root):
     with serve(signed.folder / "public") as address:
         code, (answer,) = verify(signed, f"{address}/{root}")
         assert (code, answer["refused"]) == (0, None)
-        assert "whose sha256 is" in refusal(signed, f"{address}/{root}", key="other.pub")
+        assert "its sha256 is" in refusal(signed, f"{address}/{root}", key="other.pub")
         code, why = verify(signed, f"{address}/{root}", "--offline")
         assert (code, "wheelsmith is offline" in why) == (4, True)
 
@@ -136,7 +136,7 @@ def test_to_sign_again_changes_nothing_and_by_another_key_everything(signed):
     assert (
         signed.run_in_process("sign", "--key", "env:KEY", KEY=(signed.folder / "other.key").read_text()).returncode == 0
     )
-    assert "whose sha256 is" in refusal(signed, "dist")
+    assert "its sha256 is" in refusal(signed, "dist")
     code, (answer,) = verify(signed, "dist", key="other.pub")
     assert (code, answer["verified"]["key"]) == (0, "other.pub")
     assert signed.run_in_process("index", "verify", "dist/index").returncode == 0
@@ -203,7 +203,7 @@ def replaced(wheel, name, text):
 def test_a_changed_wheel_is_refused(signed):
     wheel = signed.folder / "dist/wheels" / WHEEL
     replaced(wheel, "pure/__init__.py", b"VALUE = 3\n")
-    assert "what is signed is of a wheel whose sha256 is" in refusal(signed, wheel)
+    assert "the statement is about a wheel with the sha256" in refusal(signed, wheel)
     with (signed.folder / "dist/wheels" / WHEEL).open("wb"):
         pass
     assert "cannot be read" in refusal(signed, wheel)
@@ -216,7 +216,7 @@ def test_a_wheel_built_from_other_source_under_the_right_name_is_refused(signed,
     forged, true = signed.folder / "forged/wheels" / WHEEL, signed.folder / "dist/wheels"
     bundle = shutil.copy(true / BUNDLE, forged.with_name(BUNDLE))
     why = refusal(signed, forged)
-    assert "what is signed is of a wheel whose sha256 is" in why
+    assert "the statement is about a wheel with the sha256" in why
     assert "is made from the source" in why
     assert "records the plan" in why
     assert signed.run_in_process("sign", "forged", "--key", "other.key").returncode == 0
@@ -231,9 +231,12 @@ def test_what_the_statement_says_must_be_believed(unsigned):
     policy.write_text(f"keys: release.pub\nrepositories: https://git/o/r\nsources: path\nbuilders: '{builder}'\n")
     assert verify(unsigned, "dist", "--policy", policy, key=None)[0] == 0
     for words, refused in (
-        (("--source", "hub:o/k"), "made from path, not from hub:o/k"),
-        (("--repository", "https://git/o/fork"), "in the repository https://git/o/r, not in https://git/o/fork"),
-        (("--builder", "https://git/o/r/*"), "made by https://git/o/r/.github/workflows/wheels.yml@refs/tags/v1"),
+        (("--source", "hub:o/k"), "its source is path, not hub:o/k"),
+        (("--repository", "https://git/o/fork"), "its repository is https://git/o/r, not https://git/o/fork"),
+        (
+            ("--builder", "https://git/o/r/*"),
+            "its builder is https://git/o/r/.github/workflows/wheels.yml@refs/tags/v1",
+        ),
     ):
         assert refused in refusal(unsigned, "dist", "--policy", policy, *words, key=None)
 
@@ -273,7 +276,7 @@ def test_pick_chooses_what_is_signed_by_who_is_believed(signed, served_as):
         assert (answer.returncode, answer.stdout) == (1, "")
         assert "not signed by other.pub" in answer.stderr
         answer = signed.run_in_process(*picked, "--key", "release.pub", "--source", "hub:o/k")
-        assert (answer.returncode, "not from hub:o/k" in answer.stderr) == (1, True)
+        assert (answer.returncode, "not hub:o/k" in answer.stderr) == (1, True)
         for wrong in (("--source", "path"), ("--key", "release.pub", "--installer", "uv-project")):
             assert signed.run_in_process(*picked, *wrong).returncode == 2
 
@@ -592,7 +595,7 @@ def test_a_key_in_a_service_signs(unsigned):
         assert verify(unsigned, "dist", key="kms.pub")[0] == 0
         for wrong, refused in (
             ((), "needs its public key"),
-            (("--public-key", "release.pub"), "what was signed is not by"),
+            (("--public-key", "release.pub"), "the signature is not by"),
         ):
             answer = unsigned.run_in_process("sign", "--key", f"awskms:{key}", *wrong, **given)
             assert (answer.returncode, refused in answer.stderr) == (2, True), answer.stderr

@@ -336,7 +336,7 @@ def test_a_variant_wheel_that_somebody_else_made_is_taken_when_it_keeps_the_form
     for label in ("cu130", "null"):
         wrong = named.with_name(f"k-1-py3-none-any-{label}.whl")
         wrong.write_bytes(named.read_bytes())
-        with pytest.raises(WheelError, match="the file name says"):
+        with pytest.raises(WheelError, match="the file name has the label"):
             foreign_wheels([wrong])
     without = make_wheel(tmp_path / "w", "k", "2")
     with pytest.raises(WheelError, match=r"there is no variant\.json"):

@@ -57,13 +57,13 @@ def test_a_family_that_nothing_records_is_believed():
     ("entries", "wrong"),
     [
         ([entry(PTX, "90a", ptx("90"))], "the PTX itself is for 9.0"),
-        ([entry(PTX, "90", ptx("90", toolkit="12.4"))], "its entry says PTX 9.0, the PTX itself 8.4"),
-        ([entry(CUBIN, "90", cubin("90")[:-100])], "cut short"),
+        ([entry(PTX, "90", ptx("90", toolkit="12.4"))], "its entry is for PTX 9.0, but the PTX itself is 8.4"),
+        ([entry(CUBIN, "90", cubin("90")[:-100])], "truncated"),
         ([entry(CUBIN, "90", cubin("90").replace(b"\x7fELF\2\1\1\x41", b"\x7fELF\2\1\1\x40"))], "ABI 0x40"),
         ([entry(CUBIN, "90", cubin("90"), compress=ZSTANDARD, size=1 << 63)], "decompressed"),
         ([entry(CUBIN, "90", b"", compress=LZ4, size=99, stored=b"no block")], "decompressed"),
-        ([code("90")[16:], bytes(64)], "entry at .* is none"),
-        ([code("90")[16:], bytes(8)], "cut short"),
+        ([code("90")[16:], bytes(64)], "entry at .* is not valid"),
+        ([code("90")[16:], bytes(8)], "truncated"),
     ],
 )
 def test_what_is_wrong_with_a_container_is_said(entries, wrong):
@@ -115,7 +115,7 @@ def test_a_container_that_is_registered_is_there():
     assert read(library(registration(), registration(2), BOTH, BOTH)).mistakes == ()
     unknown = library(registration(), registration(2), BOTH, b"\x50\xed\x55\xbb" + BOTH[4:])
     assert read(unknown).machine_code == {"9.0"}
-    assert read(unknown).mistakes == ("it registers 2 fatbins, and 1 can be found in it",)
+    assert read(unknown).mistakes == ("it registers 2 fatbins, but contains only 1",)
 
 
 @given(st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=6))
@@ -133,7 +133,7 @@ def test_any_bytes_are_an_answer(data, head):
 
 def test_a_small_entry_that_unpacks_to_much_is_no_more_than_it_says():
     bomb = fatbin(entry(CUBIN, "90", b"", compress=ZSTANDARD, size=4096, stored=zstandard(bytes(1 << 28))))
-    assert "it is no cubin" in read(bomb).mistakes[0]
+    assert "it is not a cubin" in read(bomb).mistakes[0]
 
 
 def test_a_version_that_names_cuda_needs_its_runtime():

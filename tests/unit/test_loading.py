@@ -72,7 +72,7 @@ def test_openmp_that_torch_has_under_another_name(torch, named, tmp_path):
         return {finding.rule: finding.message for finding in found if not finding.ok}
 
     linked = made("libgomp.so.1", symbols=undefined("GOMP_parallel@GOMP_4.0@libgomp.so.1"))["libraries"]
-    assert f"not in torch {torch} ({torch} has it as libgomp-{named}.so.1.0.0: link without it, that one" in linked
+    assert f"not in torch {torch} ({torch} has it as libgomp-{named}.so.1.0.0: do not link with libgomp.so.1)" in linked
     assert {"libraries", "symbols"}.isdisjoint(made(symbols=undefined("GOMP_parallel")))
 
 
@@ -94,8 +94,8 @@ def test_a_library_of_cudas_that_torch_does_not_load(library, package, tmp_path)
     def told(*more, torch="torch==2.11.*", **changes):
         return complaints(tmp_path, ("kernel/_k.abi3.so", elf), requires=(torch, *more), **changes).get("libraries", "")
 
-    assert f"{library}: CUDA's, which torch 2.11 does not load; require {package}, whose it is" in told()
-    assert "which torch 2.10, 2.11, 2.12" in told(torch="torch>=2.10", version="1.0+cu130")
+    assert f"{library}: a CUDA library that torch 2.11 does not load; require {package}" in told()
+    assert "that torch 2.10, 2.11, 2.12" in told(torch="torch>=2.10", version="1.0+cu130")
     for brought in (f"{package}>=1", f"{package}-cu13", "cuda-toolkit[all]==13.*"):
         assert told(brought) == ""
     assert "does not load" in told("nvidia-nvfatbin", f"{package}x")

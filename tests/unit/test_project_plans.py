@@ -346,13 +346,13 @@ def test_a_projects_own_local_version_gives_way_to_the_cells(own):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"name": "torch"}, "calls the project 'torch'"),
-        ({"version": "1.1"}, "says version '1.1', the matrix '1.0'"),
+        ({"name": "torch"}, "has the name 'torch'"),
+        ({"version": "1.1"}, "has version '1.1', but the matrix has '1.0'"),
         ({"tag": "cp313-abi3-linux_x86_64"}, "a wheel for cp313"),
         ({"tag": "cp312-cp312-manylinux_2_17_x86_64"}, "platform manylinux_2_17_x86_64"),
         ({"tag": "py3-none-any"}, "platform any"),
-        ({"more": "Requires-Dist: torch<2.11\n"}, "which torch 2.11 is not"),
-        ({"more": "no header\n"}, "is no header"),
+        ({"more": "Requires-Dist: torch<2.11\n"}, "which excludes torch 2.11"),
+        ({"more": "no header\n"}, "an invalid line"),
     ],
 )
 def test_a_wheel_that_was_not_planned_is_refused(options, words):

@@ -74,7 +74,7 @@ def test_the_requirements_for_the_python_of_a_test(tmp_path):
 
 @pytest.mark.parametrize(
     ("requirement", "words"),
-    [("--index-url=http://x", "cannot be installed"), ("x @ https://example.org/x.whl", "requires x at an address")],
+    [("--index-url=http://x", "cannot be installed"), ("x @ https://example.org/x.whl", "requires x from a URL")],
 )
 def test_a_test_has_only_what_an_index_has(requirement, words, tmp_path):
     with pytest.raises(WheelError, match=words):

@@ -142,18 +142,18 @@ SM = {"nvidia": {"sm_arch": ["80_real"]}}
     ("data", "said"),
     [
         ([], "no variants"),
-        (metadata(CU130=SM), "a label has"),
+        (metadata(CU130=SM), "a label may only contain"),
         (metadata(null=SM), "without properties"),
         (metadata(a={}), "without properties"),
         (metadata(a={"nvidia": {}}), "'nvidia' is empty"),
-        (metadata(a={"abi_dependency": {"torch": ["2.8"]}}), "nobody provides namespace 'abi_dependency'"),
+        (metadata(a={"abi_dependency": {"torch": ["2.8"]}}), "namespace 'abi_dependency' has no provider"),
         (metadata(a={"nvidia": {"sm_arch": "80_real"}}), "there are none"),
-        (metadata(a={"nvidia": {"sm_arch": ["80-real"]}}), "'80-real' has more than"),
+        (metadata(a={"nvidia": {"sm_arch": ["80-real"]}}), "'80-real' may only contain"),
         (metadata(a={"nvidia": {"sm_arch": ["90_real", "80_real"]}}), "not sorted"),
         ({**metadata(a=SM), "$schema": "https://example.org"}, "$schema is not"),
         ({**metadata(a=SM), "providers": {}}, "providers is not"),
         ({**metadata(a=SM), "default-priorities": {"namespace": []}}, "default-priorities is not"),
-        ({**metadata(a=SM), "more": 1}, "no key 'more'"),
+        ({**metadata(a=SM), "more": 1}, "the key 'more' is unknown"),
     ],
 )
 def test_what_breaks_the_format_is_named(data, said):
@@ -165,8 +165,8 @@ def test_what_breaks_the_format_is_named(data, said):
     [
         (b"{", "not JSON"),
         (None, "there is no variant.json"),
-        (dump_variants([CU126]), "the file name says 'cu130_80_90_120_120v'"),
-        (dump_variants([]), "it says nothing"),
+        (dump_variants([CU126]), "the file name has the label 'cu130_80_90_120_120v'"),
+        (dump_variants([]), "the file has none"),
     ],
 )
 def test_a_wheel_has_the_one_variant_of_its_name(data, said):
@@ -179,8 +179,8 @@ def test_a_wheel_has_the_one_variant_of_its_name(data, said):
     ("variant", "machine_code", "ptx", "said"),
     [
         (CU126, {"8.0", "9.0"}, {"9.0"}, None),
-        (CU126, {"8.0"}, {"9.0"}, "it says sm_arch 90_real, and has no code for that"),
-        (NOTHING, {"8.0"}, set(), "the null variant is for every machine, and it has GPU code"),
+        (CU126, {"8.0"}, {"9.0"}, "it has sm_arch 90_real, but no code for it"),
+        (NOTHING, {"8.0"}, set(), "the null variant is for every machine, but it has GPU code"),
     ],
 )
 def test_a_check_compares_the_gpus_with_the_code(variant, machine_code, ptx, said):
@@ -224,7 +224,7 @@ def test_a_state_with_variants_is_read_as_it_was_written():
 
 def test_one_label_stands_for_one_set_of_properties_in_a_version():
     other = Variant(label=CU130.label, properties=CU126.properties)
-    with pytest.raises(PackageIndexError, match="stands for other properties already"):
+    with pytest.raises(PackageIndexError, match="already has other properties"):
         project(entry(CU130), entry(other, ARM))
     again = Variant(label="other", properties=CU130.properties)
     with pytest.raises(PackageIndexError, match="has the properties of"):

@@ -141,7 +141,7 @@ def read_record(data: bytes) -> RecordFile:
                 wrong.append(f"line {number} of RECORD has {counted(len(row), 'field')}, not {_FIELDS}")
             name, kind, size = [*row, "", ""][:_FIELDS]
             if rows.setdefault(name, (kind, size)) != (kind, size):
-                wrong.append(f"RECORD says two things of {name}")
+                wrong.append(f"RECORD has contradictory lines for {name}")
     except UnicodeDecodeError as error:
         return RecordFile(rows={}, wrong=(f"RECORD is not UTF-8: {error.reason} at byte {error.start}",))
     except csv.Error as error:
@@ -163,7 +163,7 @@ def compare_record(record: RecordFile, info: str, files: Mapping[str, Digest]) -
     wrong = list(record.wrong)
     wrong += [f"{name} is not in RECORD" for name in files if name not in rows and name not in signatures]
     wrong += [f"{name} is in RECORD but not in the wheel" for name in rows if name not in files]
-    wrong += [f"{name} is in RECORD, which it signs" for name in sorted(signatures & set(rows))]
+    wrong += [f"{name} signs RECORD, so it must not be in RECORD" for name in sorted(signatures & set(rows))]
     for name, digest in files.items():
         if name not in rows or name in signatures:
             continue
@@ -180,9 +180,9 @@ def _mistake(said: str, size: str, digest: Digest) -> str | None:
     if not said:
         return "has no hash in RECORD"
     if kind not in _STRONG:
-        return f"is hashed by {kind[:20]!r} in RECORD: sha256 is the weakest that may be"
+        return f"has a {kind[:20]!r} hash in RECORD, which is weaker than sha256"
     if said != digest.hash or size not in {"", str(digest.size)}:
-        return "is not what RECORD says"
+        return "differs from its hash or size in RECORD"
     return None
 
 
@@ -197,7 +197,7 @@ class Hasher:
         try:
             self._hash = hashlib.new(algorithm, usedforsecurity=False)
         except ValueError as error:
-            raise WheelError(f"RECORD uses {algorithm}, which this Python does not have: {error}") from None
+            raise WheelError(f"RECORD uses the hash {algorithm}, which this Python does not support: {error}") from None
         self._size = 0
 
     def update(self, piece: bytes) -> None:

@@ -23,21 +23,21 @@ def wheel_differences(given: Path, rebuilt: Path) -> list[str]:
 
     :raises WheelError: one of the wheels cannot be read.
     """
-    called = [f"built again it is called {rebuilt.name}"] if given.name != rebuilt.name else []
+    called = [f"the rebuilt wheel is named {rebuilt.name}"] if given.name != rebuilt.name else []
     if sha256_file(given) == sha256_file(rebuilt):
         return called
     with open_archive(given) as one, open_archive(rebuilt) as other:
         found = [*called, *_members(one, other)]
     more = len(found) - _SHOWN
     rest = [f"and {counted(more, 'more difference')}"] if more > 0 else []
-    return [*found[:_SHOWN], *rest] or ["the files in it are the same, and packed otherwise"]
+    return [*found[:_SHOWN], *rest] or ["all files are the same, but the archives differ"]
 
 
 def _members(given: Archive, rebuilt: Archive) -> Iterator[str]:
     for name in sorted(given.files.keys() - rebuilt.files.keys()):
-        yield f"{name} is not in the one that was built again"
+        yield f"{name} is not in the rebuilt wheel"
     for name in sorted(rebuilt.files.keys() - given.files.keys()):
-        yield f"{name} is missing"
+        yield f"{name} is only in the rebuilt wheel"
     # RECORD last: it differs if any other file does.
     both = sorted(given.files.keys() & rebuilt.files.keys(), key=lambda name: (name.endswith("/RECORD"), name))
     for name in both:
@@ -70,4 +70,4 @@ def _where(given: bytes, rebuilt: bytes, place: int) -> str:
     texts = [line.decode("utf-8", "replace")[:_MAX_LINE] for line in lines]
     if not all(text.isprintable() and "\ufffd" not in text for text in texts):
         return ""
-    return f": it has {texts[0]!r}, and built again {texts[1]!r}"
+    return f": it has {texts[0]!r}, the rebuilt wheel has {texts[1]!r}"

@@ -141,7 +141,7 @@ def read_extension(name: str, file: BinaryIO) -> Extension:
     except Exception as error:  # pyelftools raises errors of any kind on corrupt bytes
         raise WheelError(f"{name} cannot be read as an ELF file") from error
     if extension is None:
-        raise WheelError(f"{name} is an ELF file for another machine: {other}")
+        raise WheelError(f"{name} is an ELF file for an unsupported machine: {other}")
     return extension
 
 

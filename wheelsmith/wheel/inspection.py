@@ -322,6 +322,6 @@ def _room_for(name: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise WheelError(
-            f"{name} cannot be unpacked to be read: {error.strerror or error}",
-            remedy="name a folder with more room in TMPDIR",
+            f"{name} cannot be unpacked: {error.strerror or error}",
+            remedy="set TMPDIR to a folder with more space",
         ) from None

@@ -72,7 +72,7 @@ def read_recorded_plan(archive: Archive, info: str) -> RecordedPlan | None:
 def _parsed(text: bytes) -> dict[str, Any]:
     data: dict[str, Any] = read_json(text)
     if canonical_json(data) != text:
-        raise ValueError("it is not written as plans are")
+        raise ValueError("it is not canonical JSON")
     named = data["source"]["tree"], data["wheel"]["distribution"], data["wheel"]["version"]
     if not all(isinstance(each, str) for each in named):
         raise ValueError("it does not name the wheel and its source")
@@ -80,7 +80,7 @@ def _parsed(text: bytes) -> dict[str, Any]:
 
 
 def plan_differences(
-    recorded: Any, planned: Any, place: str = "", *, said: tuple[str, str] = ("the wheel says", "the plan is")
+    recorded: Any, planned: Any, place: str = "", *, said: tuple[str, str] = ("the wheel has", "the plan has")
 ) -> list[str]:
     """Return the differences between a recorded plan and a new one.
 

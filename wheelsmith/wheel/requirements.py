@@ -128,12 +128,12 @@ def framework_requirement(
     }
     if not together:
         return None
-    wrong = [f"{project} is required from a URL: its release is not known" for each in active for n in each if n.url]
+    wrong = [f"{project} is required from a URL, so its release is unknown" for each in active for n in each if n.url]
     admitted: dict[str, None] = {}
     for text, specifiers in together.items():
         releases = _admitted(specifiers, known)
         admitted |= dict.fromkeys(releases)
-        wrong += [] if releases else [f"no release can be {project}{text}"]
+        wrong += [] if releases else [f"no release satisfies {project}{text}"]
     return FrameworkRequirement(
         text=" or ".join(f"{project}{text}" for text in list(together)[:3]),
         releases=tuple(release for release in known if release in admitted),
@@ -159,7 +159,7 @@ def required_in(wheel: Path, python: str, arch: str) -> tuple[str, ...]:
     (environment,) = environments((tag,), SpecifierSet())
     lines = [line for line in requirements.lines if holds(line, environment)]
     if named := [line.name for line in lines if line.url]:
-        raise WheelError(f"{wheel.name} requires {named[0]} at an address, not from an index")
+        raise WheelError(f"{wheel.name} requires {named[0]} from a URL, not from an index")
     return tuple(dict.fromkeys(str(line).partition(";")[0].strip() for line in lines))
 
 

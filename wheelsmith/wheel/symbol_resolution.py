@@ -52,8 +52,8 @@ def why_not_brought(arch: str, library: str, torch: Iterable[str], required: Col
     package = next((name for name, stems in cuda_packages().libraries.items() if match["stem"] in stems), None)
     if not lacking or (package and any(_is(name, package) for name in required)):
         return None
-    remedy = f"; require {package}, whose it is" if package else ""
-    return f"CUDA's, which torch {', '.join(lacking)} does not load{remedy}"
+    remedy = f"; require {package}" if package else ""
+    return f"a CUDA library that torch {', '.join(lacking)} does not load{remedy}"
 
 
 def _is(name: str, package: str) -> bool:
@@ -157,7 +157,7 @@ class SymbolResolver:
     def without_torch(self, arch: str, library: str) -> str | None:
         """Return why torch does not provide one of its libraries, or None if it does."""
         if self.torch is None:
-            return "torch's, which the wheel does not require"
+            return "a torch library, but the wheel does not require torch"
         table = symbol_table(arch)
         lacking = [r for r in self.torch if table and not self._torch_file(table, r, library)]
         if not lacking:
@@ -165,16 +165,16 @@ class SymbolResolver:
         renamed = table.renamed(lacking[-1], library) if table else None
         kind = " for cpu" if self.compute == "cpu" else ""
         # Its symbols are available without a link: torch's libraries need it, so the loader searches it.
-        remedy = f" ({lacking[-1]} has it as {renamed}: link without it, that one is found)" if renamed else ""
+        remedy = f" ({lacking[-1]} has it as {renamed}: do not link with {library})" if renamed else ""
         return f"not in torch {', '.join(lacking)}{kind}{remedy}"
 
     def without_cuda(self, arch: str, library: str) -> str | None:
         """Return why CUDA does not provide one of its libraries, or None if it does or if that is unknown."""
         majors = cuda_releases(library)
         if self.compute == "cpu":
-            return "CUDA's, and the version says cpu"
+            return "a CUDA library, but the version is for cpu"
         if self.compute and names_cuda(self.compute) and cuda_major(self.compute) not in majors:
-            return f"of CUDA {', '.join(map(str, majors))}, and the version says {self.compute}"
+            return f"a library of CUDA {', '.join(map(str, majors))}, but the version is for {self.compute}"
         return None if self.torch is None else why_not_brought(arch, library, self.torch, self._required)
 
     def scope(self, path: str) -> LookupScope:

@@ -44,26 +44,26 @@ def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Pat
 def property_mistakes(variant: Variant, code: GpuCode) -> Iterator[str]:
     """Yield contradictions between the properties of a variant, its label and its GPU code."""
     features = variant.properties.get("nvidia", {})
-    yield from (f"no installer knows the feature {name}" for name in sorted(features.keys() - _FEATURES))
+    yield from (f"no installer supports the feature {name}" for name in sorted(features.keys() - _FEATURES))
     claimed = features.get("sm_arch", ())
     runs = sm_values(code.machine_code, code.ptx)
-    yield from (f"it says sm_arch {value}, and has no code for that" for value in claimed if value not in runs)
+    yield from (f"it has sm_arch {value}, but no code for it" for value in claimed if value not in runs)
     if not variant.properties and code.present:
-        yield "the null variant is for every machine, and it has GPU code"
+        yield "the null variant is for every machine, but it has GPU code"
     elif code.machine_code and not claimed:
-        yield f"it has code for {', '.join(sorted(code.machine_code))}, and names no sm_arch: every GPU takes it"
+        yield f"it has code for {', '.join(sorted(code.machine_code))}, but no sm_arch, so it fits every GPU"
     lower = features.get("cuda_version_lower_bound", ())
     upper = features.get("cuda_version_upper_bound", ())
     if wrong := [bound for bound in (*lower, *upper) if not _CUDA.fullmatch(bound)]:
-        yield f"{wrong[0]} is no release of CUDA"
+        yield f"{wrong[0]} is not a release of CUDA"
         return
     yield from _against_label(variant.label, lower, claimed)
     # A driver runs machine code from its own major release of CUDA and from older ones.
     needed = max((numbers(made)[0] for made in code.assemblers), default=0)
     if lower and numbers(least := min(lower, key=numbers))[0] < needed:
-        yield f"cuda_version_lower_bound says {least}, and CUDA {needed} made its code"
+        yield f"cuda_version_lower_bound is {least}, but CUDA {needed} made its code"
     if upper and numbers(most := max(upper, key=numbers))[0] < needed:
-        yield f"cuda_version_upper_bound says {most}, and CUDA {needed} made its code"
+        yield f"cuda_version_upper_bound is {most}, but CUDA {needed} made its code"
 
 
 def _against_label(label: str, lower: tuple[str, ...], claimed: tuple[str, ...]) -> Iterator[str]:
@@ -72,8 +72,8 @@ def _against_label(label: str, lower: tuple[str, ...], claimed: tuple[str, ...])
         return
     cuda = f"{spelled['major']}.{spelled['minor']}"
     if lower and cuda not in lower:
-        yield f"the label says CUDA {cuda}, cuda_version_lower_bound says {', '.join(lower)}"
+        yield f"the label is for CUDA {cuda}, but cuda_version_lower_bound is {', '.join(lower)}"
     archs = filter(None, spelled["archs"].split("_"))
     named = {f"{arch.removesuffix('v')}_{'virtual' if arch.endswith('v') else 'real'}" for arch in archs}
     if other := sorted(named - set(claimed)):
-        yield f"the label says {other[0]}, sm_arch says {', '.join(claimed) or 'nothing'}"
+        yield f"the label has {other[0]}, but sm_arch is {', '.join(claimed) or 'missing'}"

@@ -137,14 +137,15 @@ def variant_of(data: bytes | None, filename: str, label: str) -> Variant:
     """
     where = Place(file=filename)
     if data is None:
-        raise WheelError("the name has a variant label, and there is no variant.json", where=where)
+        raise WheelError("the name has a variant label, but there is no variant.json", where=where)
     try:
         plain = read_json(data)
         wrong = variant_mistakes(plain)
     except ValueError as error:
         wrong = [f"it is not JSON: {error}"]
     if not wrong and list(plain["variants"]) != [label]:
-        wrong = [f"the file name says {label!r}, it says {', '.join(map(repr, plain['variants'])) or 'nothing'}"]
+        labels = ", ".join(map(repr, plain["variants"])) or "none"
+        wrong = [f"the file name has the label {label!r}, but the file has {labels}"]
     if wrong:
         raise WheelError(f"variant.json cannot be used: {wrong[0][:_SHOWN]}", where=where)
     return Variant.from_json({"label": label, "properties": plain["variants"][label]})
@@ -156,7 +157,7 @@ def variant_mistakes(data: Any) -> list[str]:
         return ["it has no variants"]
     # All wheels of a version need the same providers, so that an index can combine their variants.
     wrong = [f"{key} is not {json.dumps(_HEADER[key])}" for key in _HEADER if data.get(key) != _HEADER[key]]
-    wrong += [f"there is no key {key!r}" for key in data if key not in {*_HEADER, "variants"}]
+    wrong += [f"the key {key!r} is unknown" for key in data if key not in {*_HEADER, "variants"}]
     for label, namespaces in data["variants"].items():
         wrong += [f"variant {label!r}: {reason}" for reason in _variant_mistakes(label, namespaces)]
     return wrong
@@ -169,27 +170,27 @@ def label_conflicts(variants: Iterable[Variant]) -> list[str]:
     wrong = []
     for variant in variants:
         if by_label.setdefault(variant.label, variant) != variant:
-            wrong.append(f"{variant.label} stands for other properties already")
+            wrong.append(f"{variant.label} already has other properties")
         text = json.dumps(variant.to_json()["properties"], sort_keys=True)
         if (known := by_properties.setdefault(text, variant.label)) != variant.label:
             wrong.append(f"{variant.label} has the properties of {known}")
     return wrong
 
 
-# --- the rules ----------------------------------------------------------------------------------------------
+# --- rules of the format ------------------------------------------------------------------------------------
 
 
 def _variant_mistakes(label: str, namespaces: Any) -> list[str]:
     if not VARIANT_LABEL.fullmatch(label):
-        return ["a label has 0-9, a-z, '_' and '.'"]
+        return ["a label may only contain 0-9, a-z, '_' and '.'"]
     if not isinstance(namespaces, dict) or not all(isinstance(item, dict) for item in namespaces.values()):
-        return ["it is no mapping of namespaces and features"]
+        return ["it is not a mapping of namespaces and features"]
     if (label == NULL) != (not namespaces):
-        return [f"{NULL!r} is the label of the variant without properties, and of no other"]
-    wrong = [f"nobody provides namespace {name!r}" for name in namespaces if name not in _PROVIDERS]
+        return [f"only the variant without properties has the label {NULL!r}"]
+    wrong = [f"namespace {name!r} has no provider" for name in namespaces if name not in _PROVIDERS]
     wrong += [f"namespace {name!r} is empty" for name, features in namespaces.items() if not features]
     for features in namespaces.values():
-        wrong += [f"{name!r} is no name of a feature" for name in features if not _NAME.fullmatch(name)]
+        wrong += [f"{name!r} is not a valid name of a feature" for name in features if not _NAME.fullmatch(name)]
         wrong += [f"the values of {name}: {reason}" for name, values in features.items() for reason in _unfit(values)]
     return wrong
 
@@ -198,11 +199,11 @@ def _unfit(values: Any) -> list[str]:
     if not isinstance(values, list) or not values:
         return ["there are none"]
     if bad := [value for value in values if not isinstance(value, str) or not _VALUE.fullmatch(value)]:
-        return [f"{bad[0]!r} has more than 0-9, a-z, '_' and '.'"]
-    return [] if values == sorted(set(values)) else ["they are not sorted, or stand twice"]
+        return [f"{bad[0]!r} may only contain 0-9, a-z, '_' and '.'"]
+    return [] if values == sorted(set(values)) else ["they are not sorted, or not unique"]
 
 
-# --- what GPU code runs on ----------------------------------------------------------------------------------
+# --- values of sm_arch --------------------------------------------------------------------------------------
 
 
 def _machine_code(text: str) -> str:

@@ -77,20 +77,20 @@ def unreadable(what: str) -> Iterator[None]:
 
 def _bundle(data: Any) -> Bundle:
     if data["mediaType"] != MEDIA_TYPE:
-        raise ValueError("it is of another media type")
+        raise ValueError(f"its media type is not {MEDIA_TYPE}")
     material, envelope = data["verificationMaterial"], data["dsseEnvelope"]
     if len(material.keys() & _SIGNERS) != 1:
-        raise ValueError("it does not name one key or one certificate; of both, readers differ in which they take")
+        raise ValueError("it must have exactly one key or certificate")
     if envelope["payloadType"] != PAYLOAD_TYPE:
-        raise ValueError("what is signed is no in-toto statement")
+        raise ValueError("its payload is not an in-toto statement")
     (signature,) = envelope["signatures"]
     statement, signed = (base64.b64decode(text, validate=True) for text in (envelope["payload"], signature["sig"]))
     if "publicKey" not in material:
         if len(material["tlogEntries"]) != 1:
-            raise ValueError("beside its certificate there is not one log entry")
+            raise ValueError("it must have exactly one log entry for its certificate")
         certificate = base64.b64decode(material["certificate"]["rawBytes"], validate=True)
         return Bundle(statement=statement, signature=signed, certificate=certificate)
     hint = material["publicKey"].get("hint", "")
     if not isinstance(hint, str):
-        raise TypeError("its hint is no text")
+        raise TypeError("its key hint is not a string")
     return Bundle(statement=statement, signature=signed, hint=hint)

@@ -88,7 +88,7 @@ def signing_config(trust: Path | None) -> ClientTrustConfig:
         if text is None:
             return ClientTrustConfig.production()
         if not _is_config(text):
-            raise ValueError("it says whom to believe, and not where to sign: a client's trust configuration does both")
+            raise ValueError("it names no signing servers; signing needs a client trust configuration")
         return ClientTrustConfig.from_json(text)
 
 
@@ -125,10 +125,10 @@ def _trust_errors(trust: Path | None) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001  # sigstore passes on any exception of its libraries
         name = f"the trust configuration {str(trust)!a}" if trust else "Sigstore's trusted root"
         cause = f": {type(error.__cause__).__name__}" if error.__cause__ else ""
-        or_offline = "" if trust else "; or verify with --offline by what was fetched last"
+        or_offline = "" if trust else "; or verify with --offline, which uses the last one that was fetched"
         raise SigningKeyError(
             redact(f"{name} cannot be read: {in_one_line(error)}{cause}"),
-            remedy=f"name one that Sigstore's programs wrote: --trust-config FILE{or_offline}",
+            remedy=f"pass a file from Sigstore's tools: --trust-config FILE{or_offline}",
         ) from None
 
 
@@ -213,9 +213,9 @@ def verify_certified(
     except AttestationError:
         raise
     except Exception as error:  # noqa: BLE001  # the libraries raise anything on untrusted bundles
-        raise AttestationError(f"it does not hold: {type(error).__name__}: {in_one_line(error)}") from None
+        raise AttestationError(f"the signature is not valid: {type(error).__name__}: {in_one_line(error)}") from None
     if reader.claims is None:
-        raise AttestationError("it does not hold: nobody looked at its certificate")
+        raise AttestationError("the signature is not valid: sigstore did not check its certificate")
     return statement, reader.claims
 
 
@@ -233,13 +233,13 @@ def read_claims(certificate: Certificate) -> CertificateClaims:
     except (x509.DuplicateExtension, x509.ExtensionNotFound) as error:
         raise ValueError(f"its extensions cannot be read: {error}") from None
     if len(names) != 1 or not isinstance(names[0], x509.UniformResourceIdentifier | x509.RFC822Name):
-        raise ValueError("it is not of one address of a workflow or of mail")
+        raise ValueError("it must name exactly one workflow URL or e-mail address")
     if _ISSUER in found:
         issuer = _text(found[_ISSUER])
     elif _OLD_ISSUER in found:
         issuer = _bytes(found[_OLD_ISSUER]).decode()
     else:
-        raise ValueError("it does not say who issued the token")
+        raise ValueError("it does not name the issuer of the token")
     claims = {name: _text(found[oid]) for name, oid in _CLAIMS.items() if oid in found}
     return CertificateClaims(subject=_printable(names[0].value), issuer=_printable(issuer), **claims)
 
@@ -250,18 +250,18 @@ def _text(extension: ExtensionType) -> str:
     try:
         return _printable(asn1.decode_der(str, _bytes(extension)))
     except ValueError as error:
-        raise ValueError(f"a claim of it cannot be read: {error}") from None
+        raise ValueError(f"one of its claims cannot be read: {error}") from None
 
 
 def _bytes(extension: ExtensionType) -> bytes:
     from cryptography import x509
 
     if not isinstance(extension, x509.UnrecognizedExtension):
-        raise TypeError(f"{extension.oid.dotted_string} is no claim")
+        raise TypeError(f"{extension.oid.dotted_string} is not a claim")
     return extension.value
 
 
 def _printable(text: str) -> str:
     if not text or len(text) > _LONGEST or not text.isprintable():
-        raise ValueError("a text in it is empty, too long, or has signs that nobody sees")
+        raise ValueError("one of its texts is empty, too long, or contains unprintable characters")
     return text

@@ -28,8 +28,8 @@ _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _OF_GITLAB = "SIGSTORE_ID_TOKEN"
 _TOKENS = (_OF_GITLAB, "ACTIONS_ID_TOKEN_REQUEST_TOKEN")  # variables with secret tokens
 _RENEWED = 300.0  # seconds; a certificate is valid for ten minutes, and signing many wheels can take longer
-_AMBIENT = "in GitHub Actions give the job `permissions: id-token: write`; elsewhere --identity-token env:NAME"
-_AGAIN = "sign again once it answers: nothing was written"
+_AMBIENT = "in GitHub Actions, give the job `permissions: id-token: write`; otherwise pass --identity-token env:NAME"
+_AGAIN = "nothing was written; try again when the service is available"
 
 
 class KeylessSigner:
@@ -73,7 +73,7 @@ class KeylessSigner:
         signed = _signed(self._signer, statement)
         _, claims = verify_certified(signed, self._trust)
         if why := builder_conflict(read_statement(statement), claims):
-            raise SigningKeyError(f"nothing is signed: {why}", remedy="the token has to be of the job that signs")
+            raise SigningKeyError(f"nothing was signed: {why}", remedy="use the token of the job that signs")
         return self._with_provenance(signed, claims)
 
     def kept(self, bundle: bytes) -> SignedBundle | None:
@@ -120,7 +120,7 @@ def _ambient() -> str:
     named = os.environ.get(_OF_GITLAB, "").strip() if os.environ.get("GITLAB_CI") else ""
     token = named or detect_credential()
     if token is None:
-        raise SigningKeyError("this is no CI system whose token sigstore finds", remedy=_AMBIENT)
+        raise SigningKeyError("sigstore found no identity token of a CI system", remedy=_AMBIENT)
     return token
 
 
@@ -128,11 +128,11 @@ def _of_variable(named: str) -> Callable[[], str]:
     match = _VARIABLE.fullmatch(named)
     if match is None:
         # Do not show the value: it may be the token itself.
-        raise SigningKeyError("--identity-token is not env: and the name of a variable", remedy=_AMBIENT)
+        raise SigningKeyError("--identity-token must be env: and the name of a variable", remedy=_AMBIENT)
 
     def token() -> str:
         if not (text := os.environ.get(match[1], "").strip()):
-            raise SigningKeyError(f"the variable {match[1]} is not set, or empty", remedy=_AMBIENT)
+            raise SigningKeyError(f"the variable {match[1]} is unset or empty", remedy=_AMBIENT)
         return text
 
     return token
@@ -150,7 +150,7 @@ def _explained() -> Iterator[None]:
         text = in_one_line(error) or in_one_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
         remedy = _AMBIENT if isinstance(error, ExpiredIdentity | IdentityError) else _AGAIN
         shown = _without_tokens(redact(text))
-        raise SigningKeyError(f"nothing is signed: {type(error).__name__}: {shown}", remedy=remedy) from None
+        raise SigningKeyError(f"nothing was signed: {type(error).__name__}: {shown}", remedy=remedy) from None
 
 
 def _without_tokens(text: str) -> str:

@@ -101,7 +101,7 @@ class KeySigner:
         data = Bundle(statement=statement, signature=b"").signed
         signature = self.sign_bytes(data)
         if not self.public.verifies(signature, data):
-            raise SigningKeyError(f"what was signed is not by {self.public.name}", remedy="name the right --public-key")
+            raise SigningKeyError(f"the signature is not by {self.public.name}", remedy="pass the right --public-key")
         made = Bundle(statement=statement, signature=signature, hint=self.public.hint)
         return SignedBundle(bundle=made.to_bytes())
 
@@ -125,7 +125,7 @@ def verifying_key(path: Path) -> VerifyingKey:
 
     pem = _read(path, ascii(str(path)))
     if b"PRIVATE KEY" in pem:
-        raise SigningKeyError(f"{path} is a private key", remedy=f"verify with its public part: {_PUBLIC}")
+        raise SigningKeyError(f"{path} is a private key", remedy=f"verify with its public key: {_PUBLIC}")
     with _key_errors(str(path)):
         return _verifying(str(path), load_pem_public_key(pem))
 
@@ -142,14 +142,14 @@ def key_signer(named: str, public: Path | None = None) -> KeySigner:
         return _of_service(named, public)
     if not named.startswith("env:"):
         # Do not show the path: the user may have passed the key itself by mistake.
-        return _of_pem(_read(Path(named), "the file that --key names"), named)
+        return _of_pem(_read(Path(named), "the file of --key"), named)
     variable = _VARIABLE.fullmatch(named)
     if variable is None:
-        raise SigningKeyError("what follows env: is not the name of a variable", remedy="--key env:WHEELSMITH_KEY")
+        raise SigningKeyError("the text after env: is not the name of a variable", remedy="--key env:WHEELSMITH_KEY")
     pem = os.environ.get(variable[1], "").encode()
     if not pem:
         raise SigningKeyError(
-            f"the variable {variable[1]} is not set, or empty", remedy="let it hold a private key in PEM"
+            f"the variable {variable[1]} is unset or empty", remedy="set it to a private key in PEM format"
         )
     return _of_pem(pem, f"the variable {variable[1]}")
 
@@ -159,10 +159,10 @@ def _of_pem(pem: bytes, place: str) -> KeySigner:
     from securesystemslib.signer import CryptoSigner
 
     if b"PRIVATE KEY" not in pem:
-        raise SigningKeyError(f"{place} holds no private key in PEM", remedy=f"make one: {_NEW_KEY}")
+        raise SigningKeyError(f"{place} contains no private key in PEM format", remedy=f"create one: {_NEW_KEY}")
     if b"ENCRYPTED" in pem:
         raise SigningKeyError(
-            f"{place} is encrypted", remedy="give it decrypted, by a variable: openssl pkey -in K; --key env:NAME"
+            f"{place} is encrypted", remedy="decrypt it into a variable: openssl pkey -in K; --key env:NAME"
         )
     with _key_errors(place):
         private = load_pem_private_key(pem, None)
@@ -174,7 +174,7 @@ def _of_service(uri: str, public: Path | None) -> KeySigner:
     from securesystemslib.signer import Signer
 
     if public is None:
-        raise SigningKeyError(f"{uri} needs its public key", remedy="name it: --public-key release.pub")
+        raise SigningKeyError(f"{uri} needs its public key", remedy="pass it: --public-key release.pub")
     known = verifying_key(public)
     with _service_errors(uri):
         return _signer(known, Signer.from_priv_key_uri(uri, known.key), uri)
@@ -194,7 +194,7 @@ def _verifying(name: str, public: object) -> VerifyingKey:
 
     key = SSlibKey.from_crypto(public)  # type: ignore[arg-type]  # it raises for unsupported types
     if key.scheme not in _SCHEMES:
-        raise ValueError(f"{key.scheme} is not taken")
+        raise ValueError(f"{key.scheme} is not supported")
     der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)  # type: ignore[attr-defined]  # as above
     return VerifyingKey(name=name, hint=base64.b64encode(hashlib.sha256(der).digest()).decode(), key=key)
 
@@ -207,9 +207,9 @@ def _key_errors(place: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        why = str(error) if str(error).endswith("is not taken") else "it cannot be read"
+        why = str(error) if str(error).endswith("is not supported") else "it cannot be read"
         raise SigningKeyError(
-            f"{place} is no key of the curve P-256 or Ed25519: {why}", remedy=f"make one: {_NEW_KEY}"
+            f"{place} is not a P-256 or Ed25519 key: {why}", remedy=f"create one: {_NEW_KEY}"
         ) from None
 
 
@@ -218,7 +218,7 @@ def _service_errors(uri: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001  # signers pass on any exception of their services' libraries
-        raise SigningKeyError(f"{uri} does not sign: {type(error).__name__}: {in_one_line(error)}") from None
+        raise SigningKeyError(f"{uri} cannot sign: {type(error).__name__}: {in_one_line(error)}") from None
 
 
 def _read(path: Path, name: str) -> bytes:
@@ -227,10 +227,10 @@ def _read(path: Path, name: str) -> bytes:
         with path.open("rb") as file:
             data = file.read(_MAX_SIZE + 1)
     except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or "it is no path"
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is not a valid path"
         raise SigningKeyError(f"{name} cannot be read: {why}") from None
     if len(data) > _MAX_SIZE:
-        raise SigningKeyError(f"{path} is no key: it holds more than {_MAX_SIZE >> 10} KiB")
+        raise SigningKeyError(f"{path} is not a key: it is larger than {_MAX_SIZE >> 10} KiB")
     return data
 
 

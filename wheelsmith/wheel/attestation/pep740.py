@@ -45,7 +45,7 @@ def bundle_in(provenance: bytes) -> bytes:
     try:
         return attestation.to_bundle().to_json().encode()
     except (Error, pypi_attestations.ConversionError) as error:
-        raise AttestationError(f"it is no attestation of an index: {in_one_line(error)}") from None
+        raise AttestationError(f"the attestation cannot be converted to a bundle: {in_one_line(error)}") from None
 
 
 def _publisher(claims: CertificateClaims) -> Any:
@@ -93,10 +93,10 @@ def _signed(attestation: Any) -> tuple[bytes, bytes, bytes]:
 
 def _attestations(data: Any) -> list[Any]:
     if data["version"] != 1:
-        raise ValueError("it is of another version")
+        raise ValueError("its version is not 1")
     found = [each for bundle in data["attestation_bundles"] for each in bundle["attestations"]]
     if not found:
-        raise ValueError("it has no attestation")
+        raise ValueError("it has no attestations")
     return found
 
 
@@ -107,5 +107,5 @@ def _subject(attestation: Any) -> tuple[str, str]:
     certificate, statement, _ = _signed(attestation)
     logged = attestation["verification_material"]["transparency_entries"]
     if not certificate or not logged or not isinstance(logged, list):
-        raise ValueError("an attestation has no certificate, or no log entry")
+        raise ValueError("an attestation has no certificate or no log entry")
     return read_subject(statement)

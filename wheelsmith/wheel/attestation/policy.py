@@ -26,7 +26,7 @@ _MAX_SHOWN = 4  # identities in one message
 # The part of a source before the path of its repository. An @ in it follows a user name.
 _BEFORE_PATH = re.compile(r"hub:|git:([A-Za-z+]+://[^/]*/|[^/:]*:)?")
 _ARCHIVE = re.compile(r"(?P<place>.+)@(?P<revision>[0-9a-f]{64})", re.DOTALL)
-_EXAMPLE = "keys: [release.pub], and perhaps sources: ['hub:org/name'] and builders: ['https://…']"
+_EXAMPLE = "keys: [release.pub], and optionally sources: ['hub:org/name'] and builders: ['https://…']"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +52,18 @@ class Identity:
     def violations(self, claims: CertificateClaims) -> Iterator[str]:
         """Yield the claims of a certificate that do not match."""
         if claims.issuer != self.issuer:
-            yield f"the issuer {claims.issuer}, not {self.issuer}"
+            yield f"the issuer is {claims.issuer}, not {self.issuer}"
         if self.repository is not None and claims.repository != self.repository:
-            yield f"the repository {_named(claims.repository)}, not {self.repository}"
+            yield f"the repository is {_named(claims.repository)}, not {self.repository}"
         if self.repository is None and claims.caller is not None:
-            yield f"the repository {claims.caller}, which called that workflow and is not named beside it"
-        for what, found, shown, pattern in (
-            ("", claims.subject, claims.subject, self.subject),
-            ("the workflow ", claims.workflow_file, claims.workflow, self.workflow),
-            ("the ref ", claims.ref, claims.ref, self.ref),
+            yield f"the repository {claims.caller} called the workflow, but the identity does not name it"
+        for field, found, shown, pattern in (
+            ("subject", claims.subject, claims.subject, self.subject),
+            ("workflow", claims.workflow_file, claims.workflow, self.workflow),
+            ("ref", claims.ref, claims.ref, self.ref),
         ):
             if pattern is not None and not (found is not None and _matches(found, pattern)):
-                yield f"{what}{_named(shown)}, not {pattern}"
+                yield f"the {field} is {_named(shown)}, not {pattern}"
 
 
 def known_issuer(address: str) -> str | None:
@@ -76,8 +76,9 @@ def identity_violation(claims: CertificateClaims, identities: tuple[Identity, ..
     wrong = [list(each.violations(claims)) for each in identities]
     if not all(wrong):
         return None
-    more = f"; and of {len(wrong) - _MAX_SHOWN} more" if len(wrong) > _MAX_SHOWN else ""
-    return "its certificate is of " + "; or of ".join(" and ".join(each) for each in wrong[:_MAX_SHOWN]) + more
+    more = f"; and {len(wrong) - _MAX_SHOWN} more" if len(wrong) > _MAX_SHOWN else ""
+    reasons = "; or ".join(" and ".join(each) for each in wrong[:_MAX_SHOWN])
+    return f"its certificate matches no accepted identity: {reasons}{more}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +105,11 @@ class SignaturePolicy:
         if self.sources and not any(_is_of(claims, each) for each in self.sources):
             revision = claims.commit or claims.revision
             found = f"{claims.source}@{revision}" if revision else claims.source
-            yield f"it is made from {found}, not from {' or '.join(self.sources)}"
+            yield f"its source is {found}, not {' or '.join(self.sources)}"
         if self.repositories and claims.repository not in self.repositories:
-            where = claims.repository or "none that is certain"
-            yield f"it is made in the repository {where}, not in {' or '.join(self.repositories)}"
+            yield f"its repository is {_named(claims.repository)}, not {' or '.join(self.repositories)}"
         if self.builders and not any(_matches(claims.builder, each) for each in self.builders):
-            yield f"it is made by {claims.builder}, not by {' or '.join(self.builders)}"
+            yield f"its builder is {claims.builder}, not {' or '.join(self.builders)}"
 
     def with_overrides(self, **rules: tuple[str, ...]) -> SignaturePolicy:
         """Return a copy with the given fields replaced. Empty ones are ignored."""
@@ -149,7 +149,7 @@ class _PolicyModel(BaseModel):
     @model_validator(mode="after")
     def _names_a_signer(self) -> Self:
         if not (self.keys or self.identities):
-            raise ValueError("it names no key and no identity, so nothing is believed")
+            raise ValueError("it names no key and no identity, so it accepts no signature")
         return self
 
 
@@ -201,4 +201,4 @@ def _matches(text: str, pattern: str) -> bool:
 
 
 def _named(text: str | None) -> str:
-    return text or "none that it names"
+    return text or "unknown"

@@ -190,7 +190,7 @@ def _given(values: Mapping[str, str | None]) -> dict[str, str]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 

@@ -48,7 +48,7 @@ class Verified(Record):
         """Return a description of the signer."""
         if self.certificate is None:
             return str(self.key)
-        return f"{self.certificate.subject}, as {self.certificate.issuer} says"
+        return f"{self.certificate.subject} (issuer {self.certificate.issuer})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy, reader: Wh
                 raise AttestationError(f"it has more than {LARGEST >> 30} GiB")
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # a BufferedReader
     except NotRegularError:
-        raise AttestationError("it is a link, or no file") from None
+        raise AttestationError("it is not a regular file") from None
     other = _other_wheel(signed.claims, wheel.name, sha256)
     return _verified(signed, [*other, *_other_plan(signed.claims, wheel, reader), *_policy_violations(signed, policy)])
 
@@ -96,7 +96,7 @@ def builder_conflict(claims: StatementClaims, certificate: CertificateClaims) ->
     if claims.builder in certificate.builders or claims.builder == LOCAL or claims.builder.startswith(f"{LOCAL}:"):
         return None
     certified = certificate.workflow or certificate.subject
-    return f"the statement names the builder {claims.builder}, and the certificate {certified}"
+    return f"the statement names the builder {claims.builder}, but the certificate names {certified}"
 
 
 def _verify_signature(data: bytes, policy: SignaturePolicy) -> _Signed:
@@ -104,7 +104,9 @@ def _verify_signature(data: bytes, policy: SignaturePolicy) -> _Signed:
     if bundle.certificate is None:
         return _Signed(key=_signing_key(bundle, policy), claims=read_statement(bundle.statement))
     if not policy.identities:
-        raise AttestationError("it is signed by a certificate, and whose may sign is not said: --identity, or a policy")
+        raise AttestationError(
+            "it is signed with a certificate, but no identity is accepted: pass --identity or --policy"
+        )
 
     def check(claims: CertificateClaims) -> None:
         if wrong := identity_violation(claims, policy.identities):
@@ -117,15 +119,17 @@ def _verify_signature(data: bytes, policy: SignaturePolicy) -> _Signed:
 def _signing_key(bundle: Bundle, policy: SignaturePolicy) -> VerifyingKey:
     hint = bundle.hint[:_MAX_SHOWN]
     if not policy.keys:
-        raise AttestationError(f"it is signed by a key, which nobody named: its sha256 is {hint}")
+        raise AttestationError(
+            f"it is signed by a key, but no key is accepted: use --key or --policy; its sha256 is {hint}"
+        )
     for key in policy.keys:
         if key.verifies(bundle.signature, bundle.signed):
             return key
     for key in policy.keys:
         if key.hint == bundle.hint:
-            raise AttestationError(f"it says that {key.name} signed it, which did not sign this")
+            raise AttestationError(f"it names the key {key.name}, but that key did not sign it")
     names = ", ".join(key.name for key in policy.keys)
-    raise AttestationError(f"it is not signed by {names}, but by a key whose sha256 is {hint}")
+    raise AttestationError(f"it is not signed by {names}, but by another key: its sha256 is {hint}")
 
 
 def _verified(signed: _Signed, violations: list[str]) -> Verified:
@@ -149,7 +153,8 @@ def _verified(signed: _Signed, violations: list[str]) -> Verified:
 def _policy_violations(signed: _Signed, policy: SignaturePolicy) -> Iterator[str]:
     claims, certificate = signed.claims, signed.certificate
     if certificate and certificate.repository and claims.repository not in {None, certificate.repository}:
-        yield f"the statement names the repository {claims.repository}, and the certificate {certificate.repository}"
+        certified = certificate.repository
+        yield f"the statement names the repository {claims.repository}, but the certificate names {certified}"
     if certificate and (conflict := builder_conflict(claims, certificate)):
         yield conflict
     yield from policy.violations(_certified(signed))
@@ -164,9 +169,9 @@ def _certified(signed: _Signed) -> StatementClaims:
 
 def _other_wheel(claims: StatementClaims, filename: str, sha256: str) -> Iterator[str]:
     if claims.filename != filename:
-        yield f"what is signed is of {claims.filename}"
+        yield f"the statement is about {claims.filename}"
     if claims.sha256 != sha256:
-        yield f"what is signed is of a wheel whose sha256 is {claims.sha256}, and this one's is {sha256}"
+        yield f"the statement is about a wheel with the sha256 {claims.sha256}, but this one has {sha256}"
 
 
 def _other_plan(claims: StatementClaims, wheel: Path, reader: WheelReader) -> Iterator[str]:
@@ -179,6 +184,6 @@ def _other_plan(claims: StatementClaims, wheel: Path, reader: WheelReader) -> It
         yield "the wheel records no plan"
         return
     if recorded.digest != claims.plan_digest:
-        yield f"the wheel records the plan {recorded.digest}, and what is signed names {claims.plan_digest}"
+        yield f"the wheel records the plan {recorded.digest}, but the statement names {claims.plan_digest}"
     if recorded.tree != claims.tree:
-        yield f"the wheel is made from the source {recorded.tree}, and what is signed names {claims.tree}"
+        yield f"the wheel is made from the source {recorded.tree}, but the statement names {claims.tree}"

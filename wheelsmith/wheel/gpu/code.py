@@ -34,7 +34,7 @@ class FileSlice:
         self.file.seek(self.part(offset, size).start)
         data = self.file.read(size)
         if len(data) != size:
-            raise WheelError("it is cut short")
+            raise WheelError("it is truncated")
         return data
 
     def part(self, offset: int, size: int) -> FileSlice:
@@ -43,7 +43,7 @@ class FileSlice:
         :raises WheelError: the range is outside the slice.
         """
         if offset + size > self.size:
-            raise WheelError("it is cut short")
+            raise WheelError("it is truncated")
         return FileSlice(file=self.file, start=self.start + offset, size=size)
 
 

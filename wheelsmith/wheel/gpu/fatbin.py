@@ -96,7 +96,7 @@ def read_cubin(data: FileSlice) -> Cubin:
         data.read(0, _HEADER.size)
     )
     if magic != _MAGIC or machine != _EM_CUDA or kind not in {_RELOCATABLE_TYPE, _EXECUTABLE}:
-        raise WheelError("it is no cubin")
+        raise WheelError("it is not a cubin")
     if not count:  # too many for the header's field; then the first section has the count as its size
         count = _SECTION.unpack(data.read(table, _SECTION.size))[5]
     sections = list(_SECTION.iter_unpack(data.read(table, count * _SECTION.size)))
@@ -114,9 +114,9 @@ def read_cubin(data: FileSlice) -> Cubin:
         architecture = flags >> 8 & 0xFFFF
         accelerated |= bool(flags & _NEW_ACCELERATED)
     else:
-        raise WheelError(f"it has the ABI {abi:#x}, which is not known")
+        raise WheelError(f"its ABI {abi:#x} is unknown")
     if not releases:
-        raise WheelError("it does not say which toolkit made it")
+        raise WheelError("it does not name the toolkit that made it")
     suffix = "a" if accelerated else "f" if (architecture, "f") in targets else ""
     return Cubin(
         capability=capability(architecture, suffix),
@@ -196,14 +196,14 @@ def read_container(data: FileSlice) -> Container:
 def _entries(data: FileSlice) -> Iterator[tuple[int, _Entry]]:
     _, _, at, size = _CONTAINER.unpack(data.read(0, _CONTAINER.size))
     if not size:
-        raise WheelError("it holds nothing")
+        raise WheelError("it is empty")
     data = data.part(0, at + size)
     while at < data.size:
         kind, version, header, padded, packed, minor, major, arch, flags, _, whole = _ENTRY.unpack(
             data.read(at, _ENTRY.size)
         )
         if version != _ENTRY_VERSION or header < _ENTRY.size or not padded:
-            raise WheelError(f"its entry at {at:#x} is none")
+            raise WheelError(f"its entry at {at:#x} is not valid")
         stored = data.part(at + header, packed or padded)
         entry = _Entry(
             kind=kind,
@@ -226,7 +226,7 @@ def _read(entry: _Entry, offset: int) -> GpuCode:
             return _ptx(entry)
         if entry.kind in {_NVVM, _TILE_IR}:
             return GpuCode(intermediate=frozenset({entry.label}))
-        wrong = f"it is of kind {entry.kind:#x}, which is not known"
+        wrong = f"its kind {entry.kind:#x} is unknown"
     except WheelError as error:
         wrong = error.message
     return GpuCode(mistakes=(f"code labelled {entry.label}, entry at {offset:#x} of a fatbin: {wrong}",))
@@ -244,11 +244,11 @@ def _ptx(entry: _Entry) -> GpuCode:
     content = entry.content()
     ptx = read_ptx(content.read(0, content.size))
     if ptx is None:
-        raise WheelError("it does not begin as PTX does, with .version and .target")
+        raise WheelError("it is not PTX: it does not begin with .version and .target")
     if entry.label not in ptx.ptx:
         raise WheelError(f"the PTX itself is for {', '.join(ptx.ptx)}")
     if entry.version not in ptx.ptx_versions:
-        raise WheelError(f"its entry says PTX {entry.version}, the PTX itself {', '.join(ptx.ptx_versions)}")
+        raise WheelError(f"its entry is for PTX {entry.version}, but the PTX itself is {', '.join(ptx.ptx_versions)}")
     return ptx if entry.linked else GpuCode(relocatable=ptx.ptx, ptx_versions=ptx.ptx_versions)
 
 
@@ -275,7 +275,7 @@ def _unpack(stored: bytes, size: int, flags: int) -> bytes:
     """
     data = _lz4(stored, size) if flags & _LZ4 else _zstandard(stored, size)
     if len(data) != size:
-        raise WheelError(f"it unpacks to {counted(len(data), 'byte')}, not to the {size} that its entry says")
+        raise WheelError(f"it decompresses to {counted(len(data), 'byte')}, not to {size} as in its entry")
     return data
 
 

@@ -125,10 +125,10 @@ class _Scan:
         """
         code = joined(self._contained)
         if self.registered > self._containers:
-            wrong = f"it registers {self.registered} fatbins, and {self._containers} can be found in it"
+            wrong = f"it registers {self.registered} fatbins, but contains only {self._containers}"
             yield GpuCode(mistakes=(wrong,))
         if linked and (code.intermediate or code.relocatable) and not (code.machine_code or code.ptx):
-            wrong = "it registers fatbins, and all that they hold has yet to be linked: no GPU runs that"
+            wrong = "it registers fatbins, but all their code still has to be linked, so no GPU can run it"
             yield GpuCode(mistakes=(wrong,))
 
 
