@@ -48,7 +48,7 @@ def row(archive: Path) -> dict[str, Any]:
             "files": len(content),
             "size": sum(size for _, _, size in content),
         },
-        "source": "Include/ of the release; its pyconfig.h is our own",
+        "source": "Include/ of the release, with a pyconfig.h by wheelsmith",
         "date": datetime.now(UTC).date().isoformat(),
     }
 
