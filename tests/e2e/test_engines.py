@@ -210,7 +210,7 @@ engine.run(command, lambda line: print(line, flush=True), threading.Event())
 
 
 def no_group(limits):
-    raise NoGroupError("no control group can be made here")
+    raise NoGroupError("no control group can be created here")
 
 
 @pytest.fixture(params=["bwrap", "local"])

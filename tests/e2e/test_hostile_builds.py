@@ -219,7 +219,7 @@ def test_a_reader_that_hangs_is_killed_in_time(bench, outside, monkeypatch):
     result = bench.spoil("pack()", outside)
     assert result.failure
     assert result.failure.stage == "repair"
-    assert result.failure.message == "the reading of what it left ran longer than 0.5 s"
+    assert result.failure.message == "the repair and check ran longer than 0.5 s"
     assert processes.left(lambda: processes.with_words(marker)) == []
 
 

@@ -65,9 +65,9 @@ def test_a_local_version_of_the_projects_own_is_no_other_version(source):
     ("settings", "line"),
     [
         ({"planned": ("other", "1.0")}, "under kernel: distribution: my"),
-        ({"planned": ("my-project", "2")}, "write into matrix.yaml: version: 1.0"),
-        ({"version": "1.1+cu130"}, "write into matrix.yaml: version: 1.1"),
-        ({"needs": ["no-such-thing>=1", "setuptools"]}, 'write into matrix.yaml: build-requires: ["no-such-thing>=1"]'),
+        ({"planned": ("my-project", "2")}, "add to matrix.yaml: version: 1.0"),
+        ({"version": "1.1+cu130"}, "add to matrix.yaml: version: 1.1"),
+        ({"needs": ["no-such-thing>=1", "setuptools"]}, 'add to matrix.yaml: build-requires: ["no-such-thing>=1"]'),
         ({"before_build": "exit 7"}, "before-build ended with exit code 7"),
     ],
 )
@@ -109,5 +109,5 @@ def test_the_backend_is_told_settings(source):
 def test_a_project_that_cannot_be_asked_is_refused(source):
     answer = build(source, version="1.0', license=undefined, x='")
     assert answer.returncode == 1
-    assert answer.stdout.splitlines()[-1].startswith("wheelsmith: the project's build system cannot be asked: ")
+    assert answer.stdout.splitlines()[-1].startswith("wheelsmith: the project's build system failed: ")
     assert "NameError" in answer.stderr + answer.stdout

@@ -60,5 +60,5 @@ def test_the_chosen_command_is_run(trap):
 def test_promises_are_tried(trap, tmp_path):
     wants.program("bwrap")
     found = {promise.what: promise.found for promise in try_promises(engines(tmp_path)["bwrap"], None)}
-    assert "tried by a kill" in found.values(), found
+    assert "tested: by a kill" in found.values(), found
     assert not trap.exists()

@@ -51,14 +51,14 @@ def test_one_process_serves_many_requests(worker):
     ("name", "message"),
     [
         ("fill_memory", "the reader ran out of memory (0.5 GiB)"),
-        ("spin", "it took more than 1 s of processor time"),
+        ("spin", "it took more than 1 s of CPU time"),
         ("abort", f"the reader stopped unexpectedly (signal {signal.SIGABRT:d})"),
         ("leave", "the reader stopped unexpectedly (exit code 3)"),
         ("kill_itself", "the reader was killed"),
         ("write_much", "a file in it is too large"),
         ("nest", "it is nested too deeply"),
         ("nested_answer", "it is nested too deeply"),
-        ("long_answer", "the reader gave no answer that can be read"),
+        ("long_answer", "the reader wrote no valid response"),
         ("odd_answer", "the reader failed (TypeError: Object of type set is not JSON serializable)"),
         ("fail", "the reader failed (IndexError: list index out of range and more)"),
     ],
@@ -208,7 +208,7 @@ def test_a_job_in_a_folder(tmp_path):
     assert (code, answer["sum"]) == (0, 4)
     with pytest.raises(errors.SourceError, match="it is no source"):
         run("refuse", {})
-    with pytest.raises(errors.WorkerError, match=r"^x\.whl cannot be read: the reader left no answer"):
+    with pytest.raises(errors.WorkerError, match=r"^x\.whl cannot be read: the reader wrote no response"):
         run("fail", {})
 
 

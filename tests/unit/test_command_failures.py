@@ -18,7 +18,7 @@ def test_where_memory_may_have_been_refused_the_remedy_says_so(code, line):
     exit_ = Exit(ending=Ending.EXITED, code=code, seconds=1.0)
     failure = command_failed("compile", "the compiler", exit_, Limits(memory=2**20), (line,)).failure
     assert failure.message == f"the compiler ended with exit code {code}"
-    assert failure.remedy.startswith("if it was refused memory: raise engine.memory")
+    assert failure.remedy.startswith("if memory ran out: raise engine.memory")
 
 
 def test_of_another_mistake_no_memory_is_blamed():

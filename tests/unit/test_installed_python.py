@@ -66,8 +66,8 @@ def test_fedora_keeps_its_options_in_lib64(tmp_path):
 @pytest.mark.parametrize(
     ("prefix", "why"),
     [
-        ("/work/python", "it lies below /work"),
-        ("/tmp/python", "it lies below /tmp"),
+        ("/work/python", "it is in /work"),
+        ("/tmp/python", "it is in /tmp"),
         ("/home/a,b/python", "at the comma"),
         ("/opt/python/cp311-cp311", None),
         ("/workshop", None),

@@ -64,7 +64,7 @@ def test_every_promise_is_one_of_those_that_security_md_gives(monkeypatch):
 def test_what_was_refused_holds(monkeypatch):
     said = said_of(Machine(HELD), monkeypatch)
     assert [what for what, promise in said.items() if not promise.holds] == [DIES]  # nothing was started to be killed
-    assert "the kernel counts" in said[BOUNDED].found
+    assert "by control groups" in said[BOUNDED].found
 
 
 @pytest.mark.parametrize("part", ["network", "files", "environment", "calls", "host"])
@@ -77,17 +77,17 @@ def test_what_worked_inside_does_not_hold(part, monkeypatch):
 @pytest.mark.parametrize("words", ["", "python3: not found", "[]", "null", "{}"])
 def test_what_could_not_be_tried_does_not_hold(words, monkeypatch):
     said = said_of(Machine(words), monkeypatch)
-    assert sum(not promise.holds and "could not be tried" in promise.found for promise in said.values()) == 5 + 1
+    assert sum(not promise.holds and "could not be tested" in promise.found for promise in said.values()) == 5 + 1
 
 
 def test_what_uses_too_much_and_ends_well_is_not_bounded(monkeypatch):
     said = said_of(Machine(HELD, Ending.EXITED), monkeypatch)
     assert not said[BOUNDED].holds
-    assert said[BOUNDED].found == "not bounded: memory, processes, time, output, disk"
+    assert said[BOUNDED].found == "not limited: memory, processes, time, output, disk"
 
 
 def test_without_control_groups_it_says_what_bounds_memory_and_why(monkeypatch):
-    reason = "no control group can be made in /sys/fs/cgroup: Permission denied"
+    reason = "no control group can be created in /sys/fs/cgroup: Permission denied"
     said = said_of(Machine(HELD), monkeypatch, reason)
     assert said[BOUNDED].holds
     assert "ten times a second" in said[BOUNDED].found

@@ -71,4 +71,4 @@ def test_costs_are_numbers(tmp_path):
 def test_what_was_printed_is_shown_as_words(tmp_path):
     log = CellLog("cell", tmp_path / "cell.log", lambda event: None)
     log.reuse("a", ("\x1b]0;title\x07", "::error::forged"))
-    assert (tmp_path / "cell.log").read_text() == "── a: made before\n\\x1b]0;title\\x07\n\\x3a:error::forged\n"
+    assert (tmp_path / "cell.log").read_text() == "── a: from the cache\n\\x1b]0;title\\x07\n\\x3a:error::forged\n"

@@ -148,7 +148,7 @@ def test_a_long_rule_is_jumped_over():
 
 
 def test_an_unknown_architecture_has_no_filter():
-    with pytest.raises(EngineError, match="no filter of system calls is known for riscv64"):
+    with pytest.raises(EngineError, match="no system call filter exists for riscv64"):
         launch_filter("riscv64")
 
 

@@ -47,7 +47,7 @@ class Bubblewrap:
     """Runs commands in new namespaces, with the host's /usr read-only."""
 
     name = "bwrap"
-    isolation = "no network, no host files but the declared read-only ones, own processes, bounded memory and time"
+    isolation = "no network, only declared host files (read-only), no other processes, limited memory and time"
     has_images = False
     isolates = True
     starts_at_once = True
@@ -62,7 +62,7 @@ class Bubblewrap:
             return Probe(
                 readiness=Readiness.TOO_OLD,
                 version=version,
-                detail="it cannot keep a build from making user namespaces (--disable-userns)",
+                detail="it has no --disable-userns, which prevents builds from creating user namespaces",
                 remedy="install bubblewrap 0.8 or newer, or use --engine podman",
             )
         trial = _trial(program)

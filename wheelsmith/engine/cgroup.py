@@ -191,14 +191,14 @@ def make_group(limits: Limits) -> ControlGroup:
     if memory is None:
         raise NoGroupError("no control groups for memory are mounted")
     make = _make_v1 if memory.version == 1 else _make_v2
-    reason = "there is no control group to make one in"
+    reason = "this process is in no visible control group"
     for parent in _homes(memory):
         group = ControlGroup(folders=(parent / name,), limits=limits)
         try:
             return replace(group, folders=make(parent / name, limits))
         except OSError as error:
             group.remove()
-            reason = f"no control group can be made in {parent}: {error.strerror or error}"
+            reason = f"no control group can be created in {parent}: {error.strerror or error}"
     raise NoGroupError(reason)
 
 

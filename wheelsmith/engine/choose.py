@@ -66,8 +66,8 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
             passed_over.append(refusal)
     last = refusals[-1]
     raise EngineError(
-        "no engine can confine the build: " + "; ".join(refusal.message for refusal in refusals),
-        remedy=f"{last.remedy}; or, at your own risk, run the kernel's code unconfined with --engine local",
+        "no engine can run the build in a sandbox: " + "; ".join(refusal.message for refusal in refusals),
+        remedy=f"{last.remedy}; or, at your own risk, run the kernel's code without a sandbox: --engine local",
     )
 
 

@@ -80,7 +80,7 @@ class ContainerEngine(ABC):
     """
 
     name: str
-    isolation = "a container: no network, read-only root, no host files but the declared ones, bounded memory and time"
+    isolation = "a container: no network, read-only root, only declared host files, limited memory and time"
     has_images = True
     isolates = True
     starts_at_once = False
@@ -173,15 +173,15 @@ class ContainerEngine(ABC):
             image=image,
         )
         exit_ = self.run(command, lines.append, Event())
-        said = lines[-1] if lines else "it says nothing"
+        said = lines[-1] if lines else "no output"
         try:
             data: dict[str, object] = json.loads(said) if exit_.ok else {}
         except ValueError:
             data = {}
         if not data:
             raise EngineError(
-                f"image {image.name} cannot build: {said}",
-                remedy="an image needs python3 and g++; docker/README.md shows how one is made",
+                f"image {image.name} cannot be used for builds: {said}",
+                remedy="an image needs python3 and g++; docker/README.md shows how to build one",
             )
         return data
 
@@ -268,7 +268,7 @@ class ContainerEngine(ABC):
         finally:
             watchdog.cancel()
         client.communicate()
-        return client, next((line for line in said if "rror" in line), said[-1] if said else "it said nothing")
+        return client, next((line for line in said if "rror" in line), said[-1] if said else "no output")
 
     def _run_words(self, command: Command, name: str) -> tuple[str, ...]:
         if command.image is None:

@@ -86,12 +86,12 @@ def build_image(
     :raises EngineError: the name or the base is invalid, or the engine failed.
     """
     if not _NAME.fullmatch(name):
-        raise EngineError(f"{name!r} is not a name for an image: small letters, digits, '.', '_' and '-'")
+        raise EngineError(f"{name!r} is not a valid image name: use lowercase letters, digits, '.', '_' and '-'")
     start = base or _base(engine, recipe, on_line)
     if base and not _PINNED.fullmatch(base) and not engine.image_id(base):
         raise EngineError(
-            f"the base {base} is not pinned, so the image would change behind your back",
-            remedy=f"give it by digest, {base}@sha256:…; {engine.name} pull {base} prints the digest",
+            f"the base {base} is not pinned by a digest, so it may change",
+            remedy=f"use {base}@sha256:…; {engine.name} pull {base} prints the digest",
         )
     reference = image_reference(name)
     labels = {IMAGE: name, RECIPE: f"{recipe.name}:{_recipe_digest(recipe)}", BASE: start}
@@ -105,7 +105,7 @@ def build_image(
         _run_build(engine, [*options, str(_folder())], on_line)
     made = next((image for image in list_images(engine) if image.name == name), None)
     if made is None:
-        raise EngineError(f"{engine.name} built no image {name}, though it said so")
+        raise EngineError(f"{engine.name} reported success but did not create the image {name}")
     return made
 
 
@@ -159,8 +159,8 @@ def _bootstrap(engine: ContainerEngine, suite: str, on_line: Callable[[str], Non
     program = shutil.which("mmdebstrap")
     if program is None:
         raise EngineError(
-            f"there is no Debian {suite} to start from: mmdebstrap, which makes one, is not on PATH",
-            remedy=f"apt-get install mmdebstrap, or give one with --base debian:{suite}-slim@sha256:…",
+            f"the base image, Debian {suite}, cannot be created: mmdebstrap is not on PATH",
+            remedy=f"apt-get install mmdebstrap, or pass a base: --base debian:{suite}-slim@sha256:…",
         )
     on_line(f"mmdebstrap {suite}")
     with tempfile.TemporaryDirectory() as folder:
@@ -173,7 +173,7 @@ def _bootstrap(engine: ContainerEngine, suite: str, on_line: Callable[[str], Non
             stdin=subprocess.DEVNULL,
         )
         if made.returncode:
-            raise EngineError(f"mmdebstrap could not make Debian {suite}: {last_words(made.stderr)}")
+            raise EngineError(f"mmdebstrap could not create Debian {suite}: {last_words(made.stderr)}")
         answer = engine.ask("import", "--change", f"LABEL {IMAGE}=base-{suite}", str(archive), reference)
         if answer.returncode:
             raise EngineError(f"{engine.name} cannot import an image: {answer.stderr.strip()}")
@@ -186,7 +186,7 @@ def _bootstrap(engine: ContainerEngine, suite: str, on_line: Callable[[str], Non
 def _run_build(engine: ContainerEngine, options: list[str], on_line: Callable[[str], None]) -> None:
     if isinstance(engine, Docker) and not engine.has_buildkit():
         raise EngineError(
-            "docker's builder here cannot keep secrets out of images",
+            "docker cannot keep secrets out of images without BuildKit",
             remedy="apt-get install docker-buildx, or build with --engine podman",
         )
     before = _leftovers(engine)
@@ -207,7 +207,7 @@ def _run_build(engine: ContainerEngine, options: list[str], on_line: Callable[[s
             last = visible(line.rstrip("\n")) or last
             on_line(last)
         if process.wait():
-            raise EngineError(f"{engine.name} could not build the image: {last}", remedy="the lines above say why")
+            raise EngineError(f"{engine.name} could not build the image: {last}", remedy="see the output above")
     finally:
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):

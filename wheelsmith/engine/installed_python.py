@@ -59,9 +59,9 @@ def _why_hidden(program: str) -> str | None:
     """Return the reason why a sandbox cannot show the Python at this path, or None."""
     prefix = Path(program).parents[1]
     if covering := next((folder for folder in _COVERED if prefix.is_relative_to(folder)), None):
-        return f"it lies below {covering}, where the sandbox has a folder of its own; install it elsewhere"
+        return f"it is in {covering}, where the sandbox mounts another folder; install it in another folder"
     if "," in str(prefix):
-        return f"compilers take its folder {prefix} apart at the comma; install it elsewhere"
+        return f"compilers split the path of its folder {prefix} at the comma; install it in another folder"
     return None
 
 

@@ -88,7 +88,7 @@ def _refuse_spaces(command: Command) -> None:
         if " " in str(mount.source):
             raise EngineError(
                 f"engine local cannot build in a folder whose path has a space: {mount.source}",
-                remedy="choose another place with WHEELSMITH_CACHE, or use an engine that mounts folders: bwrap",
+                remedy="set WHEELSMITH_CACHE to another folder, or use --engine bwrap, which mounts folders",
             )
 
 

@@ -163,7 +163,7 @@ class _Lines:
 
 def last_words(text: str) -> str:
     """Return the last line of a program's output, for a message."""
-    return (text.strip().splitlines() or ["it said nothing"])[-1]
+    return (text.strip().splitlines() or ["no output"])[-1]
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

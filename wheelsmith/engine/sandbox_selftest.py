@@ -29,7 +29,7 @@ _TRIAL = "/opt/wheelsmith-trial.py"
 _SHOWN = "/opt/shown"
 _MIB = 2**20
 _LIMITS = Limits(memory=256 * _MIB, seconds=30.0, pids=64, output=_MIB, disk=16 * _MIB)
-_HELD = "tried, and refused"
+_HELD = "tested: refused"
 # Part of the probe's report → the promise in SECURITY.md.
 _TRIED_INSIDE = {
     "network": "has no network, loopback or other sockets",
@@ -142,7 +142,7 @@ class _Bench:
         except (ValueError, TypeError, IndexError):
             found = {}
         for name, what in _TRIED_INSIDE.items():
-            broken = found.get(name, [f"it could not be tried: {lines[-1] if lines else exit_.ending}"])
+            broken = found.get(name, [f"it could not be tested: {lines[-1] if lines else exit_.ending}"])
             yield self._promise(what, holds=not broken, found="; ".join(broken) or _HELD)
 
     def bounded(self) -> Promise:
@@ -153,14 +153,14 @@ class _Bench:
             if exit_.ok:
                 broken.append(name)
         if broken:
-            return self._promise(BOUNDED, holds=False, found=f"not bounded: {', '.join(broken)}")
-        how = "the engine's own control groups" if self.engine.has_images else "the kernel counts"
-        found = f"{how}; disk is looked at five times a second"
+            return self._promise(BOUNDED, holds=False, found=f"not limited: {', '.join(broken)}")
+        how = "by the engine's control groups" if self.engine.has_images else "by control groups"
+        found = f"{how}; disk use is measured five times a second"
         try:
             if not (self.engine.has_images and os.getuid() == 0):
                 make_group(_LIMITS).remove()
         except NoGroupError as error:
-            looked = "memory is looked at ten times a second and a burst can overshoot, the kernel counts the processes"
+            looked = "memory is measured ten times a second and can briefly overshoot; the kernel limits processes"
             found = f"{looked}: {error}"
         return self._promise(BOUNDED, holds=True, found=found)
 
@@ -181,12 +181,12 @@ class _Bench:
             began = holder.stdout.readline().strip() == "up"
             holder.send_signal(signal.SIGKILL)
         if not began:
-            return self._promise(DIES, holds=False, found="it could not be tried: nothing started")
+            return self._promise(DIES, holds=False, found="it could not be tested: nothing started")
         end = time.monotonic() + _DEATH_SECONDS
         while (left := _with_words(marker)) and time.monotonic() < end:
             time.sleep(0.1)
-        alive = counted(len(left), "process lives", "processes live")
-        return self._promise(DIES, holds=not left, found=f"{alive} on" if left else "tried by a kill")
+        alive = counted(len(left), "process is", "processes are")
+        return self._promise(DIES, holds=not left, found=f"{alive} still running" if left else "tested: by a kill")
 
     def _run(self, argv: tuple[str, ...], limits: Limits, *mounts: Mount) -> tuple[Exit, list[str]]:
         work = self._work()

@@ -160,8 +160,8 @@ def launch_filter(machine: str) -> bytes:
     known = system_calls()
     if machine not in known.numbers:
         raise EngineError(
-            f"no filter of system calls is known for {machine}",
-            remedy="build on x86_64 or aarch64, or in containers of your own choice with --engine local",
+            f"no system call filter exists for {machine}",
+            remedy="build on x86_64 or aarch64, or in a container of your own with --engine local",
         )
     return assemble(known.by_name_at_launch(), known.numbers[machine], _ARCHITECTURES[machine], known.unknown_errno)
 

@@ -234,7 +234,7 @@ class CellBuild:
                     output.read(line)
 
             exit_ = finisher.engine.run(command, read, self._cancel)
-        self._judge(exit_, command, memory, "the reading of what it left", output)
+        self._judge(exit_, command, memory, "the repair and check", output)
 
     def _make_fresh(self, memory: int) -> None:
         """Recreate the work folder if an earlier attempt was killed, because it may contain incomplete objects."""

@@ -81,7 +81,7 @@ class CellLog:
 
     def reuse(self, name: str, lines: tuple[str, ...]) -> None:
         """Write the cached lines of a command to the log, escaped because another machine may have filled the cache."""
-        self._write(f"{name}: made before", (visible(line) + "\n" for line in lines))
+        self._write(f"{name}: from the cache", (visible(line) + "\n" for line in lines))
 
     def _write(self, name: str, lines: Iterable[str]) -> None:
         with self._lock:

@@ -107,7 +107,7 @@ class CompileStep:
             with self.log.command(f"{self.source}: {ask.name}") as output:
                 for line in lines:
                     output.read(line)
-            raise command_failed("compile", f"nvcc, asked about {self.source},", exit_, command.limits, output.tail)
+            raise command_failed("compile", f"nvcc --dryrun for {self.source}", exit_, command.limits, output.tail)
         if self.context.reuse:
             self.context.objects.put(known, {}, tuple(lines))
         return self._tasks(self._phases(lines))
@@ -239,9 +239,7 @@ class CompileStep:
             raise RetryTask(memory=more)
         if not exit_.ok:
             limits = command.limits
-            failed = command_failed(
-                "compile", f"{self.source} does not compile: {job.name}", exit_, limits, output.tail
-            )
+            failed = command_failed("compile", f"{self.source}: {job.name}", exit_, limits, output.tail)
             if self.plan.cell.settings.torch_headers == "light" and exit_.ending is Ending.EXITED:
                 failed.failure = replace(failed.failure, remedy="if a declaration is missing: torch-headers: whole")
             raise failed

@@ -60,7 +60,7 @@ class Allowance:
         for chunk in content:
             self.take(len(chunk))
             if self.is_spent:
-                raise OutputError("what the build has compiled is more than it may write")
+                raise OutputError("the build compiled more than the disk limit")
             yield chunk
 
 
@@ -336,4 +336,4 @@ class CompilerLauncher:
 def _made(words: tuple[str, ...]) -> str:
     """Return the name of a call's output, for messages."""
     output = next((word for before, word in itertools.pairwise(words) if before == "-o"), "")
-    return visible(PurePosixPath(output).name) or "a compiler's call"
+    return visible(PurePosixPath(output).name) or "a compiler call"

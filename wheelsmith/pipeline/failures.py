@@ -74,7 +74,7 @@ def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tup
 def check_failed(report: CheckReport) -> StageError:
     """Return the error for a wheel that did not pass the check."""
     wrong = [f"{finding.rule}: {finding.message}" for finding in report.findings if not finding.ok]
-    return StageError(Failure(stage="check", message=f"the wheel would lie: {wrong[0]}", tail=tuple(wrong)))
+    return StageError(Failure(stage="check", message=f"the wheel check failed: {wrong[0]}", tail=tuple(wrong)))
 
 
 def _explain(what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> tuple[str, str | None]:
@@ -83,7 +83,7 @@ def _explain(what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> t
     return {
         Ending.EXITED: (
             f"{what} ended with exit code {exit_.code}",
-            f"if it was refused memory: raise {_MORE_MEMORY}" if _was_refused(exit_, tail) else None,
+            f"if memory ran out: raise {_MORE_MEMORY}" if _was_refused(exit_, tail) else None,
         ),
         Ending.TIMEOUT: (
             f"{what} ran longer than {limits.seconds:g} s",
@@ -96,7 +96,7 @@ def _explain(what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> t
         Ending.TOO_MUCH_OUTPUT: (f"{what} printed more than {limits.output} bytes", None),
         Ending.DISK_FULL: (
             f"{what} wrote more than {limits.disk / 2**30:.3g} GiB, or the disk is full",
-            "free some disk, or raise engine.disk in matrix.yaml",
+            "free disk space, or raise engine.disk in matrix.yaml",
         ),
         Ending.TOO_MANY_PROCESSES: (f"{what} started more than {limits.pids} processes", None),
         Ending.CANCELLED: ("cancelled", None),

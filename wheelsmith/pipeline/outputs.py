@@ -86,8 +86,8 @@ class StepOutputs:
                 action = self._objects.put(key, made, lines)
             except OSError as error:
                 raise StoreError(
-                    f"the store of compiled pieces cannot be written: {error.strerror or error}",
-                    remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
+                    f"the cache of compiled objects cannot be written: {error.strerror or error}",
+                    remedy="free disk space or fix its permissions, or set WHEELSMITH_CACHE to another folder",
                 ) from error
             self.take(action, tuple(made))
             return

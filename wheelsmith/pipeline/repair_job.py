@@ -88,11 +88,11 @@ class RepairJob:
         try:
             response = RepairResponse.from_json(data)
         except ValueError:
-            raise WorkerError("the check gave no answer that can be read") from None
+            raise WorkerError("the check wrote no valid response") from None
         if not response.report.ok:
             raise check_failed(response.report)
         if response.wheel is None:
-            raise WorkerError("the check gave no answer that can be read")
+            raise WorkerError("the check wrote no valid response")
         return response.wheel
 
     def collect(self, wheel: WheelRecord, target: Path) -> Path:
@@ -102,7 +102,7 @@ class RepairJob:
         """
         digest = hashlib.sha256()
         if wheel.filename != Path(wheel.filename).name:
-            raise OutputError(f"{wheel.filename!r} is no name for a wheel")
+            raise OutputError(f"{wheel.filename!r} is not a valid file name of a wheel")
         with WorkFolder(self.folder) as folder, (target / wheel.filename).open("xb") as file:
             for chunk in folder.chunks(f"{PACKED}/{wheel.filename}", wheel.size):
                 digest.update(chunk)
@@ -122,7 +122,7 @@ def only_wheel(left: WorkFolder) -> str:
         if name.endswith(".whl"):
             count, wheel = count + 1, name
     if count != 1:
-        raise OutputError(f"the build left {count} wheels in its dist folder, not one regular file")
+        raise OutputError(f"the build left {count} wheels in its dist folder instead of 1")
     return wheel
 
 

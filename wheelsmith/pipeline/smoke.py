@@ -122,7 +122,7 @@ def _project_environment(
     except NoEnvironmentError as error:
         raise ToolchainError(
             f"{wheel.name} cannot be installed with torch {torch} to be tested: {error.message}",
-            remedy="does the wheel require too much, or test-requires what no index has for this Python?",
+            remedy="check Requires-Dist of the wheel and test-requires for packages that no index has for this Python",
         ) from None
 
 

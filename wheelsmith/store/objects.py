@@ -166,4 +166,4 @@ def _unpacked(blob: Path, size: int | None = None) -> Iterator[bytes]:
     except OSError as error:
         raise DamagedBlobError(blob.name) from error
     if size is None and not unpacker.eof:
-        raise zlib.error("the blob is cut off")
+        raise zlib.error("the blob is truncated")

@@ -62,7 +62,7 @@ def _take(lock: int, operation: int, cache: Path) -> None:
         fcntl.flock(lock, operation)
     except BlockingIOError:
         raise CacheInUseError(
-            f"the cache at {cache} is in use: a run or another prune is going on",
+            f"the cache at {cache} is in use by a run or another prune",
             remedy="try again when it has ended; WHEELSMITH_CACHE_SIZE=40GiB lets every run prune at its end",
         ) from None
     except OSError as error:
@@ -72,7 +72,7 @@ def _take(lock: int, operation: int, cache: Path) -> None:
 def _unusable(cache: Path, error: OSError) -> StoreError:
     return StoreError(
         f"the cache at {cache} cannot be used: {error.strerror}",
-        remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
+        remedy="free disk space or fix its permissions, or set WHEELSMITH_CACHE to another folder",
     )
 
 
@@ -174,10 +174,10 @@ class _Removal:
         for folder in self._trash:
             remove_tree(folder)
             if folder.exists():
-                self._failed.append(f"{folder}: it would not go")
+                self._failed.append(f"{folder}: some files remain")
         if self._failed:
             raise StoreError(
-                f"{counted(len(self._failed), 'thing')} in the cache at {cache} could not be removed, "
-                f"such as {self._failed[0]}",
-                remedy="fix their permissions, or remove them as the user who made them",
+                f"{counted(len(self._failed), 'item')} in the cache at {cache} could not be removed, "
+                f"for example {self._failed[0]}",
+                remedy="fix their permissions, or remove them as the user who owns them",
             )

@@ -119,5 +119,5 @@ def changed_wheels(cache: Path) -> dict[str, str | None]:
 def _unusable(root: Path, error: OSError) -> StoreError:
     return StoreError(
         f"the store at {root} cannot be used: {error.strerror or error}",
-        remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
+        remedy="free disk space or fix its permissions, or set WHEELSMITH_CACHE to another folder",
     )

@@ -104,7 +104,7 @@ def _reason(status: int, limits: WorkerLimits) -> str:
     """Return the reason why a process ended without a response."""
     number = status - _SIGNALLED
     if number == signal.SIGXCPU:
-        return f"it took more than {limits.cpu_seconds} s of processor time"
+        return f"it took more than {limits.cpu_seconds} s of CPU time"
     if number == signal.SIGKILL:
         return "the reader was killed"
     ending = f"signal {number}" if number > 0 else f"exit code {status}"

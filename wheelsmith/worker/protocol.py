@@ -67,7 +67,7 @@ def result_of(response: bytes, subject: str, limits: WorkerLimits | None = None)
             raise WorkerError.about(subject, f"the reader ran out of memory{amount}")
         case {"failure": str(reason)}:
             raise WorkerError.about(subject, reason, details=str(data.get("traceback", "")))
-    raise WorkerError.about(subject, "the reader gave no answer that can be read")
+    raise WorkerError.about(subject, "the reader wrote no valid response")
 
 
 def error_to_json(error: WheelsmithError) -> dict[str, Any]:
@@ -112,5 +112,5 @@ def read_response(folder: WorkFolder, subject: str = "") -> dict[str, Any]:
     try:
         response = b"".join(folder.chunks(RESPONSE, _MAX_RESPONSE))
     except OutputError as error:
-        raise WorkerError.about(subject, "the reader left no answer", details=str(error)) from None
+        raise WorkerError.about(subject, "the reader wrote no response", details=str(error)) from None
     return result_of(response, subject)

@@ -14,5 +14,5 @@ for folder in $PATH; do
         exec "$folder/$name" "$@"
     fi
 done
-echo "wheelsmith: there is no $name on PATH" >&2
+echo "wheelsmith: $name is not on PATH" >&2
 exit 127

@@ -41,7 +41,7 @@ def get_requires_for_build_sdist(config_settings: object = None) -> list[str]:
 def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
     """Raise NotImplementedError, because kernels have no sdist."""
     del sdist_directory, config_settings
-    raise NotImplementedError("wheelsmith builds wheels; the source of a kernel is its repo")
+    raise NotImplementedError("a kernel has no sdist; use its repository as the source")
 
 
 def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None) -> str:
@@ -139,7 +139,7 @@ def _write_wheel(plan: dict[str, Any], work: Path, target: Path) -> str:
 def _read(work: Path, source: str) -> bytes:
     path = (work / source).resolve()
     if not path.is_relative_to(work.resolve()):
-        raise SystemExit(f"{source} lies outside the work folder")
+        raise SystemExit(f"{source} is outside of the work folder")
     return path.read_bytes()
 
 

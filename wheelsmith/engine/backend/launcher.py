@@ -135,7 +135,7 @@ def _real(called: Path) -> str:
         path = Path(folder, called.name)
         if path.parent.resolve() != called.parent.resolve() and os.access(path, os.X_OK):
             return str(path)
-    sys.exit(f"wheelsmith: there is no {called.name} on PATH")
+    sys.exit(f"wheelsmith: {called.name} is not on PATH")
 
 
 def _makes_something(words: list[str]) -> bool:

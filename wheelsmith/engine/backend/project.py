@@ -93,30 +93,28 @@ def _why_another(source: str, settings: dict[str, list[str]], name: str, version
     try:
         if missing := sorted({chain[-1] for chain in builder.check_dependencies("wheel", told)}):
             return (
-                f"the project's build system needs what is not there: {', '.join(missing)}; "
-                f"write into matrix.yaml: build-requires: {json.dumps(missing)}"
+                f"the build environment lacks requirements of the project: {', '.join(missing)}; "
+                f"add to matrix.yaml: build-requires: {json.dumps(missing)}"
             )
         with tempfile.TemporaryDirectory() as folder:
             # None if the backend cannot prepare metadata without a build.
             info = builder.prepare("wheel", folder, told)
             said = BytesHeaderParser().parsebytes((Path(info) / "METADATA").read_bytes()) if info else None
     except (BuildException, BuildBackendException) as error:
-        return f"the project's build system cannot be asked: {error}"
+        return f"the project's build system failed: {error}"
     return _difference(str(said["Name"]), str(said["Version"]), name, version) if said else None
 
 
 def _difference(name: str, version: str, planned_name: str, planned_version: str) -> str | None:
     """Return how the names or versions differ, or None. Names are normalized, and local versions are ignored."""
     if canonicalize_name(name) != canonicalize_name(planned_name):
-        return f"the project calls itself {name!r}; write into matrix.yaml, under kernel: distribution: {name}"
+        return f"the project's name is {name!r}; add to matrix.yaml, under kernel: distribution: {name}"
     try:
         public = Version(version).public
     except (InvalidVersion, ValueError):
-        return f"the project says version {version!r}, which is none"
+        return f"the project's version {version!r} is not a valid version"
     if Version(public) != Version(planned_version):
-        return (
-            f"the project says version {public}, the plan {planned_version}; write into matrix.yaml: version: {public}"
-        )
+        return f"the project's version is {public}, the plan's {planned_version}; add to matrix.yaml: version: {public}"
     return None
 
 

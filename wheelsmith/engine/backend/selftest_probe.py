@@ -38,12 +38,12 @@ def try_all(baits: dict[str, Any]) -> dict[str, list[str]]:
 
 def _network(baits: dict[str, Any]) -> Iterator[str]:
     if _works(lambda: socket.create_connection(("127.0.0.1", baits["port"]), 1).close()):
-        yield "the host's loopback answers"
+        yield "the host's loopback is reachable"
     names = [line.partition(":")[0].strip() for line in _text("/proc/net/dev").splitlines() if ":" in line]
-    yield from (f"there is a network {name}" for name in names if name != "lo")
+    yield from (f"the network interface {name} is visible" for name in names if name != "lo")
     for name, family in _OTHER_FAMILIES.items():
         if any(_works(partial(_socket_of, family, kind)) for kind in _KINDS):
-            yield f"a socket of {name} can be made"
+            yield f"a socket of {name} can be created"
 
 
 def _socket_of(family: int, kind: int) -> None:
@@ -60,33 +60,33 @@ def _files(baits: dict[str, Any]) -> Iterator[str]:
 
 def _environment(baits: dict[str, Any]) -> Iterator[str]:
     if any(baits["variable"] in name for name in os.environ):
-        yield f"the variable {baits['variable']} is seen"
+        yield f"the variable {baits['variable']} is visible"
 
 
 def _calls() -> Iterator[str]:
     status = dict(line.split(":", 1) for line in _text("/proc/self/status").splitlines() if ":" in line)
     if status.get("Seccomp", "").strip() != "2":
-        yield "there is no filter"
+        yield "no filter is active"
     if status.get("NoNewPrivs", "").strip() != "1":
-        yield "programs may gain rights"
+        yield "programs may gain privileges"
     yield from (f"{name} is not empty" for name in ("CapEff", "CapPrm", "CapBnd") if int(status.get(name, "0"), 16))
     libc = ctypes.CDLL(None, use_errno=True)
     for name, flag in (("user", _NEW_USER), ("mount", _NEW_USER | _NEW_MOUNTS), ("network", _NEW_USER | _NEW_NETWORK)):
         if libc.unshare(flag) == 0:
-            yield f"a {name} namespace can be made"
+            yield f"a {name} namespace can be created"
     # The filter returns ENOSYS. Another error would come from the kernel, so the call would not be filtered.
     if libc.syscall(ctypes.c_long(425), 0, None) != -1 or ctypes.get_errno() != errno.ENOSYS:  # io_uring_setup
-        yield "io_uring is open"
+        yield "io_uring can be used"
 
 
 def _host(baits: dict[str, Any]) -> Iterator[str]:
     for path in ("/proc/self/mountinfo", "/proc/cmdline", "/proc/partitions", "/proc/key-users"):
         if _text(path).strip("\0\n "):
-            yield path
+            yield f"{path} is not empty"
     if socket.gethostname() == baits["hostname"]:
-        yield "the host's name"
+        yield "the hostname is visible"
     if baits["marker"] in _text(f"/proc/{baits['pid']}/cmdline"):
-        yield "the host's processes"
+        yield "processes of the host are visible"
 
 
 def _text(path: str) -> str:
