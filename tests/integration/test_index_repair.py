@@ -9,7 +9,7 @@ import pytest
 from states import HIDDEN
 from wheels import make_wheel, offer
 
-from wheelsmith.base.json_dataclass import by_lines
+from wheelsmith.base.json_dataclass import dumps_pretty
 from wheelsmith.index.entries.entry import CellWithoutWheel, NoWheel
 from wheelsmith.index.publish.verify import repair, verify
 from wheelsmith.index.publish.writer import Index
@@ -78,7 +78,7 @@ def told(about):
             entry["about"] = about
             if about is None:
                 del entry["about"]
-        path.write_bytes(by_lines({**state, "schema_version": 2 if about is None else 3}))
+        path.write_bytes(dumps_pretty({**state, "schema_version": 2 if about is None else 3}))
 
     return damage
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans import plan
 
-from wheelsmith.base.ci import LOCAL, Checkout, ci_run
+from wheelsmith.base.ci import LOCAL, Checkout, detect_ci_run
 from wheelsmith.base.errors import AttestationError, PolicyError, SigningKeyError
 from wheelsmith.frameworks import framework
 from wheelsmith.model import ImageId, LockedWheel, PrefixId, Project, SourceId
@@ -349,21 +349,21 @@ def test_what_a_ci_system_says_is_not_believed_blindly(monkeypatch):
     for name, value in {**GITLAB, "CI_COMMIT_REF_NAME": "main"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("CI_MERGE_REQUEST_REF_PATH", "refs/merge-requests/1/head")
-    assert (ci_run().builder, ci_run().checkout.ref) == (
+    assert (detect_ci_run().builder, detect_ci_run().checkout.ref) == (
         "https://g/o/r//.gitlab-ci.yml@refs/merge-requests/1/head",
         "refs/merge-requests/1/head",
     )
     monkeypatch.setenv("CI_CONFIG_PATH", "https://evil.example/ci.yml")
-    assert not ci_run().builder.startswith("https://g/")
+    assert not detect_ci_run().builder.startswith("https://g/")
     monkeypatch.delenv("GITLAB_CI")
     for name, value in {**BUILDKITE, "BUILDKITE_REPO": "https://user:hidden@g/o/r"}.items():
         monkeypatch.setenv(name, value)
-    assert ci_run().checkout.repository == "https://g/o/r"
+    assert detect_ci_run().checkout.repository == "https://g/o/r"
     monkeypatch.setenv("BUILDKITE_COMMIT", "HEAD")
-    assert ci_run().checkout is None
+    assert detect_ci_run().checkout is None
     monkeypatch.setenv("BUILDKITE_COMMIT", "e" * 40)
     monkeypatch.delenv("BUILDKITE_TAG")
-    assert ci_run().checkout is None
+    assert detect_ci_run().checkout is None
 
 
 @pytest.mark.parametrize(
@@ -377,9 +377,9 @@ def test_what_a_ci_system_says_is_not_believed_blindly(monkeypatch):
 def test_ci_systems_say_who_they_are(given, builder, invocation, monkeypatch):
     for name in (*GITHUB, *GITLAB, *BUILDKITE):
         monkeypatch.delenv(name, raising=False)
-    assert ci_run().builder == LOCAL
+    assert detect_ci_run().builder == LOCAL
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    run = ci_run()
+    run = detect_ci_run()
     assert (run.builder, run.invocation) == (builder, invocation)
     assert run.checkout == Checkout(repository="https://g/o/r", ref="refs/tags/v1", commit="e" * 40)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from wheelsmith.base.deadline import TooSlowError, ended_after, not_too_slow
+from wheelsmith.base.deadline import TooSlowError, deadline, require_progress
 from wheelsmith.base.errors import PackageIndexError, ToolchainError
 from wheelsmith.index.pick.source import find_catalogue
 from wheelsmith.model import PinnedFile
@@ -59,7 +59,7 @@ def test_a_request_has_an_end(first):
         dripping(first) as url,
         httpx.Client(timeout=30) as client,
         pytest.raises(TooSlowError, match=r"longer than 0\.2 s"),
-        ended_after(client, 0.2),
+        deadline(client, 0.2),
     ):
         client.get(url)
 
@@ -90,7 +90,7 @@ def test_toolchains_are_sought_on_the_next_index(first, monkeypatch):
 def test_a_download_that_stands_still_ends(first):
     told = pytest.raises(TooSlowError, match=r"only \d+ bytes arrived")
     with dripping(BODY) as url, httpx.Client() as client, client.stream("GET", url) as response, told:
-        list(not_too_slow(response.iter_bytes(), window=0.2))
+        list(require_progress(response.iter_bytes(), window=0.2))
     del first
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wheelsmith.base.git_address import check_revision, check_subfolder, git_address, submodule_address
+from wheelsmith.base.git_address import check_revision, check_subfolder, parse_git_address, parse_submodule_address
 
 HTTPS = "https://github.com/org/project"
 
@@ -21,13 +21,13 @@ HTTPS = "https://github.com/org/project"
     ],
 )
 def test_remote_addresses(text, shown):
-    found = git_address(text)
+    found = parse_git_address(text)
     assert (found.text, found.shown, found.is_local) == (text, shown, False)
 
 
 @pytest.mark.parametrize("text", ["../project", "/srv/git/a b", "project", "file:///srv/git/x", "./a:b"])
 def test_folders_of_this_machine(text):
-    found = git_address(text)
+    found = parse_git_address(text)
     assert (found.text, found.shown, found.is_local) == (text, "local", True)
 
 
@@ -55,13 +55,13 @@ def test_folders_of_this_machine(text):
 )
 def test_addresses_that_are_refused(text, why):
     with pytest.raises(ValueError, match=why.replace("?", r"\?")):
-        git_address(text)
+        parse_git_address(text)
 
 
 @pytest.mark.parametrize("text", ["-https://ada:secret@host/x", "\x1b//ada:secret@host", "host:-//ada:secret@host"])
 def test_what_is_refused_tells_no_credentials(text):
     with pytest.raises(ValueError, match="host") as raised:
-        git_address(text)
+        parse_git_address(text)
     assert "secret" not in str(raised.value)
 
 
@@ -78,13 +78,13 @@ def test_what_is_refused_tells_no_credentials(text):
     ],
 )
 def test_submodules(parent, text, found):
-    assert submodule_address(git_address(parent), text).text == found
+    assert parse_submodule_address(parse_git_address(parent), text).text == found
 
 
 @pytest.mark.parametrize("text", ["../../../lib", "../../../../evil.org/lib"])
 def test_no_submodule_leads_to_another_server(text):
     with pytest.raises(ValueError, match="leads above the top"):
-        submodule_address(git_address(HTTPS), text)
+        parse_submodule_address(parse_git_address(HTTPS), text)
 
 
 @pytest.mark.parametrize("text", ["main", "v1.2", "refs/pull/12/head", "0" * 40, "feature/x", "HEAD", "a+b", "é"])

@@ -24,7 +24,7 @@ FUNCTIONS = {
     "ast": "",  # its walk is another
 }
 # wheelsmith's own functions that take paths.
-OWN = "atomic_copy atomic_pour atomic_write mark_used open_wheel publish_tree sha256_file FileLock open"
+OWN = "atomic_copy atomic_write_chunks atomic_write mark_used open_wheel publish_tree sha256_file FileLock open"
 
 NEAR = ("pipeline/", "engine/", "run/build.py", "cli/shell.py")
 INSIDE = "engine/backend/"  # runs inside the sandbox

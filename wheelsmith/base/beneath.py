@@ -33,17 +33,17 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_PATH opens a folder without read permission. Not every system has it.
-_HELD = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Levels of nested folders. Each open level costs one or two descriptors. Real trees are far less deep.
-_DEEPEST = 128
-_BLOCK = 4096  # bytes; the least that an entry is counted as
-_SECTOR = 512  # bytes; the unit of st_blocks on every file system
-_TURN = 10_000  # folder names in memory at a time
-_MOST_TURNS = 10_000  # bounds the removal while a process keeps writing
+_MAX_DEPTH = 128
+_MIN_ENTRY_SIZE = 4096  # bytes; the least that an entry is counted as
+_SECTOR_SIZE = 512  # bytes; the unit of st_blocks on every file system
+_BATCH_SIZE = 10_000  # folder names in memory at a time
+_MAX_BATCHES = 10_000  # bounds the removal while a process keeps writing
 _CHUNK = 1 << 20  # bytes
 
 # (depth, descriptor of the parent folder, entry)
-_Found = tuple[int, int, os.DirEntry[str]]
+_DepthEntry = tuple[int, int, os.DirEntry[str]]
 
 
 class NotRegularError(OSError):
@@ -60,13 +60,13 @@ def open_folder(name: str | Path, beneath: int | None = None) -> int:
     try:
         return os.open(name, _FOLDER, dir_fd=beneath)
     except PermissionError:
-        held = os.open(name, _HELD, dir_fd=beneath)
+        path_only = os.open(name, _PATH_ONLY, dir_fd=beneath)
         try:
             # The name may refer to another folder by now, and fchmod refuses O_PATH descriptors.
-            Path(f"/proc/self/fd/{held}").chmod(0o700)
-            return os.open(".", _FOLDER, dir_fd=held)
+            Path(f"/proc/self/fd/{path_only}").chmod(0o700)
+            return os.open(".", _FOLDER, dir_fd=path_only)
         finally:
-            os.close(held)
+            os.close(path_only)
 
 
 def open_writable_folder(name: str | Path, beneath: int | None = None) -> int:
@@ -103,12 +103,12 @@ def open_file(name: str | Path, beneath: int | None = None) -> BinaryIO:
     return file
 
 
-def _check_regular(found: os.stat_result, name: str | Path) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check_regular(status: os.stat_result, name: str | Path) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(f"{name} is not a regular file")
 
 
-def make_file(name: str, beneath: int, mode: int) -> BinaryIO:
+def create_file(name: str, beneath: int, mode: int) -> BinaryIO:
     """Create a file. An existing file of that name is removed without being opened.
 
     :param beneath: descriptor of the parent folder.
@@ -123,24 +123,24 @@ def make_file(name: str, beneath: int, mode: int) -> BinaryIO:
     return os.fdopen(file, "wb")
 
 
-def apparent_size(folder: Path, most: int = sys.maxsize) -> int:
+def apparent_size(folder: Path, limit: int = sys.maxsize) -> int:
     """Return the bytes in a folder, holes included; sys.maxsize if the folders are nested too deeply.
 
     Every entry counts as at least one block, because it takes an inode.
 
-    :param most: stop counting above this number of bytes. A build that creates and removes files during the count
+    :param limit: stop counting above this number of bytes. A build that creates and removes files during the count
         cannot prolong it without exceeding the limit.
     """
     total = 0
     with suppress(OSError):
-        for depth, _, entry in _entries(folder):
+        for depth, _, entry in _walk(folder):
             with suppress(OSError):  # the file was removed during the count
-                found = entry.stat(follow_symlinks=False)
-                held = found.st_blocks * _SECTOR
-                total += max(held, found.st_size if stat.S_ISREG(found.st_mode) else 0, _BLOCK)
-                if total > most:
+                status = entry.stat(follow_symlinks=False)
+                allocated = status.st_blocks * _SECTOR_SIZE
+                total += max(allocated, status.st_size if stat.S_ISREG(status.st_mode) else 0, _MIN_ENTRY_SIZE)
+                if total > limit:
                     return total
-                if depth == _DEEPEST and stat.S_ISDIR(found.st_mode):
+                if depth == _MAX_DEPTH and stat.S_ISDIR(status.st_mode):
                     return sys.maxsize
     return total
 
@@ -148,29 +148,29 @@ def apparent_size(folder: Path, most: int = sys.maxsize) -> int:
 def statuses(path: Path) -> Iterator[os.stat_result]:
     """Yield the status of a file, or of a folder and its entries down to the depth limit."""
     with suppress(OSError):
-        found = path.lstat()
-        yield found
-        if stat.S_ISDIR(found.st_mode):
-            for _, _, entry in _entries(path):
+        status = path.lstat()
+        yield status
+        if stat.S_ISDIR(status.st_mode):
+            for _, _, entry in _walk(path):
                 with suppress(OSError):  # the file was removed during the walk
                     yield entry.stat(follow_symlinks=False)
 
 
-def make_read_only(root: Path, *, age: int | None = None) -> None:
+def make_read_only(root: Path, *, mtime: int | None = None) -> None:
     """Remove write permission from a folder and every file and folder in it. Files keep their exec bits.
 
-    :param age: modification time for every file, in seconds since 1970; None keeps the files' own.
+    :param mtime: modification time for every file, in seconds since 1970; None keeps the files' own.
     :raises OSError: the folder does not exist or belongs to another user.
     """
-    for _, folder, entry in _entries(root):
+    for _, folder, entry in _walk(root):
         if entry.is_file(follow_symlinks=False):
             with open_file(entry.name, folder) as file:
-                if age is not None:
-                    os.utime(file.fileno(), (age, age))
+                if mtime is not None:
+                    os.utime(file.fileno(), (mtime, mtime))
                 os.fchmod(file.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o555)
         elif entry.is_dir(follow_symlinks=False):
-            _protect(open_folder(entry.name, folder))
-    _protect(open_folder(root))
+            _set_read_only_and_close(open_folder(entry.name, folder))
+    _set_read_only_and_close(open_folder(root))
 
 
 def remove_tree(root: Path) -> None:
@@ -182,7 +182,7 @@ def remove_tree(root: Path) -> None:
         parent = open_folder(root.parent.resolve())
         try:
             with suppress(NotADirectoryError):
-                _empty(root.name, parent)
+                _empty_folder(root.name, parent)
                 os.rmdir(root.name, dir_fd=parent)
                 return
             os.unlink(root.name, dir_fd=parent)
@@ -190,31 +190,31 @@ def remove_tree(root: Path) -> None:
             os.close(parent)
 
 
-def _protect(folder: int) -> None:
+def _set_read_only_and_close(folder: int) -> None:
     try:
         os.fchmod(folder, 0o555)
     finally:
         os.close(folder)
 
 
-def _entries(root: Path) -> Iterator[_Found]:
+def _walk(root: Path) -> Iterator[_DepthEntry]:
     """Yield the entries of a folder recursively. A folder comes before its entries."""
-    return _below(open_folder(root), 1)
+    return _walk_below(open_folder(root), 1)
 
 
-def _below(folder: int, depth: int) -> Iterator[_Found]:
+def _walk_below(folder: int, depth: int) -> Iterator[_DepthEntry]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 yield depth, folder, entry
-                if depth < _DEEPEST and entry.is_dir(follow_symlinks=False):
+                if depth < _MAX_DEPTH and entry.is_dir(follow_symlinks=False):
                     with suppress(OSError):  # the folder was removed or replaced
-                        yield from _below(open_folder(entry.name, folder), depth + 1)
+                        yield from _walk_below(open_folder(entry.name, folder), depth + 1)
     finally:
         os.close(folder)
 
 
-def _empty(name: str, parent: int) -> None:
+def _empty_folder(name: str, parent: int) -> None:
     """Remove the entries of a folder.
 
     Nested folders are moved up into this one before they are removed. So no path gets deep, and at most two folders are
@@ -223,15 +223,15 @@ def _empty(name: str, parent: int) -> None:
     top = open_writable_folder(name, parent)
     try:
         names = (f".{secrets.token_hex(8)}" for _ in itertools.count())
-        for _ in range(_MOST_TURNS):
-            folders = list(itertools.islice(_clear(top), _TURN))
-            if not sum(_dissolve(folder, top, names) for folder in folders):
+        for _ in range(_MAX_BATCHES):
+            folders = list(itertools.islice(_remove_entries(top), _BATCH_SIZE))
+            if not sum(_flatten_and_remove(folder, top, names) for folder in folders):
                 return  # the folder is empty, or nothing more can be removed
     finally:
         os.close(top)
 
 
-def _clear(folder: int) -> Iterator[str]:
+def _remove_entries(folder: int) -> Iterator[str]:
     """Remove the entries of a folder. Yield the names of those that could not be removed, such as filled folders."""
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -244,13 +244,13 @@ def _clear(folder: int) -> Iterator[str]:
                 yield entry.name
 
 
-def _dissolve(name: str, top: int, names: Iterator[str]) -> bool:
+def _flatten_and_remove(name: str, top: int, names: Iterator[str]) -> bool:
     """Remove a folder and move its subfolders up into ``top``. Return True if anything changed."""
     changed = False
     try:
         folder = open_writable_folder(name, top)
         try:
-            for below in _clear(folder):
+            for below in _remove_entries(folder):
                 with suppress(OSError):
                     # A moved folder must be writable, because its ".." changes.
                     os.close(open_writable_folder(below, folder))
@@ -296,7 +296,7 @@ class WorkFolder:
 
         :raises OSError: one of the names belongs to a file.
         """
-        with self._below(_parts(name), _enter_made):
+        with self._opened_below(_split_path(name), _open_or_create_folder):
             pass
 
     def create(self, name: str, *, mode: int = 0o666) -> BinaryIO:
@@ -305,32 +305,32 @@ class WorkFolder:
         :param mode: permissions, before the umask.
         :raises OSError: it cannot be created.
         """
-        *folders, last = _parts(name)
-        with self._below(folders, _enter_made) as folder:
-            return make_file(last, folder, mode)
+        *folders, last = _split_path(name)
+        with self._opened_below(folders, _open_or_create_folder) as folder:
+            return create_file(last, folder, mode)
 
     @contextmanager
-    def create_aged(self, name: str, seconds: int, *, mode: int = 0o666) -> Iterator[BinaryIO]:
+    def create_with_mtime(self, name: str, mtime: int, *, mode: int = 0o666) -> Iterator[BinaryIO]:
         """Create a file as ``create`` does, and set its modification time when the block ends.
 
-        :param seconds: modification time, in seconds since 1970.
+        :param mtime: modification time, in seconds since 1970.
         """
         with self.create(name, mode=mode) as file:
             yield file
             file.flush()
-            os.utime(file.fileno(), (seconds, seconds))
+            os.utime(file.fileno(), (mtime, mtime))
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file atomically. An existing file is replaced.
 
         :raises OSError: it cannot be created.
         """
-        *folders, last = _parts(name)
-        with self._below(folders, _enter_made) as folder:
-            half = f"{last}~"
-            with make_file(half, folder, 0o666) as file:
+        *folders, last = _split_path(name)
+        with self._opened_below(folders, _open_or_create_folder) as folder:
+            temporary = f"{last}~"
+            with create_file(temporary, folder, 0o666) as file:
                 file.write(content)
-            os.rename(half, last, src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(temporary, last, src_dir_fd=folder, dst_dir_fd=folder)
 
     def names(self, name: str) -> Generator[str]:
         """Yield the names of a folder's entries without collecting them: a build may create any number.
@@ -338,7 +338,7 @@ class WorkFolder:
         :raises OutputError: there is no such folder.
         """
         try:
-            with self._below(_parts(name), open_folder) as folder, os.scandir(folder) as entries:
+            with self._opened_below(_split_path(name), open_folder) as folder, os.scandir(folder) as entries:
                 for entry in entries:
                     yield entry.name
         except OSError as error:
@@ -350,7 +350,7 @@ class WorkFolder:
         :param most: the largest allowed size in bytes, holes included.
         :raises OutputError: there is no such file, it is larger, or it changes during the read.
         """
-        with self._open(name) as file:
+        with self._open_file(name) as file:
             left = os.fstat(file.fileno()).st_size
             if left > most:
                 raise OutputError(
@@ -363,10 +363,10 @@ class WorkFolder:
             if left or file.read(1):
                 raise OutputError(f"{name} changed while it was read: a process of the build is still running")
 
-    def _open(self, name: str) -> BinaryIO:
-        *folders, last = _parts(name)
+    def _open_file(self, name: str) -> BinaryIO:
+        *folders, last = _split_path(name)
         try:
-            with self._below(folders, open_folder) as folder:
+            with self._opened_below(folders, open_folder) as folder:
                 file = open_file(last, folder)
         except OSError as error:
             raise OutputError(f"{last} from the build is missing or not a regular file") from error
@@ -377,12 +377,12 @@ class WorkFolder:
         return file
 
     @contextmanager
-    def _below(self, folders: list[str], enter: Callable[[str, int], int]) -> Iterator[int]:
+    def _opened_below(self, folders: list[str], open_component: Callable[[str, int], int]) -> Iterator[int]:
         """Yield the descriptor of a folder below this one. Each component is opened beneath its parent."""
         at = os.dup(self._folder)
         try:
             for name in folders:
-                below = enter(name, at)
+                below = open_component(name, at)
                 os.close(at)
                 at = below
             yield at
@@ -390,14 +390,14 @@ class WorkFolder:
             os.close(at)
 
 
-def _enter_made(name: str, beneath: int) -> int:
+def _open_or_create_folder(name: str, beneath: int) -> int:
     """Open a folder. Create it if it does not exist."""
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=beneath)
     return open_folder(name, beneath)
 
 
-def _parts(name: str) -> list[str]:
+def _split_path(name: str) -> list[str]:
     parts = name.split("/")
     if {"", ".", ".."} & set(parts):
         raise ValueError(f"{name!r} is not a path below the folder")

@@ -42,53 +42,53 @@ class CiRun:
     checkout: Checkout | None = None
 
 
-def ci_run() -> CiRun:
+def detect_ci_run() -> CiRun:
     """Return this job of GitHub Actions, GitLab or Buildkite, or a run by a person."""
     for system in (_github, _gitlab, _buildkite):
-        if found := system(os.environ):
-            return found
+        if run := system(os.environ):
+            return run
     return CiRun(builder=LOCAL)
 
 
-def _github(given: Mapping[str, str]) -> CiRun | None:
-    if given.get("GITHUB_ACTIONS") != "true" or not given.get("GITHUB_WORKFLOW_REF"):
+def _github(variables: Mapping[str, str]) -> CiRun | None:
+    if variables.get("GITHUB_ACTIONS") != "true" or not variables.get("GITHUB_WORKFLOW_REF"):
         return None
-    server = given.get("GITHUB_SERVER_URL", "")
-    repository = f"{server}/{given.get('GITHUB_REPOSITORY', '')}"
-    run, attempt = given.get("GITHUB_RUN_ID", ""), given.get("GITHUB_RUN_ATTEMPT", "1")
+    server = variables.get("GITHUB_SERVER_URL", "")
+    repository = f"{server}/{variables.get('GITHUB_REPOSITORY', '')}"
+    run, attempt = variables.get("GITHUB_RUN_ID", ""), variables.get("GITHUB_RUN_ATTEMPT", "1")
     return CiRun(
-        builder=f"{server}/{given['GITHUB_WORKFLOW_REF']}",
+        builder=f"{server}/{variables['GITHUB_WORKFLOW_REF']}",
         invocation=f"{repository}/actions/runs/{run}/attempts/{attempt}",
-        checkout=_checkout(repository, given.get("GITHUB_REF"), given.get("GITHUB_SHA")),
+        checkout=_checkout(repository, variables.get("GITHUB_REF"), variables.get("GITHUB_SHA")),
     )
 
 
-def _gitlab(given: Mapping[str, str]) -> CiRun | None:
-    project = given.get("CI_PROJECT_URL")
-    if not given.get("GITLAB_CI") or not project:
+def _gitlab(variables: Mapping[str, str]) -> CiRun | None:
+    project = variables.get("CI_PROJECT_URL")
+    if not variables.get("GITLAB_CI") or not project:
         return None
-    ref = f"refs/{'tags' if given.get('CI_COMMIT_TAG') else 'heads'}/{given.get('CI_COMMIT_REF_NAME', '')}"
+    ref = f"refs/{'tags' if variables.get('CI_COMMIT_TAG') else 'heads'}/{variables.get('CI_COMMIT_REF_NAME', '')}"
     # A merge request may come from a fork that has a branch of the same name.
-    ref = given.get("CI_MERGE_REQUEST_REF_PATH") or ref
-    config = given.get("CI_CONFIG_PATH", ".gitlab-ci.yml")
+    ref = variables.get("CI_MERGE_REQUEST_REF_PATH") or ref
+    config = variables.get("CI_CONFIG_PATH", ".gitlab-ci.yml")
     return CiRun(
         # The configuration may be a file of another project, or a URL.
         builder=f"{project}//{config}@{ref}" if _FILE.fullmatch(config) else f"{LOCAL}:{config}",
-        invocation=given.get("CI_PIPELINE_URL"),
-        checkout=_checkout(project, ref, given.get("CI_COMMIT_SHA")),
+        invocation=variables.get("CI_PIPELINE_URL"),
+        checkout=_checkout(project, ref, variables.get("CI_COMMIT_SHA")),
     )
 
 
-def _buildkite(given: Mapping[str, str]) -> CiRun | None:
-    url = given.get("BUILDKITE_BUILD_URL")
-    if given.get("BUILDKITE") != "true" or not url:
+def _buildkite(variables: Mapping[str, str]) -> CiRun | None:
+    url = variables.get("BUILDKITE_BUILD_URL")
+    if variables.get("BUILDKITE") != "true" or not url:
         return None
-    tag, branch = given.get("BUILDKITE_TAG"), given.get("BUILDKITE_BRANCH")
+    tag, branch = variables.get("BUILDKITE_TAG"), variables.get("BUILDKITE_BRANCH")
     ref = f"refs/tags/{tag}" if tag else f"refs/heads/{branch}" if branch else None
     return CiRun(
         builder=url.partition("/builds/")[0],
         invocation=url,
-        checkout=_checkout(given.get("BUILDKITE_REPO"), ref, given.get("BUILDKITE_COMMIT")),
+        checkout=_checkout(variables.get("BUILDKITE_REPO"), ref, variables.get("BUILDKITE_COMMIT")),
     )
 
 

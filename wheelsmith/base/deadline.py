@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import httpx
 
 _WINDOW = 60.0  # seconds over which the speed of a download is measured
-_SLOWEST = 1024  # bytes a second
+_MIN_SPEED = 1024  # bytes a second
 
 
 class TooSlowError(Exception):
@@ -23,46 +23,46 @@ class TooSlowError(Exception):
 
 
 @contextmanager
-def ended_after(client: httpx.Client, seconds: float) -> Iterator[None]:
+def deadline(client: httpx.Client, seconds: float) -> Iterator[None]:
     """Close the client if the block runs longer than ``seconds``.
 
     :raises TooSlowError: the deadline passed.
     """
     import httpx
 
-    late = threading.Event()
+    expired = threading.Event()
 
-    def end() -> None:
-        late.set()
+    def expire() -> None:
+        expired.set()
         client.close()
 
-    timer = threading.Timer(seconds, end)
+    timer = threading.Timer(seconds, expire)
     timer.daemon = True
     timer.start()
     try:
         yield
     except (httpx.HTTPError, httpx.StreamError, OSError, ValueError, RuntimeError) as error:
         # Closing the client in another thread raises different errors at different places of a read.
-        if late.is_set():
+        if expired.is_set():
             raise TooSlowError(f"it took longer than {seconds:g} s") from error
         raise
     finally:
         timer.cancel()
 
 
-def not_too_slow(chunks: Iterable[bytes], *, window: float = _WINDOW) -> Iterator[bytes]:
+def require_progress(chunks: Iterable[bytes], *, window: float = _WINDOW) -> Iterator[bytes]:
     """Yield the chunks of a download while it is faster than 1 kB/s.
 
     :param window: seconds over which the speed is measured.
     :raises TooSlowError: the download was slower.
     """
-    since, got = time.monotonic(), 0
+    start, received = time.monotonic(), 0
     for chunk in chunks:
-        got += len(chunk)
+        received += len(chunk)
         yield chunk
-        passed = time.monotonic() - since
-        if passed < window:
+        elapsed = time.monotonic() - start
+        if elapsed < window:
             continue
-        if got < _SLOWEST * passed:
-            raise TooSlowError(f"only {got} bytes arrived in {passed:.0f} s")
-        since, got = time.monotonic(), 0
+        if received < _MIN_SPEED * elapsed:
+            raise TooSlowError(f"only {received} bytes arrived in {elapsed:.0f} s")
+        start, received = time.monotonic(), 0

@@ -21,7 +21,7 @@ from wheelsmith.base.beneath import open_file, remove_tree
 _CHUNK = 1 << 20
 # Errors of hard links: the file system has none, the file has too many, or the user may not create one.
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP}
-_PATIENCE = 60.0  # seconds; covers a first start of Python on a cold disk, and of a driver that wakes its GPUs
+_TIMEOUT = 60.0  # seconds; covers a first start of Python on a cold disk, and of a driver that wakes its GPUs
 
 
 def sha256_file(path: Path) -> str:
@@ -46,13 +46,13 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 def atomic_write(path: Path, data: bytes) -> None:
     """Write ``data`` so that ``path`` has either its old content or all of the new."""
-    with _replacing(path.parent, path.name, lambda: path) as file:
+    with _atomic_file(path.parent, path.name, lambda: path) as file:
         file.write(data)
 
 
 def atomic_copy(source: Path, path: Path) -> None:
     """Copy a file so that ``path`` has either its old content or all of the new."""
-    with _replacing(path.parent, path.name, lambda: path) as file, source.open("rb") as origin:
+    with _atomic_file(path.parent, path.name, lambda: path) as file, source.open("rb") as origin:
         shutil.copyfileobj(origin, file, _CHUNK)
 
 
@@ -71,13 +71,13 @@ def atomic_link(source: Path, path: Path) -> bool:
     return True
 
 
-def atomic_pour(chunks: Iterable[bytes], folder: Path, place: Callable[[], Path]) -> None:
+def atomic_write_chunks(chunks: Iterable[bytes], folder: Path, place: Callable[[], Path]) -> None:
     """Write a file atomically, for example one that is named after the hash of its content.
 
     :param folder: holds the temporary file; must be on the same file system.
     :param place: returns the path. It is called after the last chunk.
     """
-    with _replacing(folder, "new", place) as file:
+    with _atomic_file(folder, "new", place) as file:
         file.writelines(chunks)
 
 
@@ -88,7 +88,7 @@ def mark_used(path: Path) -> None:
 
 
 @contextmanager
-def _replacing(folder: Path, name: str, place: Callable[[], Path]) -> Iterator[IO[bytes]]:
+def _atomic_file(folder: Path, name: str, place: Callable[[], Path]) -> Iterator[IO[bytes]]:
     """Yield a temporary file in ``folder``. If the block succeeds, flush it to disk and rename it to its place."""
     folder.mkdir(parents=True, exist_ok=True)
     handle, temporary_name = tempfile.mkstemp(prefix=f".{name[:40]}.", dir=folder)
@@ -130,25 +130,25 @@ def read_facts(package: str, name: str) -> Any:
     return json.loads(files(package).joinpath(name).read_text(encoding="utf-8"))
 
 
-def output_of(argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+def run_for_output(argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
     """Return the stdout of a program, or an empty string if it cannot be started or does not end in time.
 
     :param variables: its complete environment; None means the environment of this process.
     """
     try:
-        ended = subprocess.run(argv, capture_output=True, text=True, timeout=_PATIENCE, check=False, env=variables)
+        completed = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT, check=False, env=variables)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return ended.stdout
+    return completed.stdout
 
 
-def answer_of(argv: Sequence[str], variables: Mapping[str, str] | None = None) -> Any:
+def run_for_json(argv: Sequence[str], variables: Mapping[str, str] | None = None) -> Any:
     """Return the last line of a program's stdout as JSON, or None if it is not JSON.
 
-    :param variables: as for ``output_of``.
+    :param variables: as for ``run_for_output``.
     """
     try:
         # A site hook of Python may print lines first.
-        return json.loads(output_of(argv, variables).strip().rpartition("\n")[2])
+        return json.loads(run_for_output(argv, variables).strip().rpartition("\n")[2])
     except ValueError:
         return None

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any, Self
 
-_LONGEST = 300  # characters
+_MAX_MESSAGE = 300  # characters
 # json.dumps creates an encoder for each call, and with an indent it does not use the one in C.
 _ENCODER = json.JSONEncoder(sort_keys=True)
 
@@ -29,7 +29,7 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: dicts, lists, strings, numbers, booleans and None."""
-        return {name: _plain(getattr(self, name)) for name in _readers(type(self))}  # type: ignore[arg-type]  # as below
+        return {name: _to_plain(getattr(self, name)) for name in _readers(type(self))}  # type: ignore[arg-type]  # as below
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
@@ -58,7 +58,7 @@ def canonical_json(data: object) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def by_lines(data: Mapping[str, Any]) -> bytes:
+def dumps_pretty(data: Mapping[str, Any]) -> bytes:
     """Return JSON for line diffs: each key and each item of a list is on a separate line."""
     encode, lines = _ENCODER.encode, []
     for key in sorted(data):
@@ -93,7 +93,7 @@ def read_json(data: bytes) -> Any:
 
 def in_one_line(error: Exception) -> str:
     """Return the message of an error on one line, truncated: some errors quote all of their input."""
-    return " ".join(str(error).split())[:_LONGEST]
+    return " ".join(str(error).split())[:_MAX_MESSAGE]
 
 
 @cache
@@ -103,15 +103,15 @@ def _readers(cls: Any) -> dict[str, Callable[[Any], Any]]:
     return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(cls) if field.init}
 
 
-def _plain(value: object) -> Any:
+def _to_plain(value: object) -> Any:
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, Record):
         return value.to_json()
     if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _to_plain(item) for key, item in value.items()}
     return str(value) if isinstance(value, PurePath) else value
 
 
@@ -120,11 +120,11 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
     """Return the function that reads a value of this type. It is cached, because an index may have 100,000 records."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in {typing.Union, types.UnionType}:
-        return _optional(_reader(next(arg for arg in args if arg is not type(None))))
+        return _optional_reader(_reader(next(arg for arg in args if arg is not type(None))))
     if origin is tuple and args[1:] == (...,):
-        return _list(_reader(args[0]))
+        return _list_reader(_reader(args[0]))
     if origin is tuple:
-        return _row(tuple(_reader(arg) for arg in args))
+        return _tuple_reader(tuple(_reader(arg) for arg in args))
     if origin is dict:
         read = _reader(args[1])
         return lambda value: {key: read(item) for key, item in _expect(dict, "a table", value).items()}
@@ -135,18 +135,18 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
     if isinstance(hint, type) and issubclass(hint, PurePath):
         return lambda value: hint(_expect(str, "a path", value))
     # Any is a class since Python 3.11.
-    return _scalar(hint) if isinstance(hint, type) and hint is not Any else lambda value: value
+    return _scalar_reader(hint) if isinstance(hint, type) and hint is not Any else lambda value: value
 
 
-def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _optional_reader(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else read(value)
 
 
-def _list(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+def _list_reader(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda value: tuple(map(read, _expect(list, "a list", value)))
 
 
-def _row(readers: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], tuple[Any, ...]]:
+def _tuple_reader(readers: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], tuple[Any, ...]]:
     def read(value: Any) -> tuple[Any, ...]:
         items = _expect(list, "a list", value)
         return tuple(each(item) for each, item in zip(readers, items, strict=True))
@@ -154,7 +154,7 @@ def _row(readers: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], tuple[Any
     return read
 
 
-def _scalar(hint: type) -> Callable[[Any], Any]:
+def _scalar_reader(hint: type) -> Callable[[Any], Any]:
     kinds = (int, float) if hint is float else hint
     return lambda value: _expect(kinds, hint.__name__, value)
 

@@ -11,20 +11,20 @@ from pathlib import Path
 OFFLINE, VENDORED = "WHEELSMITH_OFFLINE", "WHEELSMITH_VENDORED"
 # Subfolders of a vendored folder: complete wheels, partial wheels, files that are not from an index, and the source.
 WHEELS, PARTS, ARCHIVES, SOURCE = "wheels", "parts", "archives", "source"
-MARK = "wheelsmith-vendored.txt"  # marks a vendored folder
-VENDOR = "run wheelsmith vendor on a machine with a network, and copy its output here"  # a remedy
-_NO = {"", "0", "false", "no", "off"}
+VENDORED_MARK = "wheelsmith-vendored.txt"  # marks a vendored folder
+VENDOR_REMEDY = "run wheelsmith vendor on a machine with a network, and copy its output here"
+_FALSE_VALUES = {"", "0", "false", "no", "off"}
 
 
 def is_offline() -> bool:
     """Return True if the network must not be used."""
-    return os.environ.get(OFFLINE, "").lower() not in _NO
+    return os.environ.get(OFFLINE, "").lower() not in _FALSE_VALUES
 
 
 def vendored_folder() -> Path | None:
     """Return the folder from ``wheelsmith vendor`` that the environment names, or None."""
-    named = os.environ.get(VENDORED)
-    return Path(named).absolute() if named else None
+    folder = os.environ.get(VENDORED)
+    return Path(folder).absolute() if folder else None
 
 
 def go_offline(vendored: Path) -> None:

@@ -25,14 +25,14 @@ class _BytecodeCache(FileSystemBytecodeCache):
 
 def template_environment(package: str) -> Environment:
     """Return the environment for the HTML templates in a package's ``templates`` folder."""
-    kept = _bytecode_folder(package)
+    folder = _bytecode_folder(package)
     return Environment(
         loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        bytecode_cache=_BytecodeCache(kept, "%s.jinja2") if kept else None,
+        bytecode_cache=_BytecodeCache(folder, "%s.jinja2") if folder else None,
     )
 
 

@@ -27,11 +27,11 @@ _LOCAL_MAGIC, _END_MAGIC = b"PK\3\4", b"PK\5\6"
 _DESCRIPTORS = (12, 16, 20, 24)  # bytes; the possible lengths of a data descriptor
 _DESCRIPTOR, _UTF8 = 1 << 3, 1 << 11
 _FLAGS = _DESCRIPTOR | _UTF8 | 0b110  # 0b110 is the compression level
-_FULL = 0xFFFFFFFF  # marks a value that is in the zip64 field
+_IN_ZIP64 = 0xFFFFFFFF  # marks a value that is in the zip64 field
 _CHUNK = 1 << 20  # bytes
 _DRIVE = re.compile(r"[A-Za-z]:")
 # zipfile raises RuntimeError for encryption, and its subclass NotImplementedError for unknown methods and versions.
-_FAILURES = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, OverflowError, RuntimeError)
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, OverflowError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,9 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = _open(path)
+        self._file = _open_plain_file(path)
         try:
-            with self._explained("not a readable zip archive"):
+            with self._wrap_errors("not a readable zip archive"):
                 self._zip = zipfile.ZipFile(self._file)
                 infos = self._zip.infolist()
                 _check_names(infos)
@@ -93,13 +93,13 @@ class Archive:
 
         :raises WheelError: it cannot be unpacked, or its size or checksum differs from the directory.
         """
-        left = self.members[name].size
-        with self._explained(f"{name!r} cannot be unpacked"), self._zip.open(name) as member:
+        remaining = self.members[name].size
+        with self._wrap_errors(f"{name!r} cannot be unpacked"), self._zip.open(name) as member:
             while chunk := member.read(_CHUNK):
-                left -= len(chunk)
+                remaining -= len(chunk)
                 yield chunk
-            if left:
-                raise WheelError(f"{name!r} is {left} bytes shorter than its size in the directory")
+            if remaining:
+                raise WheelError(f"{name!r} is {remaining} bytes shorter than its size in the directory")
 
     def read(self, name: str, most: int | None = None) -> bytes:
         """Return a member's content.
@@ -108,27 +108,27 @@ class Archive:
         :raises WheelError: it is larger, or as for ``chunks``.
         """
         if most is not None and (size := self.members[name].size) > most:
-            raise WheelError(f"{name!r} has {size} bytes; the limit is {most}", where=self._place)
+            raise WheelError(f"{name!r} has {size} bytes; the limit is {most}", where=self._where)
         return b"".join(self.chunks(name))
 
     @property
-    def _place(self) -> Place:
+    def _where(self) -> Place:
         return Place(file=self.path.name)
 
     @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
+    def _wrap_errors(self, message: str) -> Iterator[None]:
         remedy = "build or download it again"
         try:
             yield
         except WheelError as error:
-            raise WheelError(error.message, where=self._place, remedy=remedy) from None
+            raise WheelError(error.message, where=self._where, remedy=remedy) from None
         except UnicodeDecodeError:
-            raise WheelError("a name is marked as UTF-8 but is not UTF-8", where=self._place, remedy=remedy) from None
-        except _FAILURES as error:
-            raise WheelError(f"{what}: {error}", where=self._place, remedy=remedy) from None
+            raise WheelError("a name is marked as UTF-8 but is not UTF-8", where=self._where, remedy=remedy) from None
+        except _ZIP_ERRORS as error:
+            raise WheelError(f"{message}: {error}", where=self._where, remedy=remedy) from None
 
 
-def _open(path: Path) -> BinaryIO:
+def _open_plain_file(path: Path) -> BinaryIO:
     """Open a plain file. Opening a pipe would block."""
     try:
         if path.is_dir():
@@ -186,10 +186,10 @@ def _check_headers(file: BinaryIO, infos: list[zipfile.ZipInfo], end: int) -> No
     :param end: offset of the directory.
     """
     ordered = sorted(infos, key=lambda info: info.header_offset)
-    places = [*(info.header_offset for info in ordered), end]
-    if places[0]:
+    offsets = [*(info.header_offset for info in ordered), end]
+    if offsets[0]:
         raise WheelError("there is data before the first member")
-    for info, following in zip(ordered, places[1:], strict=True):
+    for info, following in zip(ordered, offsets[1:], strict=True):
         start = _check_header(file, info)
         gap = following - start - info.compress_size
         if gap not in (_DESCRIPTORS if info.flag_bits & _DESCRIPTOR else (0,)):
@@ -199,18 +199,18 @@ def _check_headers(file: BinaryIO, infos: list[zipfile.ZipInfo], end: int) -> No
 def _check_header(file: BinaryIO, info: zipfile.ZipInfo) -> int:
     """Compare a member's local header with the directory. Return the offset of its data."""
     file.seek(info.header_offset)
-    magic, flags, method, crc, packed, size, length, more = _LOCAL.unpack(file.read(_LOCAL.size))
+    magic, flags, method, crc, packed, size, length, extra = _LOCAL.unpack(file.read(_LOCAL.size))
     name = file.read(length)
     if magic != _LOCAL_MAGIC or name != info.filename.encode():
         raise WheelError(f"{info.filename!r} has another name in its local header")
     compared = _DESCRIPTOR if name.isascii() else _DESCRIPTOR | _UTF8
     if method != info.compress_type or flags & ~_FLAGS or (flags ^ info.flag_bits) & compared:
         raise WheelError(f"{info.filename!r} has another compression method or other flags in its local header")
-    same = crc == info.CRC and packed in {info.compress_size, _FULL} and size in {info.file_size, _FULL}
-    behind = flags & _DESCRIPTOR and not crc and {packed, size} <= {0, _FULL}
-    if not same and not behind:
+    is_same = crc == info.CRC and packed in {info.compress_size, _IN_ZIP64} and size in {info.file_size, _IN_ZIP64}
+    is_in_descriptor = flags & _DESCRIPTOR and not crc and {packed, size} <= {0, _IN_ZIP64}
+    if not is_same and not is_in_descriptor:
         raise WheelError(f"{info.filename!r} has another checksum or size in its local header")
-    return file.tell() + int(more)
+    return file.tell() + int(extra)
 
 
 def _check_end(file: BinaryIO, archive: zipfile.ZipFile) -> None:

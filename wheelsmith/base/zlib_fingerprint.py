@@ -16,14 +16,14 @@ _RAW = -15  # wbits for zip files
 
 
 @cache
-def other_deflate() -> str | None:
+def non_zlib_fingerprint() -> str | None:
     """Return the fingerprint (sha256 in hex) of this Python's deflate library, or None if it packs as zlib does."""
     packer = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION, zlib.DEFLATED, _RAW)
-    digest = hashlib.sha256(packer.compress(_text()) + packer.flush()).hexdigest()
+    digest = hashlib.sha256(packer.compress(_sample()) + packer.flush()).hexdigest()
     return None if digest == _ZLIB else digest
 
 
-def _text() -> bytes:
+def _sample() -> bytes:
     """Return data that compressors handle differently: repetitions at short and long distances, noise and zeros."""
     noise = hashlib.shake_256(b"wheelsmith").digest(1 << 16)
     words = [noise[at : at + 3 + noise[at] % 29] for at in range(0, 1 << 12, 64)]

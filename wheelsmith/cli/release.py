@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from wheelsmith.base.ci import ci_run
+from wheelsmith.base.ci import detect_ci_run
 from wheelsmith.base.errors import ExitCode, ReleaseError, WheelsmithError
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.redact import redact
@@ -80,7 +80,7 @@ class _Release:
             return "skipped without --key"
         if self.dry_run:
             return "skipped in a dry run"
-        signed = sign(self.out, key_signer(self.key, self.public_key), ci_run())
+        signed = sign(self.out, key_signer(self.key, self.public_key), detect_ci_run())
         new = sum(each.new for each in signed)
         return f"{counted(new, 'wheel')} signed, {len(signed) - new} already signed"
 

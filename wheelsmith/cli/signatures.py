@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wheelsmith.base.ci import ci_run
+from wheelsmith.base.ci import detect_ci_run
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.offline import go_offline
 from wheelsmith.base.units import counted
@@ -53,7 +53,7 @@ def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: A
 
     if given["keyless"] and builder:
         raise click.UsageError("--builder cannot be used with --keyless: the certificate names the builder")
-    run, (signer, hint) = ci_run(), _signer(**given)
+    run, (signer, hint) = detect_ci_run(), _signer(**given)
     signed = sign(folder, signer, replace(run, builder=builder or run.builder))
     if as_json:
         told = [each.to_json() for each in signed]

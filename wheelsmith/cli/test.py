@@ -138,11 +138,11 @@ def _decided(
 
 def _ci_address() -> str | None:
     """Return the address of this run in the CI system, or None if there is no plain address."""
-    from wheelsmith.base.ci import ci_run
+    from wheelsmith.base.ci import detect_ci_run
     from wheelsmith.base.errors import WheelTestError
     from wheelsmith.run.install_check import check_words
 
-    address = ci_run().invocation
+    address = detect_ci_run().invocation
     try:
         check_words("here", address)
     except WheelTestError:

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from wheelsmith.base.git_address import check_subfolder, git_address
+from wheelsmith.base.git_address import check_subfolder, parse_git_address
 from wheelsmith.base.redact import redact
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
@@ -114,7 +114,7 @@ def _hub_repo(text: str) -> str:
 
 
 def _git(text: str) -> str:
-    git_address(text)
+    parse_git_address(text)
     return text
 
 

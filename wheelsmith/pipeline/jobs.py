@@ -77,7 +77,7 @@ class Job:
         """Create the folders and files that the job needs, except for its inputs."""
         if self.named_source:
             named = NAMED + self.named_source.removeprefix(sandbox_paths.SOURCE)
-            with folder.create_aged(named, int(sandbox_paths.SOURCE_DATE_EPOCH)):
+            with folder.create_with_mtime(named, int(sandbox_paths.SOURCE_DATE_EPOCH)):
                 pass
         for name in {*self.reads, *(name for phase in self.phases for name in phase.writes)}:
             folder.make_folder(str(PurePosixPath(name).parent))

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import BuildTomlError, Place
-from wheelsmith.base.zlib_fingerprint import other_deflate
+from wheelsmith.base.zlib_fingerprint import non_zlib_fingerprint
 from wheelsmith.frameworks import framework, local_version_of, torch_releases
 from wheelsmith.model import (
     BuildHost,
@@ -317,7 +317,7 @@ def _plan(inputs: _PlanInputs, recipe: Recipe, wheel: WheelSpec) -> BuildPlan:
         environment=ENVIRONMENT,
         wheel=wheel,
         recipe_version=RECIPE_VERSION,
-        deflate=other_deflate(),
+        deflate=non_zlib_fingerprint(),
     )
 
 

@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import MatrixError, NoEnvironmentError
 from wheelsmith.base.units import numbers
-from wheelsmith.base.zlib_fingerprint import other_deflate
+from wheelsmith.base.zlib_fingerprint import non_zlib_fingerprint
 from wheelsmith.frameworks import local_version_of, patch_releases, read_local_version, torch_releases
 from wheelsmith.matrix.placeholders import fill_placeholders
 from wheelsmith.matrix.types import ProjectSettings
@@ -148,7 +148,7 @@ def _plan(
         environment=ENVIRONMENT,
         wheel=_wheel(cell, python, names, archs),
         recipe_version=RECIPE_VERSION,
-        deflate=other_deflate(),
+        deflate=non_zlib_fingerprint(),
         project=Project(
             python=python,
             python_digest=build_host.python_digests.get(python),

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from wheelsmith.base import sandbox_paths
-from wheelsmith.base.files import answer_of, output_of, read_facts
+from wheelsmith.base.files import read_facts, run_for_json, run_for_output
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import listed, numbers
 from wheelsmith.model import CUDA, BuildHost, PinnedFile, PinnedPackage, PrefixId
@@ -25,7 +25,7 @@ def cuda_driver() -> Driver | None:
 
     A child process calls libcuda.so.1. If that fails, nvidia-smi is tried.
     """
-    found = answer_of([sys.executable, "-I", "-c", _probe_source()]) or _from_nvidia_smi()
+    found = run_for_json([sys.executable, "-I", "-c", _probe_source()]) or _from_nvidia_smi()
     return Driver.from_json(found) if found else None
 
 
@@ -37,8 +37,8 @@ def _from_nvidia_smi() -> dict[str, Any] | None:
     """Query nvidia-smi, for machines where libcuda.so.1 is not in a standard folder."""
     if shutil.which("nvidia-smi") is None:
         return None
-    version = re.search(r"CUDA (?:UMD )?Version\s*: *(\d+\.\d+)", output_of(["nvidia-smi"]))
-    rows = output_of(["nvidia-smi", "--query-gpu=compute_cap,name", "--format=csv,noheader"]).splitlines()
+    version = re.search(r"CUDA (?:UMD )?Version\s*: *(\d+\.\d+)", run_for_output(["nvidia-smi"]))
+    rows = run_for_output(["nvidia-smi", "--query-gpu=compute_cap,name", "--format=csv,noheader"]).splitlines()
     gpus = [row.split(", ", maxsplit=1) for row in rows if re.match(r"\d+\.\d+, ", row)]
     found = [{"name": name, "capability": capability} for capability, name in gpus]
     return {"version": version[1], "gpus": found} if version else None

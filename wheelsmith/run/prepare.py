@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError, Place, SettingError, SourceError
-from wheelsmith.base.offline import VENDOR, is_offline, vendored_folder
+from wheelsmith.base.offline import VENDOR_REMEDY, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose, with_python_digest
 from wheelsmith.matrix.expand import cell_of, expand, idle_rules, project_settings, select
@@ -149,7 +149,7 @@ def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listene
             return fetch_source(kernel, base=base, outputs=Outputs(out=out, cache=request.cache), listen=listen)
     except SourceError as error:
         if offline:
-            raise SourceError(error.message, remedy=VENDOR) from error
+            raise SourceError(error.message, remedy=VENDOR_REMEDY) from error
         raise
 
 

@@ -13,7 +13,7 @@ from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import MatrixError, ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
-from wheelsmith.base.offline import ARCHIVES, MARK, PARTS, SOURCE, WHEELS
+from wheelsmith.base.offline import ARCHIVES, PARTS, SOURCE, VENDORED_MARK, WHEELS
 from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
 from wheelsmith.run.prepare import Prepared
 from wheelsmith.source.vendored import vendor_source
@@ -28,7 +28,7 @@ when it is used. Copy the folder next to the matrix, then run: wheelsmith build-
 The next wheelsmith vendor replaces the folder.
 """
 _BEGINS = b"Written by wheelsmith vendor"
-_OWN = {MARK, WHEELS, PARTS, ARCHIVES, SOURCE}
+_OWN = {VENDORED_MARK, WHEELS, PARTS, ARCHIVES, SOURCE}
 _SCRATCH = ".scratch-"
 
 
@@ -70,7 +70,7 @@ def _require_own(folder: Path) -> None:
     """Require that the folder is new or was written by this command."""
     is_new = not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir()))
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    is_own = MARK in names <= _OWN and (folder / MARK).read_bytes().startswith(_BEGINS)
+    is_own = VENDORED_MARK in names <= _OWN and (folder / VENDORED_MARK).read_bytes().startswith(_BEGINS)
     if folder.name and not folder.is_symlink() and (is_new or is_own):
         return
     raise MatrixError(
@@ -81,7 +81,7 @@ def _require_own(folder: Path) -> None:
 
 def _write(prepared: Prepared, part: Path, listen: Listener) -> None:
     part.mkdir(parents=True)
-    (part / MARK).write_text(_WRITTEN, encoding="utf-8")
+    (part / VENDORED_MARK).write_text(_WRITTEN, encoding="utf-8")
     if not prepared.matrix.kernel.path:
         vendor_source(prepared.source, prepared.matrix.kernel, part)
     for prefix in dict.fromkeys(prefix for plan in prepared.plans for prefix in plan.prefixes):

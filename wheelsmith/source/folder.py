@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.offline import MARK
+from wheelsmith.base.offline import VENDORED_MARK
 from wheelsmith.base.redact import redact
 from wheelsmith.plan.lock import is_lock_path
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
@@ -21,7 +21,7 @@ _UNFINISHED = tuple(f".{name}." for name in _OF_A_RUN)
 # An index in a folder has one of these files.
 _OF_AN_INDEX = ("_state/.listing.json", "_state/.lock")
 # Files that mark an index or a vendored folder.
-_MARKS = (*_OF_AN_INDEX, MARK)
+_MARKS = (*_OF_AN_INDEX, VENDORED_MARK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

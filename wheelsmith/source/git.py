@@ -13,7 +13,13 @@ from filelock import FileLock
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.files import mark_used
-from wheelsmith.base.git_address import GitAddress, check_revision, check_subfolder, git_address, submodule_address
+from wheelsmith.base.git_address import (
+    GitAddress,
+    check_revision,
+    check_subfolder,
+    parse_git_address,
+    parse_submodule_address,
+)
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import Listener, SourceId
@@ -67,7 +73,7 @@ def _checked(kernel: KernelRef, base: Path) -> tuple[GitAddress, KernelRef]:
     try:
         revision = check_revision(kernel.revision or "")
         folder = check_subfolder(kernel.subdirectory) if kernel.subdirectory else None
-        address = git_address(kernel.git or "")
+        address = parse_git_address(kernel.git or "")
     except ValueError as error:
         raise SourceError(str(error)) from None
     if address.is_local and "://" not in address.text:
@@ -154,7 +160,7 @@ class _Reader:
         """Fetch a submodule. Return its repository and its commit."""
         check_path(path)
         try:
-            place = submodule_address(parent.address, address or "")
+            place = parse_submodule_address(parent.address, address or "")
             folder = self.folder / f"{sha256(place.shown.encode()).hexdigest()[:32]}.git"
             repository = Repository(address=place, folder=folder, listen=self.listen)
             return repository, repository.fetch(commit)

@@ -23,7 +23,7 @@ from typing import IO
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.git_address import GitAddress
-from wheelsmith.base.offline import VENDOR, is_offline
+from wheelsmith.base.offline import VENDOR_REMEDY, is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import parse_size
@@ -337,7 +337,7 @@ class Repository:
         if is_offline() and not self.address.is_local:
             raise SourceError(
                 f"{self.address.shown} cannot be fetched: wheelsmith is offline, and the cache lacks this revision",
-                remedy=VENDOR,
+                remedy=VENDOR_REMEDY,
             )
         received = 0
 

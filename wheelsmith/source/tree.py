@@ -208,7 +208,7 @@ def copy_into(tree: SourceTree, folder: WorkFolder, under: str) -> None:
     """
     for file in tree.files:
         # Compilers write the modification time of a source into their output.
-        with folder.create_aged(f"{under}/{file.path}", _AGE, mode=0o777 if file.executable else 0o666) as copy:
+        with folder.create_with_mtime(f"{under}/{file.path}", _AGE, mode=0o777 if file.executable else 0o666) as copy:
             copy.writelines(_planned(file))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wheelsmith.base.beneath import WorkFolder, open_file
 from wheelsmith.base.errors import SourceError
-from wheelsmith.base.git_address import git_address
+from wheelsmith.base.git_address import parse_git_address
 from wheelsmith.base.json_dataclass import in_one_line, read_json
 from wheelsmith.base.offline import SOURCE
 from wheelsmith.matrix.types import KernelRef
@@ -62,7 +62,7 @@ def _is_of(origin: str, kernel: KernelRef) -> bool:
     """Return True if the origin of a source matches a kernel."""
     if kernel.git:
         # The origin contains the shown address, which is `local` for a folder of this machine.
-        shown = git_address(kernel.git).shown
+        shown = parse_git_address(kernel.git).shown
         folder = f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else ""
         return origin in {f"git:{shown}{folder}", f"git:local{folder}"}
     return origin == (f"hub:{kernel.hub}" if kernel.hub else f"sdist:{kernel.sdist}")

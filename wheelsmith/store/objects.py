@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from wheelsmith.base.files import atomic_pour, atomic_write, mark_used
+from wheelsmith.base.files import atomic_write, atomic_write_chunks, mark_used
 from wheelsmith.base.json_dataclass import Record, read_json
 from wheelsmith.store.wheels import CHANGED
 
@@ -124,7 +124,7 @@ class Objects:
                 yield packer.compress(chunk)
             yield packer.flush()
 
-        atomic_pour(packed(), self._root / "blobs", lambda: self._blob(digest.hexdigest()))
+        atomic_write_chunks(packed(), self._root / "blobs", lambda: self._blob(digest.hexdigest()))
         return Output(sha256=digest.hexdigest(), size=size)
 
     def _action(self, key: str) -> Path:

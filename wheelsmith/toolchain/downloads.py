@@ -27,7 +27,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
-from wheelsmith.base.offline import ARCHIVES, PARTS, VENDOR, WHEELS, is_offline, vendored_folder
+from wheelsmith.base.offline import ARCHIVES, PARTS, VENDOR_REMEDY, WHEELS, is_offline, vendored_folder
 from wheelsmith.base.redact import redact
 from wheelsmith.model import Listener, LockedWheel, PinnedFile, PinnedPackage, PinnedTree, read_wheel_name
 from wheelsmith.toolchain.package_index import locate
@@ -248,7 +248,7 @@ def _nowhere(pin: PinnedTree | PinnedPackage, troubles: list[str], more: str = "
     """
     if is_offline():
         said = f"{pin.filename} is not available, and wheelsmith is offline"
-        return ToolchainError("; ".join((said, *troubles)), remedy=VENDOR)
+        return ToolchainError("; ".join((said, *troubles)), remedy=VENDOR_REMEDY)
     return ToolchainError(
         f"{pin.filename} is not available: {'; '.join(troubles)}",
         remedy=f"name a folder or mirror that has a file of this name: {_PLACES}=FOLDER-OR-URL …{more}",

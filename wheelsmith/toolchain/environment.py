@@ -24,7 +24,7 @@ from packaging.version import InvalidVersion, Version
 from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.json_dataclass import read_json
-from wheelsmith.base.offline import VENDOR, is_offline
+from wheelsmith.base.offline import VENDOR_REMEDY, is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import show_size
@@ -210,7 +210,7 @@ def fetch_wheels(
         raise ToolchainError(
             f"the build environment cannot be made: {missing.name} {missing.version} (sha256 {missing.sha256[:12]}…) "
             "is not in the vendored folder, and wheelsmith is offline",
-            remedy=VENDOR,
+            remedy=VENDOR_REMEDY,
         )
     _run("download", "--dest", str(folder), *exactly, cancel=cancel)
     return exactly

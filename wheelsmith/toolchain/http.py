@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import httpx
 
-from wheelsmith.base.deadline import TooSlowError, ended_after
+from wheelsmith.base.deadline import TooSlowError, deadline
 from wheelsmith.base.redact import redact
 
 # UnicodeError: an invalid host name.
@@ -27,7 +27,7 @@ def answer(
     """
     request = client.build_request("GET", url, headers={"Accept-Encoding": "identity", **headers})
     for _ in range(_MOST_REDIRECTS + 1):
-        with ended_after(client, _LONGEST_WAIT):
+        with deadline(client, _LONGEST_WAIT):
             response = client.send(request, stream=True, follow_redirects=False)
         with closing(response):
             if response.next_request is None:

@@ -14,9 +14,9 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import httpx
 from packaging.utils import canonicalize_name
 
-from wheelsmith.base.deadline import ended_after
+from wheelsmith.base.deadline import deadline
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.base.offline import VENDOR, is_offline
+from wheelsmith.base.offline import VENDOR_REMEDY, is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.http import FAILURES, answer, reason
@@ -222,7 +222,7 @@ def _page(address: str, client: httpx.Client) -> _Page | None:
             return None
         return _Page(text=page.read_text(encoding="utf-8"), content_type="text/html", address=address)
     headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
-    with ended_after(client, _LONGEST), answer(client, address, headers) as response:
+    with deadline(client, _LONGEST), answer(client, address, headers) as response:
         if response.status_code == httpx.codes.NOT_FOUND:
             return None
         response.raise_for_status()
@@ -273,7 +273,9 @@ def _host(index: str) -> str:
 
 def _not_found(pin: PinnedFile, troubles: list[str]) -> ToolchainError:
     if is_offline():
-        return ToolchainError(f"{pin.filename} is not in the vendored folder, and wheelsmith is offline", remedy=VENDOR)
+        return ToolchainError(
+            f"{pin.filename} is not in the vendored folder, and wheelsmith is offline", remedy=VENDOR_REMEDY
+        )
     if troubles:
         return ToolchainError(
             f"{pin.filename} could not be looked up ({'; '.join(troubles)})",

@@ -16,7 +16,7 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import mark_used, publish_tree, sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.sandbox_paths import SOURCE_DATE_EPOCH
-from wheelsmith.base.sanitize import some_of
+from wheelsmith.base.sanitize import join_truncated
 from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.platforms.host_compilers import KIND as CXX
@@ -99,7 +99,7 @@ class Toolchains:
         kept = self._root.parent / "locks" / f"{canonical_digest(asked)[:32]}.json"
         if not anew and (known := known_lock(kept)):
             return known
-        with preparing(f"resolving requirements for Python {python}: {some_of(requirements)}", self._listen):
+        with preparing(f"resolving requirements for Python {python}: {join_truncated(requirements)}", self._listen):
             return lock_environment(requirements, python, arch, kept, rather=rather)
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
@@ -198,7 +198,7 @@ class Toolchains:
         try:
             make(folder)
             # Line information in GPU code contains the modification time of every header.
-            make_read_only(folder, age=int(SOURCE_DATE_EPOCH))
+            make_read_only(folder, mtime=int(SOURCE_DATE_EPOCH))
             prove(folder, final)
             if final.is_dir():
                 final.rename(self._root / f".{final.name}.changed-{secrets.token_hex(4)}")
@@ -233,4 +233,4 @@ def _hash(path: Path, stamp: tuple[int, int, int]) -> str:
 def _some(wheels: Iterable[LockedWheel]) -> str:
     """Format the names and versions of wheels, torch first."""
     named = sorted(wheels, key=lambda wheel: (wheel.name != "torch", wheel.name))
-    return some_of([f"{wheel.name} {wheel.version}" for wheel in named])
+    return join_truncated([f"{wheel.name} {wheel.version}" for wheel in named])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from wheelsmith.base.deadline import not_too_slow
+from wheelsmith.base.deadline import require_progress
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.model import Listener, PinnedFile, Transfer
@@ -109,7 +109,7 @@ def _range(url: str, start: int, end: int, path: Path, client: httpx.Client) -> 
         with path.open("r+b") as file:
             file.seek(start)
             got = 0
-            for chunk in not_too_slow(response.iter_raw()):
+            for chunk in require_progress(response.iter_raw()):
                 got += len(chunk)
                 if got > end - start:
                     break
@@ -132,7 +132,7 @@ def download(
         with answer(client, url) as response, path.open("wb") as file:
             response.raise_for_status()
             done = reported = 0
-            for chunk in not_too_slow(response.iter_raw()):
+            for chunk in require_progress(response.iter_raw()):
                 done += len(chunk)
                 if done > most:
                     break  # do not fill the disk

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import httpx
 
-from wheelsmith.base.deadline import ended_after
+from wheelsmith.base.deadline import deadline
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
 from wheelsmith.base.sanitize import visible
@@ -118,7 +118,7 @@ class IndexClient:
                 address = address.copy_with(userinfo=self._userinfo)
             with (
                 httpx.Client(timeout=_REQUEST_SECONDS, headers={"user-agent": "wheelsmith-doctor"}) as client,
-                ended_after(client, _REQUEST_SECONDS),
+                deadline(client, _REQUEST_SECONDS),
                 answer(client, str(address), exchange.sent) as response,
             ):
                 body = bytearray()

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from packaging.version import Version
 
-from wheelsmith.base.json_dataclass import by_lines
+from wheelsmith.base.json_dataclass import dumps_pretty
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.side_files import Announced, file_key
 from wheelsmith.index.entries.state import variants_by_version
@@ -70,7 +70,7 @@ def simple_pages(state: ProjectState) -> dict[str, bytes]:
     pages = {}
     for root in sorted(offered):
         detail = _detail(state, root, offered[root])
-        pages[f"{root}/{state.project}/index.json"] = by_lines(detail)
+        pages[f"{root}/{state.project}/index.json"] = dumps_pretty(detail)
         pages[f"{root}/{state.project}/index.html"] = (
             _template("project.html").render(detail, project_status=detail["project-status"], beside=beside).encode()
         )
@@ -83,7 +83,7 @@ def simple_roots(listing: Mapping[str, Listing]) -> dict[str, bytes]:
     for root in sorted({EVERYTHING, *(root for item in listing.values() for root in item.roots)}):
         names = sorted(name for name, item in listing.items() if root in item.roots)
         data = {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in names]}
-        pages[f"{root}/index.json"] = by_lines(data)
+        pages[f"{root}/index.json"] = dumps_pretty(data)
         pages[f"{root}/index.html"] = _template("root.html").render(projects=names).encode()
     return pages
 

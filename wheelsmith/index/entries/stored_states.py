@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
-from wheelsmith.base.json_dataclass import Record, by_lines, in_one_line, read_json
+from wheelsmith.base.json_dataclass import Record, dumps_pretty, in_one_line, read_json
 from wheelsmith.base.units import numbers
 from wheelsmith.index.entries.entry import (
     SCHEMA_VERSION,
@@ -50,7 +50,7 @@ def project_names(storage: Storage) -> list[str]:
 
 def dump_state(state: ProjectState) -> bytes:
     """Return a state as JSON with one wheel per line, for readable diffs."""
-    return by_lines(state.to_json())
+    return dumps_pretty(state.to_json())
 
 
 @lru_cache(maxsize=8)  # one change reads the same state several times, to detect other writers
@@ -195,4 +195,4 @@ def load_listing(stored: Stored | None) -> dict[str, Listing]:
 
 def dump_listing(listing: Mapping[str, Listing]) -> bytes:
     """Return the project lists as JSON, with one project per line."""
-    return by_lines({name: item.to_json() for name, item in listing.items()})
+    return dumps_pretty({name: item.to_json() for name, item in listing.items()})

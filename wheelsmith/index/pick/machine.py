@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from wheelsmith.base.errors import MachineError, PackageIndexError
-from wheelsmith.base.files import answer_of
+from wheelsmith.base.files import run_for_json
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.resolve.install_commands import Installer, Template
@@ -69,7 +69,7 @@ def look(python: str | None, variables: Mapping[str, str] | None = None) -> Mach
     """
     interpreter = _interpreter(python)
     others = {each.project: name for name, each in frameworks().items() if name != TORCH}
-    found = answer_of([interpreter, "-c", _APART, _script("look_python.py"), *others], variables)
+    found = run_for_json([interpreter, "-c", _APART, _script("look_python.py"), *others], variables)
     if found is None:
         mistake = f"{interpreter} is not a working Python 3.8 or newer"
         raise MachineError(mistake, remedy=f"run it: {interpreter} --version")

@@ -12,7 +12,7 @@ from urllib.request import url2pathname
 
 from packaging.utils import canonicalize_name
 
-from wheelsmith.base.deadline import ended_after
+from wheelsmith.base.deadline import deadline
 from wheelsmith.base.errors import AttestationError, PackageIndexError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import parse_json
@@ -131,7 +131,7 @@ def _fetch(url: str, limit: int, shown: str) -> bytes | None:
 
     data = bytearray()
     try:
-        with httpx.Client(timeout=_PATIENCE) as client, ended_after(client, _LONGEST), answer(client, url) as response:
+        with httpx.Client(timeout=_PATIENCE) as client, deadline(client, _LONGEST), answer(client, url) as response:
             for chunk in response.iter_bytes():
                 data += chunk
                 if len(data) > limit:

@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from wheelsmith import __version__
-from wheelsmith.base.files import atomic_link, atomic_pour, atomic_write, sha256_file
+from wheelsmith.base.files import atomic_link, atomic_write, atomic_write_chunks, sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, PlannedVersion, ProjectState
@@ -191,7 +191,7 @@ def _link(file: Path, name: Path) -> None:
     named = name.is_file() and not name.is_symlink() and name.samefile(file)
     if not named and not atomic_link(file, name):
         # The key contains the hash, which pieces_of verifies.
-        atomic_pour(pieces_of(file, "/".join(file.parts[-4:])), name.parent, partial(Path, name))
+        atomic_write_chunks(pieces_of(file, "/".join(file.parts[-4:])), name.parent, partial(Path, name))
 
 
 def _digest(run: PlannedRun, results: Sequence[BuildResult]) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
-from wheelsmith.base.files import atomic_pour, atomic_write
+from wheelsmith.base.files import atomic_write, atomic_write_chunks
 from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, pieces_of
 
 # Do not follow a link, and do not block on a pipe.
@@ -57,7 +57,7 @@ class Folder:
             if isinstance(content, bytes):
                 atomic_write(path, content)
             else:
-                atomic_pour(pieces_of(content, key), path.parent, lambda: path)
+                atomic_write_chunks(pieces_of(content, key), path.parent, lambda: path)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         """Replace a file if its tag is ``tag``."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import numbers
-from wheelsmith.base.zlib_fingerprint import other_deflate
+from wheelsmith.base.zlib_fingerprint import non_zlib_fingerprint
 from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, ImageId, Recipe, WheelSpec
 from wheelsmith.plan.feasibility import NotBuildableError
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, WheelNames, compiled_wheel, licence_files, pure_wheel
@@ -130,7 +130,7 @@ def _plan_wheel(
         wheel=wheel,
         recipe_version=RECIPE_VERSION,
         repacked=True,
-        deflate=other_deflate(),
+        deflate=non_zlib_fingerprint(),
     )
     return tuple(replace(plan, cell=cell) for cell in cells)
 

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.projects import known_projects
-from wheelsmith.base.sanitize import some_of
+from wheelsmith.base.sanitize import join_truncated
 from wheelsmith.base.units import counted
 from wheelsmith.wheel.archive import compare_record
 from wheelsmith.wheel.inspection import Inspection
@@ -235,12 +235,12 @@ def _installs(wheel: Inspection) -> Iterator[Finding]:
             wrong.setdefault(owner, f"it installs {file.shown[:100]}, which is {owner}'s")
         elif file not in programs and not (file.scheme is Scheme.LIBRARY and _name(file.path) in own):
             outside.append(file.shown)
-    listed = some_of(outside)
+    listed = join_truncated(outside)
     mistakes = list(wrong.values())
     if outside and wheel.expected:
         mistakes.append(f"it installs {listed}, outside of its import packages")
     note = f"; outside of its import packages: {listed}" if outside else ""
-    summary = f"it installs {some_of(sorted(own - {wheel.info})) or 'no package'}{note}"
+    summary = f"it installs {join_truncated(sorted(own - {wheel.info})) or 'no package'}{note}"
     yield finding("installs", [*mistakes, _REMEDY] if mistakes else [], summary)
 
 

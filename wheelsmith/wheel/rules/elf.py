@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from wheelsmith.base.sanitize import some_of
+from wheelsmith.base.sanitize import join_truncated
 from wheelsmith.wheel.bundled_libraries import every_process_has, folder_of
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
@@ -172,7 +172,7 @@ class _Missing:
 def _sentence(why: str, missing: _Missing) -> str:
     files, libraries = list(missing.files), list(missing.libraries)
     others = f" and {len(files) - 1} more need" if len(files) > 1 else " needs"
-    return f"{files[0]}{others} {some_of(libraries)}: {why}"
+    return f"{files[0]}{others} {join_truncated(libraries)}: {why}"
 
 
 def _never_opened(wheel: Inspection) -> Iterator[str]:

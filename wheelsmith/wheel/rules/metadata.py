@@ -12,7 +12,7 @@ from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.base.sanitize import some_of
+from wheelsmith.base.sanitize import join_truncated
 from wheelsmith.model import WheelSpec, same_version
 from wheelsmith.wheel.gpu import joined
 from wheelsmith.wheel.inspection import Inspection
@@ -90,7 +90,7 @@ def _format(wheel: Inspection) -> Iterator[str]:
 
 
 def _listed(tags: set[Tag] | frozenset[Tag]) -> str:
-    return some_of(sorted(map(str, tags)))
+    return join_truncated(sorted(map(str, tags)))
 
 
 NAME_AND_VERSION = Rule(
