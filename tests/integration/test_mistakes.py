@@ -87,7 +87,7 @@ KERNELS = [
     ("not toml", {"build.toml": "[general\n"}, 2, "build.toml:1:9: not TOML"),
     ("long toml", {"build.toml": BUILD_TOML + "#" * 2**20}, 2, "build.toml: longer than 1024 KiB"),
     ("edition 1", {"build.toml": '[general]\nname = "k1"\n[torch]\nuniversal = true\n'}, 2, "edition 1 or 2"),
-    ("source missing", {"build.toml": BUILD_TOML.replace("tiny.cpp", "gone.cpp")}, 2, "gone.cpp, which is not there"),
+    ("source missing", {"build.toml": BUILD_TOML.replace("tiny.cpp", "gone.cpp")}, 2, "gone.cpp, which does not exist"),
     ("odd source", {"build.toml": BUILD_TOML.replace("tiny.cpp", "README.md")}, 2, "neither C, C++, CUDA nor a header"),
     ("no package", {"torch-ext/tiny/__init__.py": None}, 2, "no torch-ext/tiny/__init__.py"),
     ("binary build.toml", {"build.toml": b"\xff\xfe"}, 4, "not UTF-8"),
