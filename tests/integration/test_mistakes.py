@@ -41,7 +41,7 @@ MATRICES = [
     ("empty", "", 2, "the file is empty", "wheelsmith schema"),
     ("not yaml", "kernel: {path: x\n", 2, "not YAML", None),
     ("deep", "[" * 3000 + "]" * 3000, 2, "nested too deeply", None),
-    ("duplicate key", "kernel: {path: x}\nkernel: {path: y}\n" + AXES, 2, "2:1: kernel stands twice", "keep one"),
+    ("duplicate key", "kernel: {path: x}\nkernel: {path: y}\n" + AXES, 2, "2:1: duplicate key 'kernel'", "keep one"),
     ("unknown key", "kernal: {path: x}\n" + AXES, 2, "unknown key 'kernal'", "did you mean 'kernel'"),
     ("no folder", "kernel: {path: nowhere}\n" + AXES, 4, "there is no folder", "kernel.path"),
     ("latin-1", b"kernel: {path: \xe9}\n", 2, "not UTF-8", None),
@@ -62,13 +62,13 @@ def test_matrix(text, code, message, remedy, monkeypatch, capsys, tmp_path):
 
 COMMANDS = [
     (("bild",), 2, "No such command"),
-    (("plan", "--only", "torch9*"), 3, "matches no cell"),
-    (("plan", "--skip", "*"), 3, "leaves no cell"),
+    (("plan", "--only", "torch9*"), 3, "matches no combination"),
+    (("plan", "--skip", "*"), 3, "matches no combination"),
     (("build-matrix", "-j", "0"), 2, "Invalid value"),
     (("build-matrix", "--engine", "vagrant"), 2, "Invalid value"),
     (("build-matrix", "--test"), 2, "the matrix has no test"),
     (("serve", "nowhere"), 4, "there is no index"),
-    (("shell", "torch299"), 3, "matches no cell"),
+    (("shell", "torch299"), 3, "matches no combination"),
 ]
 
 

@@ -191,7 +191,7 @@ def test_what_the_check_refuses_has_its_reason(factory):
     ("argv", "code", "said"),
     [
         (("--only", "*-rocm"), 3, "matches no variant"),
-        (("--version", "1+cu130"), 2, "has a local part"),
+        (("--version", "1+cu130"), 2, "has a local version"),
     ],
 )
 def test_a_mistake_on_the_command_line(factory, argv, code, said):

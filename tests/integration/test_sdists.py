@@ -257,7 +257,7 @@ def test_a_page_that_is_none_gives_a_clear_answer(shelf, plan, kind, page):
 def test_only_one_release_can_be_named(plan, requirement):
     with pytest.raises(MatrixMistakesError) as caught:
         plan(requirement)
-    assert "is not one release such as torch-scatter==2.1.2" in caught.value.mistakes[0].message
+    assert "is not a release such as torch-scatter==2.1.2" in caught.value.mistakes[0].message
 
 
 def test_a_kernel_in_an_archive_is_the_build_that_it_is_in_its_folder(monkeypatch, capsys, tmp_path):

@@ -275,7 +275,7 @@ def test_a_policy_that_says_nothing_clear_allows_nothing(text, keys, tmp_path):
 def test_a_policy_that_says_one_thing_twice_is_refused_at_its_place(keys, tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text("keys: ec.pub\nbuilders: https://ci/*\nkeys: ed.pub\n")
-    with pytest.raises(PolicyError, match="keys stands twice") as caught:
+    with pytest.raises(PolicyError, match="duplicate key 'keys'") as caught:
         read_policy(path)
     assert (caught.value.where.line, caught.value.where.column) == (3, 1)
 

@@ -47,8 +47,8 @@ def test_a_source_as_it_is_written(word, kernel, tmp_path):
         ("https://[x/y", "no valid host"),
         ("git+ext::sh -c x", "git would run a program"),
         ("ftp://h/p", "ftp:// is not one of"),
-        ("torch-scatter>=2", "is not one release"),
-        ("torch-scatter==2+cu130", "is not one release"),
+        ("torch-scatter>=2", "is not a release"),
+        ("torch-scatter==2+cu130", "is not a release"),
         ("hub:x", "'x' is not a Hub repo"),
     ],
 )

@@ -63,7 +63,7 @@ def test_a_matrix_names_one_framework():
     for axes in ("arch: [x86_64]", "torch: [2.11], tvm-ffi: [0.1]"):
         with pytest.raises(MatrixMistakesError) as caught:
             matrix(axes)
-        assert "axes name one framework: torch or tvm-ffi" in str(caught.value.mistakes[0])
+        assert "axes need exactly one framework: torch or tvm-ffi" in str(caught.value.mistakes[0])
 
 
 def test_a_rule_selects_by_the_axis_that_there_is():
@@ -71,4 +71,4 @@ def test_a_rule_selects_by_the_axis_that_there_is():
     assert [type(answer).__name__ for answer in expand(made)] == ["Excluded", "Cell"]
     with pytest.raises(MatrixMistakesError) as caught:
         matrix("tvm-ffi: [0.1]", '[{exclude: {torch: "2.11"}, reason: no}]')
-    assert str(caught.value.mistakes[0]) == "matrix.yaml:3:20: a rule selects by torch, which is no axis"
+    assert str(caught.value.mistakes[0]) == "matrix.yaml:3:20: a rule selects by torch, which is not an axis"

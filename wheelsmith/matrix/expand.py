@@ -82,6 +82,7 @@ def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
 
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
+_LIST_ALL = "list all combinations with: wheelsmith plan"
 
 
 def select(
@@ -96,14 +97,14 @@ def select(
     ids = [cell_of(answer).id for answer in answers]
     for pattern in (*only, *skip):
         if not any(matches(pattern, name) for name in ids):
-            raise SelectionError(f"{pattern!r} matches no cell", remedy=_suggest(pattern, ids))
+            raise SelectionError(f"{pattern!r} matches no combination", remedy=_suggest(pattern, ids))
     kept = tuple(
         answer
         for answer, name in zip(answers, ids, strict=True)
         if (not only or any(matches(p, name) for p in only)) and not any(matches(p, name) for p in skip)
     )
     if not kept:
-        raise SelectionError("the selection leaves no cell", remedy="see every cell's name with: wheelsmith plan")
+        raise SelectionError("the selection matches no combination", remedy=_LIST_ALL)
     return kept
 
 
@@ -129,4 +130,4 @@ def _expand_braces(pattern: str) -> Iterator[str]:
 def _suggest(pattern: str, ids: list[str]) -> str:
     close = difflib.get_close_matches(pattern, ids, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}see every cell's name with: wheelsmith plan"
+    return f"{hint}{_LIST_ALL}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from wheelsmith.matrix.schema import KernelModel, MatrixModel, SelectorModel, SettingsModel
 
-_SCHEMA_HINT = "see the whole shape with: wheelsmith schema"
+_SCHEMA_HINT = "see the schema with: wheelsmith schema"
 _Path = tuple[str | int, ...]
 _KEY = -1  # last part of the path of a key itself; no key is an integer, and no list has this index
 
@@ -49,7 +49,7 @@ def load_matrix(path: Path) -> Matrix:
     except FileNotFoundError:
         raise MatrixError(
             f"there is no {path}",
-            remedy="write one, or name another with --matrix: wheelsmith schema shows its shape",
+            remedy="create it with wheelsmith init, or choose another file with --matrix",
         ) from None
     except UnicodeDecodeError as error:
         raise MatrixError(f"not UTF-8 text: {error.reason}", where=Place(file=str(path))) from None
@@ -137,7 +137,7 @@ def _plain(node: yaml.Node, path: _Path, file: str, places: dict[_Path, Place], 
         name = str(key.value)
         where = _place(key.start_mark, file)
         if name in found:
-            mistakes.append(MatrixError(f"{name} stands twice", where=where, remedy="keep one of them"))
+            mistakes.append(MatrixError(f"duplicate key {name!r}", where=where, remedy="keep one of them"))
             continue
         places[(*path, name, _KEY)] = where
         found[name] = _plain(value, (*path, name), file, places, mistakes)
@@ -226,7 +226,7 @@ def _other_axes(model: MatrixModel, places: dict[_Path, Place]) -> Iterator[Matr
             for name in selector.releases.keys() - model.axes.releases.keys() if selector else ():
                 where = places["rules", number, key, name, _KEY]
                 remedy = f"the axis is {', '.join(model.axes.releases)}"
-                yield MatrixError(f"a rule selects by {name}, which is no axis", where=where, remedy=remedy)
+                yield MatrixError(f"a rule selects by {name}, which is not an axis", where=where, remedy=remedy)
 
 
 def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix:

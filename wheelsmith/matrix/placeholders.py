@@ -47,9 +47,9 @@ def _filled(text: str, words: Mapping[str, str]) -> str:
         if part in {"{{", "}}"}:
             return part[0]
         if part in {"{", "}"}:
-            raise ValueError(f"{text!r} has a brace alone: write it twice, or one of {known}")
+            raise ValueError(f"{text!r} has a single brace: write it twice, or use one of {known}")
         if part[1:-1] not in words:
-            raise ValueError(f"{part} is none of {known}; a brace itself is written twice")
+            raise ValueError(f"{part} is not one of {known}; write a literal brace twice")
         return words[part[1:-1]]
 
     return _BRACES.sub(replaced, text)

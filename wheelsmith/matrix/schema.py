@@ -55,7 +55,7 @@ class _Model(BaseModel):
 
 
 class KernelModel(_Model):
-    """The kernel: where its source is, in kernel-builder layout or with a build system of its own."""
+    """The source of the kernel, in kernel-builder layout or with its own build system."""
 
     hub: HubRepo | None = Field(None, description="A Hub repo, such as kernels-community/activation")
     git: GitUrl | None = Field(None, description="A git repository, such as https://github.com/org/project")
@@ -68,21 +68,21 @@ class KernelModel(_Model):
     revision: str | None = Field(
         None, description="A branch, tag or commit of the Hub repo or git repository", min_length=1
     )
-    subdirectory: Subfolder | None = Field(None, description="Where the kernel lies in the git repository")
+    subdirectory: Subfolder | None = Field(None, description="The kernel's folder in the git repository")
     submodules: Submodules = Field(
-        None, description="Of the git repository: the paths of those that are fetched; or false for none; default: all"
+        None, description="Submodules of the git repository: a list of paths, or false for none; default: all"
     )
-    test: str | None = Field(None, description="A command that shows that an installed wheel works", min_length=1)
+    test: str | None = Field(None, description="A command that tests an installed wheel", min_length=1)
     distribution: ProjectName | None = Field(
-        None, description="The project's name on the index; default: the name in build.toml or pyproject.toml"
+        None, description="The project's name in the index; default: the name in build.toml or pyproject.toml"
     )
     declare: Annotated[list[Declared], AfterValidator(distinct)] = Field(
         [],
-        description="Files that the wheel is meant to install outside of its import packages: as the check's finding "
-        "names them, * allowed",
+        description="Files that the wheel installs outside of its import packages on purpose: paths as in the check's "
+        "finding, or patterns with *",
     )
     module: ModuleName | None = Field(
-        None, description="The import name, of a kernel in kernel-builder layout; default: the name in build.toml"
+        None, description="The import name of a kernel in kernel-builder layout; default: the name in build.toml"
     )
 
     @model_validator(mode="after")
@@ -91,11 +91,11 @@ class KernelModel(_Model):
             raise ValueError("give exactly one of hub, git, path and sdist")
         if (self.hub or self.git) and self.revision is None:
             which = "Hub kernel" if self.hub else "git repository"
-            raise ValueError(f"a {which} needs a revision, such as v1: what a repo holds changes")
+            raise ValueError(f"a {which} needs a revision, such as v1, since repositories change")
         if self.git is None and (self.subdirectory is not None or self.submodules is not None):
-            raise ValueError("subdirectory and submodules are for git")
+            raise ValueError("subdirectory and submodules require git")
         if not (self.hub or self.git) and self.revision is not None:
-            raise ValueError("only a Hub repo and a git repository have a revision")
+            raise ValueError("revision requires hub or git")
         if self.revision is not None:
             check_revision(self.revision)
         return self
@@ -108,7 +108,7 @@ class _Axes(_Model):
         ["x86_64"], description="CPU architectures"
     )
     python: Annotated[list[PythonMinor], AfterValidator(distinct)] = Field(
-        [], description="Pythons, such as 3.12; only for a project that is not in kernel-builder layout"
+        [], description="Python versions, such as 3.12; only for projects with their own build system"
     )
 
     @property
@@ -124,9 +124,9 @@ class _Axes(_Model):
     @model_validator(mode="after")
     def _of_each_kind(self) -> Self:
         if len(self.releases) != 1:
-            raise ValueError(f"axes name one framework: {' or '.join(frameworks())}")
+            raise ValueError(f"axes need exactly one framework: {' or '.join(frameworks())}")
         if not self.computes:
-            raise ValueError(f"axes name what is compiled for: {' or '.join(platforms())}, where cpu stands, too")
+            raise ValueError(f"axes need a platform: {' or '.join(platforms())}; its values may include cpu")
         return self
 
 
@@ -148,7 +148,7 @@ class _Patterns(_Model):
     def _something(self) -> Self:
         if not (self.releases or self.toolkits or self.arch or self.python):
             axes = ", ".join((*frameworks(), *platforms()))
-            raise ValueError(f"a selector names at least one of {axes}, arch and python")
+            raise ValueError(f"a selector needs at least one of {axes}, arch and python")
         return self
 
 
@@ -163,7 +163,7 @@ def _field(name: str) -> str:
 def _releases(framework: str) -> Any:
     values = Annotated[list[ReleaseMinor], AfterValidator(distinct), Field(min_length=1)]
     example = list(frameworks()[framework].releases())[-1]
-    said = f"{framework} releases, such as {example}; the axes name one framework"
+    said = f"{framework} releases, such as {example}; exactly one framework is required"
     return values | None, Field(None, alias=framework, description=said)
 
 
@@ -173,7 +173,7 @@ def _computes(platform: Platform) -> Any:
     read = (AfterValidator(distinct), AfterValidator(computes_of(platform)))
     values = Annotated[list[value], *read, Field(min_length=1)]
     example = list(platform.toolkits())[-1]
-    said = f"{platform.title} toolkits, such as {example}, and cpu; at least one platform is named"
+    said = f"{platform.title} toolkits, such as {example}, and cpu; at least one platform is required"
     return values | None, Field(None, alias=platform.name, description=said)
 
 
@@ -184,102 +184,102 @@ def _patterns(axis: str) -> Any:
 AxesModel = create_model(
     "AxesModel",
     __base__=_Axes,
-    __doc__="What is combined with what, in this order.",
+    __doc__="The values to combine, in this order.",
     **{_field(name): _releases(name) for name in frameworks()},
     **{_field(name): _computes(platform) for name, platform in platforms().items()},
 )
 SelectorModel = create_model(
     "SelectorModel",
     __base__=_Patterns,
-    __doc__="Which cells: a value, a glob (13.*), a version specifier (<2.11), or a list of these.",
+    __doc__="Selects combinations by a value, a glob (13.*), a version specifier (<2.11), or a list of these.",
     **{_field(name): _patterns(name) for name in (*frameworks(), *platforms())},
 )
 
 
 class SettingsModel(_Model):
-    """What a rule sets for the cells it selects."""
+    """Settings for the combinations that a rule selects."""
 
     gpu_archs: GpuArchs | None = Field(None, alias="gpu-archs", description="Compute capabilities: 8.0, 9.0+PTX")
-    advertise: Boolean | None = Field(None, description="false: build, but leave out of the index")
-    torch_headers: Headers | None = Field(None, alias="torch-headers", description="whole or light, for these cells")
-    toolchain: Toolchain | None = Field(None, description="The C++ compilers for these cells")
-    manylinux: Manylinux | None = Field(None, description="The manylinux policy that these cells keep to")
-    image: Image | None = Field(None, description="The container image that these cells must be built in")
-    env: Env | None = Field(None, description="A project's: more variables for these cells")
+    advertise: Boolean | None = Field(None, description="false: build the wheel, but do not list it in the index")
+    torch_headers: Headers | None = Field(None, alias="torch-headers", description="whole or light")
+    toolchain: Toolchain | None = Field(None, description="The C++ compilers")
+    manylinux: Manylinux | None = Field(None, description="The manylinux policy of pinned compilers")
+    image: Image | None = Field(None, description="The required container image")
+    env: Env | None = Field(None, description="Further environment variables for a project's build")
     build_requires: BuildRequires | None = Field(
-        None, alias="build-requires", description="A project's: what these cells need besides"
+        None, alias="build-requires", description="Further build requirements of a project"
     )
     test_requires: BuildRequires | None = Field(
-        None, alias="test-requires", description="A project's: what tests of these cells need besides"
+        None, alias="test-requires", description="Further test requirements of a project"
     )
     config_settings: ConfigSettings | None = Field(
-        None, alias="config-settings", description="A project's: more of them for these cells"
+        None, alias="config-settings", description="Further options of a project's build backend"
     )
     before_build: ShellCommand | None = Field(
-        None, alias="before-build", description="A project's: another command for these cells"
+        None, alias="before-build", description="Another command to run before a project's build"
     )
 
 
 class RuleModel(_Model):
-    """Excludes cells, or changes their settings; later rules win."""
+    """Excludes combinations or changes their settings. Later rules win."""
 
-    exclude: SelectorModel | None = Field(None, description="The cells that are not built")
-    where: SelectorModel | None = Field(None, description="The cells that set is for")
-    set: SettingsModel | None = Field(None, description="What changes for them")
-    reason: str | None = Field(None, description="Why; an exclusion needs it", min_length=1)
+    exclude: SelectorModel | None = Field(None, description="The combinations to exclude")
+    where: SelectorModel | None = Field(None, description="The combinations that get the settings")
+    set: SettingsModel | None = Field(None, description="The settings to change")
+    reason: str | None = Field(None, description="The reason; required for an exclusion", min_length=1)
 
     @model_validator(mode="after")
     def _one_job(self) -> RuleModel:
         if (self.exclude is None) == (self.set is None):
-            raise ValueError("a rule either excludes cells or sets something: give exactly one of exclude and set")
+            raise ValueError("a rule needs exactly one of exclude and set")
         if self.exclude is not None and self.reason is None:
             raise ValueError("an exclusion needs a reason")
         if self.exclude is not None and self.where is not None:
-            raise ValueError("exclude selects its own cells: where belongs to set")
+            raise ValueError("exclude and where cannot be used together")
         if self.set is not None and self.where is None:
-            raise ValueError("set needs where, the cells it is for")
+            raise ValueError("set requires where")
         return self
 
 
 class EngineModel(_Model):
-    """Where cells are built, and what one command there may use."""
+    """The build engine, and limits for one command."""
 
-    name: EngineName = Field(AUTO, description="auto takes the first that works here and has the image")
+    name: EngineName = Field(AUTO, description="auto uses the first engine that works and has the image")
     image: Image | None = Field(
         None, description="A container image: a recipe of wheelsmith image, or a reference; default: manylinux_2_28"
     )
     memory: Annotated[int, BeforeValidator(parse_size)] | None = Field(
         None,
-        description="Most memory for one compilation, test or project's build, such as 8GiB",
+        description="Memory limit of one compilation, test or project build, such as 8GiB",
         json_schema_extra=only_text,
     )
     disk: Annotated[int, BeforeValidator(parse_size)] | None = Field(
         None,
-        description="Most disk for one compilation, test or project's build, such as 8GiB; default: 16GiB",
+        description="Disk limit of one compilation, test or project build, such as 8GiB; default: 16GiB",
         json_schema_extra=only_text,
     )
     seconds: Annotated[float, BeforeValidator(parse_seconds)] | None = Field(
         None,
         alias="timeout",
-        description="Longest time for one compilation, test or project's build, such as 45m; what a build waits for "
-        "its compilations is not counted; default: 1h",
+        description="Time limit of one compilation, test or project build, such as 45m; time in which a build waits "
+        "for its compilations does not count; default: 1h",
         json_schema_extra=only_text,
     )
 
 
 class OutputModel(_Model):
-    """Where the wheels, the index and the logs go."""
+    """The output of a run."""
 
-    path: str = Field("dist", description="A folder, relative to this file", min_length=1)
+    path: str = Field("dist", description="A folder for wheels, index and logs, relative to this file", min_length=1)
     variants: Boolean = Field(
         False,  # the default must be the first argument
-        description="true: offer beside each CUDA and CPU wheel a wheel variant, among which installers choose by the "
-        "GPU and its driver; a draft standard, which uv reads when it is asked to",
+        description="true: add a wheel variant for each CUDA and CPU wheel, so that installers can choose by GPU and "
+        "driver; a draft standard that uv supports as an option",
     )
 
 
 class MatrixModel(_Model):
-    """One kernel and every combination that its users run."""
+    """A kernel and the combinations to build."""
 
     kernel: KernelModel
     version: PublicVersion | None = Field(
@@ -291,53 +291,53 @@ class MatrixModel(_Model):
     gpu_archs: GpuArchs | None = Field(
         None,
         alias="gpu-archs",
-        description="Compute capabilities for every CUDA cell; default: the toolkit's own",
+        description="Compute capabilities of CUDA combinations, such as 8.0 and 9.0+PTX; default: those of the toolkit",
     )
     cuda_compatibility: Literal["hub", "minor", "oldest-minor"] = Field(
         "hub",
         alias="cuda-compatibility",
         description="hub: no CUDA newer than torch's own. minor: any minor of the same CUDA major. "
-        "oldest-minor: the same, and one wheel, made with the oldest, serves the newer ones",
+        "oldest-minor: the same, and a wheel of the oldest minor serves the newer ones too",
     )
     torch_headers: Headers = Field(
         "whole",
         alias="torch-headers",
-        description="light: torch/all.h has tensors, operators and their registration only, which compiles in half "
+        description="light: torch/all.h contains only tensors, operators and their registration, and compiles in half "
         "the time; whole: all of it",
     )
     toolchain: Toolchain | None = Field(
         None,
-        description="The C++ compilers: pinned, those that wheelsmith fetches; the name of such; or host, those of the "
-        "machine or the image. Where nothing is said: pinned, or host on a machine that there are no pinned ones for",
+        description="The C++ compilers: pinned (fetched by wheelsmith), the name of pinned compilers, or host (of the "
+        "machine or image); default: pinned, or host if there are none for the machine",
     )
     manylinux: Manylinux = Field(
-        "2_28", description="The manylinux policy that pinned compilers keep to: the glibc that wheels need"
+        "2_28", description="The manylinux policy of pinned compilers: the glibc version that wheels need"
     )
     env: Env | None = Field(
         None,
-        description="Variables for a project's own build system; in their values may stand what is known of the cell: "
+        description="Environment variables for a project's build; values may contain placeholders: "
         + ", ".join(f"{{{name}}}" for name in PLACEHOLDERS),
     )
     build_requires: BuildRequires | None = Field(
         None,
         alias="build-requires",
-        description="What a project's own build system needs beside what it declares, such as ninja; never torch",
+        description="Build requirements that a project does not declare, such as ninja; never torch",
     )
     test_requires: BuildRequires | None = Field(
         None,
         alias="test-requires",
-        description="What kernel.test needs for a project's wheel beside what the wheel requires, such as pytest",
+        description="Requirements of kernel.test that a project's wheel does not declare, such as pytest",
     )
     config_settings: ConfigSettings | None = Field(
         None,
         alias="config-settings",
-        description="What a project's build backend is told, as python -m build -C name=value does; a name may have "
-        "several values; in them stands what may stand in env's",
+        description="Options of a project's build backend, as in python -m build -C name=value; a name may have a list "
+        "of values; values may contain the placeholders of env",
     )
     before_build: ShellCommand | None = Field(
         None,
         alias="before-build",
-        description="A shell command that a project's build begins with, in its folder and in the sandbox",
+        description="A shell command that runs before a project's build, in its folder in the sandbox",
     )
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
     engine: EngineModel = EngineModel()

@@ -44,7 +44,7 @@ _MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
 def _release(text: str, shape: re.Pattern[str]) -> str:
     if re.fullmatch(r"\d+\.\d+\.\d+\S*", text):
         short = ".".join(text.split(".")[:2])
-        raise ValueError(f"{text} names a patch release; write {short}: its wheel serves every {short}.x")
+        raise ValueError(f"{text} is a patch release: write {short}, since its wheel serves every {short}.x")
     if not shape.fullmatch(text):
         raise ValueError(f"{text!r} is not a release such as 2.11, 13.0 or 3.12")
     return text
@@ -93,7 +93,7 @@ def public_version(text: str) -> str:
     except InvalidVersion:
         raise ValueError(f"{text!r} is not a version such as 1 or 1.2.0") from None
     if version.local:
-        raise ValueError(f"{text!r} has a local part; wheelsmith adds that itself: write {version.public}")
+        raise ValueError(f"{text!r} has a local version, which wheelsmith adds itself: write {version.public}")
     return text
 
 
@@ -131,7 +131,7 @@ def _project_name(text: str) -> str:
 
 def _module_name(text: str) -> str:
     if not _MODULE.fullmatch(text) or keyword.iskeyword(text):
-        raise ValueError(f"{text[:80]!r} is not an import name such as my_kernel: small letters, digits and '_'")
+        raise ValueError(f"{text[:80]!r} is not an import name such as my_kernel: lowercase letters, digits and '_'")
     return text
 
 
@@ -143,7 +143,7 @@ def _image(text: str) -> str:
 
 def _declared(text: str) -> str:
     if not text.strip("*?/."):
-        raise ValueError(f"{text[:80]!r} names no file: write its path in the wheel, such as kernel.pth or bin/tool")
+        raise ValueError(f"{text[:80]!r} is not a file: write a path in the wheel, such as kernel.pth or bin/tool")
     return text
 
 
@@ -151,7 +151,7 @@ def _variable(name: str) -> str:
     if not _VARIABLE.fullmatch(name):
         raise ValueError(f"{name[:80]!r} is not the name of a variable: letters, digits and '_'")
     if _OWN.fullmatch(name):
-        raise ValueError(f"{name} is wheelsmith's to set: the build would not find its tools, or not be the same twice")
+        raise ValueError(f"{name} cannot be set: wheelsmith sets it, so that builds work and are reproducible")
     return name
 
 
@@ -162,7 +162,7 @@ def _value(text: str) -> str:
 
 def _given_to_programs(text: str) -> str:
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("no program can be given this text")
+        raise ValueError("the text has characters that programs cannot receive")
     return text
 
 
@@ -174,7 +174,7 @@ def _setting_name(name: str) -> str:
 
 def _command(text: str) -> str:
     if not text.strip():
-        raise ValueError("a command is text, and this is empty")
+        raise ValueError("the command is empty")
     return _given_to_programs(text)
 
 
@@ -186,7 +186,7 @@ def _build_requirement(text: str) -> str:
     if found is None or found.url:
         raise ValueError(f"{text[:80]!r} is not a requirement such as ninja or setuptools>=77")
     if canonicalize_name(found.name) == TORCH:
-        raise ValueError("which torch a cell is built with, its axis says")
+        raise ValueError("torch cannot be a build requirement: its axis selects the release")
     return str(found)
 
 
@@ -198,7 +198,7 @@ def _sdist(text: str) -> str:
     except (InvalidRequirement, ValueError):  # InvalidVersion is a ValueError; so is any number of specifiers but one
         version = None
     if version is None or asked.operator != "==" or version.local or found.url or found.extras or found.marker:
-        raise ValueError(f"{redact(text)[:80]!r} is not one release such as torch-scatter==2.1.2")
+        raise ValueError(f"{redact(text)[:80]!r} is not a release such as torch-scatter==2.1.2")
     return f"{canonicalize_name(found.name)}=={version}"
 
 
@@ -209,7 +209,7 @@ def distinct(values: list[str]) -> list[str]:
     """
     for number, value in enumerate(values):
         if value in values[:number]:
-            raise ValueError(f"{value} stands twice")
+            raise ValueError(f"{value} is a duplicate")
     return values
 
 
