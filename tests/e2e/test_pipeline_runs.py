@@ -110,7 +110,7 @@ def test_a_test_that_fails_is_recorded_and_nothing_is_promoted(released_by):
     assert ended.code != 0
     assert "has no attribute" in ended.text, ended.text[-MOST:]
     assert "1 test recorded" in ended.text, ended.text[-MOST:]
-    assert "tiny 1 stays where it is: failed: tiny-1+cpu.torch2.13" in ended.text
+    assert "tiny 1 was not promoted: failed: tiny-1+cpu.torch2.13" in ended.text
     assert outcomes_of(release.catalogue("test")) == ([("failed", TESTED_CELL)], 4)
     assert release.catalogue("stable") == {}
 

@@ -212,7 +212,7 @@ def test_collecting_is_safe_while_others_add_or_says_what_it_took(wheels):
             CHANGES["collect"](overtaken)
         except PackageIndexError as error:
             told += 1
-            assert "published in the moment" in str(error)  # noqa: PT017  # not at every moment
+            assert "published at the same moment" in str(error)  # noqa: PT017  # not at every moment
             assert verify(memory) != ()
             add(memory, *wheels)
         assert verify(memory) == ()

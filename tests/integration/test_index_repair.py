@@ -149,8 +149,8 @@ def test_what_is_no_state_is_named_and_never_removed(index, run):
     named, repaired = run("index", "verify", index), run("index", "repair", index)
     assert (named.code, repaired.code) == (1, 1)
     assert named.out.splitlines() == [
-        "_state/Kernel.json is no project's state",
-        "_state/kernel.json.bak is no project's state",
+        "_state/Kernel.json is not the state of a project",
+        "_state/kernel.json.bak is not the state of a project",
     ]
     assert set(named.out.splitlines()) <= set(repaired.err.splitlines())
     assert (index / "_state" / "kernel.json.bak").read_bytes() == b"x"
@@ -172,7 +172,7 @@ def test_wheels_of_other_bytes_fix_nothing(index, tmp_path):
     (tmp_path / "copies" / "deep" / wheel.name).write_bytes(b"x")
     storage = Folder(index)
     repaired = repair(storage, [tmp_path / "copies"])
-    assert [trouble.message for trouble in repaired.left] == [f"{wheel.name} is listed but not there"]
+    assert [trouble.message for trouble in repaired.left] == [f"{wheel.name} is listed but missing"]
     assert repaired.left == verify(storage)
 
 
@@ -276,5 +276,5 @@ def test_the_last_wheel_takes_its_project_from_every_page(index, run):
 def test_where_nothing_lies_there_is_no_index(run, tmp_path, command):
     answer = run("index", command, tmp_path / "nothing")
     assert answer.code == 4
-    assert f"there is no index: nothing lies in {tmp_path / 'nothing'}" in answer.err
+    assert f"there is no index: {tmp_path / 'nothing'} is empty" in answer.err
     assert not list(tmp_path.rglob("*.html"))

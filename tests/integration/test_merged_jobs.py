@@ -167,7 +167,7 @@ def test_a_wheel_that_the_state_lacks_is_named(run):
     shutil.copy(extra, "a/index")
     answer = run("publish", "target", "--from", "a/index")
     assert answer.code == 4
-    assert f"does not list 1 of the wheels that lie in a/index, such as {extra.name}" in answer.err
+    assert f"does not list 1 of the wheels in a/index, such as {extra.name}" in answer.err
     assert "--from A --from B" in answer.err
 
 
@@ -180,6 +180,6 @@ def test_runs_that_share_every_wheel_are_told_apart(run):
         assert run(*argv).code == 0
     over(Path("a"), Path("b"))
     answer = run("publish", "target", "--from", "dist/index")
-    assert (answer.code, "2 runs laid over one another" in answer.err) == (4, True)
+    assert (answer.code, "a mixture of the indexes of 2 runs" in answer.err) == (4, True)
     assert run("publish", "target", "--from", "a", "--from", "b").code == 0
     assert published() == ({"2.12", "2.13"}, set())

@@ -122,7 +122,7 @@ def test_collecting_takes_what_nothing_refers_to_and_what_was_half_written(built
 def test_nothing_to_publish_is_said(tmp_path, run):
     answer = run("publish", tmp_path / "target", "--from", tmp_path / "none")
     assert answer.code == 4
-    assert "there is no index in" in answer.err
+    assert "contains no index and no wheel" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,8 @@ def test_what_is_damaged_is_named_and_taken_from_copies(name, index, made, tmp_p
 def test_what_nobody_has_is_given_up_by_the_command_that_is_named(index, made, tmp_path, run):
     signature(index).unlink()
     told = run("index", "verify", index)
-    assert f"{made.name}.signature is listed but not there" in told.out
-    command = told.err.partition("any more: wheelsmith ")[2].partition(",")[0]
+    assert f"{made.name}.signature is listed but missing" in told.out
+    command = told.err.partition("no copy: wheelsmith ")[2].partition(",")[0]
     assert run(*command.split()).code == 0
     made.with_name(f"{made.name}.signature").unlink()
     assert run("index", "add", index, made).code == 0

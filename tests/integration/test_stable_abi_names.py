@@ -107,9 +107,7 @@ def test_the_old_name_is_told_where_it_lets_an_older_torch_win(index, monkeypatc
     storage = index[0]._storage
     (told,) = advise(storage)
     assert told.message.startswith("kept 2+cu130, for more than one torch, sorts below 2+cu130.torch2.10")
-    assert told.remedy.startswith(
-        f"build kept 2 again with this wheelsmith and publish it: its wheel is called {STABLE}"
-    )
+    assert told.remedy.startswith(f"build kept 2 again with this wheelsmith and publish it: the new wheel {STABLE}")
     answer = run_command(monkeypatch, capsys, "index", "verify", storage.name)
     assert (answer.code, answer.out) == (0, "")
     assert f"note: {told.message}\n  help: {told.remedy}\n" in answer.err

@@ -12,7 +12,7 @@ from wheelsmith.index.publish.promote import Promotion, promote
 from wheelsmith.index.storage.location import open_storage
 
 # What is not there yet, not whole yet, or changes while it is read comes later.
-_LATER = ("has no wheel of", "has no project", "without a wheel", "meanwhile")
+_LATER = ("has no wheel of", "has no project", "without a wheel", "during the promotion")
 _PATIENCE = 120.0
 
 

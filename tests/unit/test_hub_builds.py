@@ -90,13 +90,13 @@ V = "1+cpu.torch2.11"
 @pytest.mark.parametrize(
     ("version", "cells", "files", "why"),
     [
-        (V, (CPU,), {"my_relu/_ops.py": None}, "one package, with an _ops.py"),
-        (V, (CPU,), {"my_relu.libs/libgomp.so": b""}, "my_relu.libs beside its package"),
+        (V, (CPU,), {"my_relu/_ops.py": None}, "one package with an _ops.py"),
+        (V, (CPU,), {"my_relu.libs/libgomp.so": b""}, "my_relu.libs outside its package"),
         (V, (CPU,), {"my_relu/x.py": b"def f():\n    from my_relu._ops import ops\n"}, "my_relu/x.py imports my_relu"),
-        (V, (CPU,), {"my_relu/other.abi3.so": b""}, "no single extension"),
-        ("1+abc", (CPU,), {}, "none that wheelsmith gives"),
-        ("1+cpu.torchstable", (CPU,), {}, "which torch"),
-        (V, (), {}, "for which framework and CUDA"),
+        (V, (CPU,), {"my_relu/other.abi3.so": b""}, "exactly one extension"),
+        ("1+abc", (CPU,), {}, "not one of wheelsmith's"),
+        ("1+cpu.torchstable", (CPU,), {}, "a release of torch"),
+        (V, (), {}, "name a framework and a CUDA release"),
         (V, (replace(CPU, python="3.12"),), {}, "one Python"),
         ("1", (CPU,), {"my_relu/_ops.py": b""}, "namespace of its operators"),
         (

@@ -62,11 +62,11 @@ def read_external(request: Mapping[str, Any]) -> dict[str, Any]:
         raise WheelError(
             f"Requires-Dist {text[:_SHOWN]!r} cannot be read",
             where=Place(file=path.name),
-            remedy="build it with requirements as PEP 508 has them",
+            remedy="build it with requirements in the format of PEP 508",
         )
     requires = _required_of_frameworks(upload.entry)
     if requires and (why := framework_mistake(path)):
-        remedy = "build it with the Requires-Dist that its version says"
+        remedy = "build it with a Requires-Dist that matches its version"
         raise WheelError(why, where=Place(file=path.name), remedy=remedy)
     return {**read, "entry": replace(upload.entry, cells=_cells_of(path.name, requires)).to_json()}
 
@@ -84,7 +84,7 @@ def _files_beside(wheel: Path) -> dict[str, bytes]:
         except OSError as error:
             raise PackageIndexError(f"{path} cannot be read: {error.strerror}") from None
         if len(found[suffix]) > LARGEST:
-            raise PackageIndexError(f"{path} is larger than {LARGEST >> 20} MiB", remedy="move it away from the wheel")
+            raise PackageIndexError(f"{path} is larger than {LARGEST >> 20} MiB", remedy="move it to another folder")
     return found
 
 
@@ -165,7 +165,7 @@ def _python(name: WheelName) -> str | None:
 
 
 _APART = (
-    "keep each run's output apart, and publish them together: --from A --from B; or, after a run that was killed, "
+    "write each run's output to its own folder, and publish them together: --from A --from B; or, after a killed run, "
     "build again"
 )
 _SEVERAL = 5
@@ -212,12 +212,10 @@ def release_of(folder: Path) -> IndexRelease:
         return _release_of_index(index, folder)
     if below := _indexes(folder):
         named = " ".join(f"--from {shlex.quote(str(path))}" for path in below[:_SEVERAL])
-        raise PackageIndexError(f"{folder} is no index, and has {len(below)} in it", remedy=f"name them: {named}")
+        raise PackageIndexError(f"{folder} is not an index, but contains {len(below)}", remedy=f"name them: {named}")
     wheels = loose_wheels(folder)
     if not wheels:
-        raise PackageIndexError(
-            f"there is no index in {folder}, and no wheel", remedy="build one: wheelsmith build-matrix"
-        )
+        raise PackageIndexError(f"{folder} contains no index and no wheel", remedy="build one: wheelsmith build-matrix")
     return IndexRelease(offers=foreign_wheels(wheels))
 
 
@@ -231,7 +229,7 @@ def _release_of_index(index: Path, folder: Path) -> IndexRelease:
     runs = list((index / RUNS).glob("*.json"))
     if len(runs) > 1:
         raise PackageIndexError(
-            f"{index} is the indexes of {len(runs)} runs laid over one another, and only the last one's state is left",
+            f"{index} is a mixture of the indexes of {len(runs)} runs, and contains the state of only one of them",
             remedy=_APART,
         )
     _refuse_unlisted(states.values(), index, folder)
@@ -250,11 +248,11 @@ def _offer(storage: Folder, folder: Path, entry: IndexEntry, reader: UploadReade
 
     :raises PackageIndexError: a file is missing, or differs from the state.
     """
-    remedy = f"see what else is wrong, and what fixes it: wheelsmith index verify {folder}"
+    remedy = f"find all problems and their fixes: wheelsmith index verify {folder}"
     # The storage does not follow links, which could lead to any file.
     for key in entry.paths:
         if storage.stat(key) is None:
-            raise PackageIndexError(f"{key} is listed in {folder} and not there", remedy=remedy)
+            raise PackageIndexError(f"{key} is listed in {folder}, but missing", remedy=remedy)
     return listed_wheel(storage, folder / entry.path, entry, reader, remedy)
 
 
@@ -273,7 +271,7 @@ def listed_wheel(storage: Storage, path: Path, entry: IndexEntry, reader: Upload
     if upload.entry.sha256 != entry.sha256:
         raise PackageIndexError(
             f"{entry.filename} in {folder} is not the file that was built: its sha256 is {upload.entry.sha256}, "
-            f"and its state says {entry.sha256}",
+            f"but its state has {entry.sha256}",
             remedy=remedy,
         )
     beside = {}
@@ -308,7 +306,7 @@ def _refuse_unlisted(states: Collection[ProjectState], index: Path, folder: Path
     ]
     if lost:
         raise PackageIndexError(
-            f"{index} does not list {len(lost)} of the wheels that lie in {folder}, such as {lost[0].name}",
+            f"{index} does not list {len(lost)} of the wheels in {folder}, such as {lost[0].name}",
             remedy=_APART,
         )
 

@@ -250,12 +250,12 @@ def _module(files: Mapping[str, bytes]) -> str:
     tops = {path.split("/")[0] for path in files}
     kernels = {top for top in tops if f"{top}/_ops.py" in files and f"{top}/__init__.py" in files}
     if len(kernels) != 1:
-        raise NoHubBuildError("it is not the wheel of a Hub kernel: those have one package, with an _ops.py")
+        raise NoHubBuildError("it is not the wheel of a Hub kernel, which has one package with an _ops.py")
     module = kernels.pop()
     if beside := sorted(top for top in tops - {module} if not top.endswith(".dist-info")):
-        raise NoHubBuildError(f"it holds {beside[0]} beside its package, for which the Hub's layout has no place")
+        raise NoHubBuildError(f"it contains {beside[0]} outside its package, which the Hub's layout does not allow")
     if not _MODULE.fullmatch(module):
-        raise NoHubBuildError(f"the Hub's kernels cannot be called {module}")
+        raise NoHubBuildError(f"{module} is not a valid name for a kernel on the Hub")
     return module
 
 
@@ -263,7 +263,7 @@ def _package(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
     """Return the files of the package without bytecode, which the loader does not download."""
     own = {path.removeprefix(f"{module}/"): data for path, data in files.items() if path.startswith(f"{module}/")}
     if METADATA in own:
-        raise NoHubBuildError(f"{module}/{METADATA} stands where the Hub's own must be")
+        raise NoHubBuildError(f"{module}/{METADATA} is in the place of the Hub's own file")
     return {path: data for path, data in own.items() if not path.endswith(".pyc")}
 
 
@@ -284,16 +284,16 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     """
     _, version, _, tags = parse_wheel_filename(entry.filename)
     if not entry.cells:
-        raise NoHubBuildError("its file name does not say for which framework and CUDA it is")
+        raise NoHubBuildError("its file name does not name a framework and a CUDA release")
     if any(cell.python for cell in entry.cells):
-        raise NoHubBuildError("it is made for one Python, which the Hub's names cannot say")
+        raise NoHubBuildError("it is for one Python only, which variant names on the Hub cannot express")
     if version.local is None and {tag.platform for tag in tags} == {"any"}:
         backends = sorted({_backend(cell.compute) for cell in entry.cells})
         return tuple(_Variant(name=f"torch-{backend}", backend=backend) for backend in backends)
     said = read_local_version(version.local)
     compute = said.compute
     if compute is None or not said.own:
-        raise NoHubBuildError(f"its version +{version.local} is none that wheelsmith gives")
+        raise NoHubBuildError(f"its local version +{version.local} is not one of wheelsmith's")
     platform = platform_of(compute)
     cell = replace(entry.cells[0], toolkit=platform[1] if platform else None)
     if said.release:
@@ -301,7 +301,7 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):
         name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
     else:
-        raise NoHubBuildError("it does not say which torch or which tvm-ffi it needs")
+        raise NoHubBuildError("it does not name a release of torch or tvm-ffi")
     return (_Variant(name=name, backend=_backend(compute)),)
 
 
@@ -316,11 +316,11 @@ def _identifier(module: str, package: Mapping[str, bytes], variant: _Variant) ->
     if compiled := [path for path in libraries if path.endswith(".abi3.so")] or libraries:
         names = [path.removesuffix(".so").removesuffix(".abi3") for path in compiled]
         if len(names) != 1 or not names[0].startswith(f"_{module}_") or not names[0].isidentifier():
-            raise NoHubBuildError("it has no single extension that is called after the kernel")
+            raise NoHubBuildError("it does not have exactly one extension named after the kernel")
         return names[0]
     match = _NOARCH_OPS.search(package["_ops.py"])
     if not match:
-        raise NoHubBuildError("its _ops.py does not say the namespace of its operators")
+        raise NoHubBuildError("its _ops.py does not contain the namespace of its operators")
     return f"_{module}_{variant.backend}_{match['unique'].decode()}"
 
 

@@ -122,8 +122,8 @@ def channel_address(index: str, channel: str) -> str:
     """
     if not _CHANNEL.fullmatch(channel) or _OWN.fullmatch(channel):
         raise AddressError(
-            f"{channel!r} is no name for a channel",
-            remedy="name it with small letters, digits and hyphens, and not as a folder of an index: nightly",
+            f"{channel!r} is not a valid channel name",
+            remedy="use lower-case letters, digits and hyphens, and no folder name of an index, for example nightly",
         )
     return f"{index.rstrip('/')}/{channel}"
 
@@ -139,7 +139,7 @@ def public_version(text: str) -> str:
         raise PackageIndexError(f"{text[:_LONGEST]!r} is not a version") from None
     if version.local:
         raise PackageIndexError(
-            f"{text} names a part of a version, and all of it is promoted", remedy=f"name it {version.public}"
+            f"{text} has a local part, and only complete versions are promoted", remedy=f"use {version.public}"
         )
     return str(version)
 
@@ -156,10 +156,10 @@ def _chosen(source: Storage, promotion: Promotion) -> ProjectState:
         there = sorted({entry.public for entry in state.entries}, reverse=True)
         raise PackageIndexError(
             f"{source.name} has no wheel of {promotion}",
-            remedy=f"name one that it has: {', '.join(map(str, there[:_SEVERAL])) or 'there is none'}",
+            remedy=f"choose an available version: {', '.join(map(str, there[:_SEVERAL])) or 'there is none'}",
         )
     if wrong := list(_refusals(state, entries, promotion)):
-        raise PromotionError(f"{promotion} stays where it is: {'; '.join(wrong)}")
+        raise PromotionError(f"{promotion} was not promoted: {'; '.join(wrong)}")
     return replace(
         state,
         entries=entries,
@@ -182,9 +182,9 @@ def _refusals(state: ProjectState, entries: Sequence[IndexEntry], promotion: Pro
         return
     complete = completeness(state, promotion.version)
     if complete is None or not complete.planned:
-        yield "it is not known which cells it is to have (--incomplete promotes it all the same)"
+        yield "its planned combinations are not known (--incomplete promotes it anyway)"
     elif complete.missing:
-        yield f"without a wheel: {_several(complete.missing)} (--incomplete promotes it all the same)"
+        yield f"without a wheel: {_several(complete.missing)} (--incomplete promotes it anyway)"
 
 
 def _refuse_yanked(state: ProjectState, promotion: Promotion, target: Storage) -> None:
@@ -210,24 +210,24 @@ def _refuse_other_results(
     there = (entry for entry in tested.entries if entry.key in promoted)
     if refused := [entry.filename for entry in there if not promotion.tests.admits(entry.outcome)]:
         raise PromotionError(
-            f"{promotion} stays where it is: {target.name} has recorded other test results of {_several(refused)}",
-            remedy=f"record the results of newer tests there: wheelsmith index test {target.name}",
+            f"{promotion} was not promoted: {target.name} has other test results of {_several(refused)}",
+            remedy=f"record newer test results there: wheelsmith index test {target.name}",
         )
 
 
 def _changed(promotion: Promotion, storage: Storage) -> PackageIndexError:
-    return PackageIndexError(f"{promotion} changed in {storage.name} meanwhile", remedy="promote it again")
+    return PackageIndexError(f"{promotion} changed in {storage.name} during the promotion", remedy="promote it again")
 
 
 def _fetch(source: Storage, reader: UploadReader, entry: IndexEntry) -> WheelUpload:
     """Read a wheel from an index for adding it to another one. The index may be untrusted."""
-    remedy = f"see what is wrong, and what fixes it: wheelsmith index verify {source.name}"
+    remedy = f"find all problems and their fixes: wheelsmith index verify {source.name}"
     looked = source.stat(entry.path)
     if looked and looked.size != entry.size:
         raise PackageIndexError(f"{entry.filename} in {source.name} is not the file that was published", remedy=remedy)
     found = source.read(entry.path) if looked else None
     if found is None:
-        raise PackageIndexError(f"{entry.filename} is listed in {source.name} and not there", remedy=remedy)
+        raise PackageIndexError(f"{entry.filename} is listed in {source.name}, but missing", remedy=remedy)
     path = reader.folder / entry.sha256 / entry.filename
     path.parent.mkdir(exist_ok=True)  # an index may list the same bytes under several names
     path.write_bytes(found.data)

@@ -22,7 +22,7 @@ from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.wheel.attestation.bundle import read_bundle
 from wheelsmith.wheel.attestation.pep740 import is_of
 
-_SIGN = "sign the wheels again where they were built, wheelsmith sign; or remove the file"
+_SIGN = "sign the wheels again where they were built (wheelsmith sign), or remove the file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +110,11 @@ def check_signatures(offers: Iterable[WheelUpload]) -> None:
                 signed = listed([f"{name} (sha256 {sha256})" for name, sha256 in sorted(subjects)])
                 raise _wrong_signature(offer, side.filename, f"it signs {signed}")
         if not _attests_the_bundle(offer.side_files):
-            raise _wrong_signature(offer, f"{offer.entry.filename}{PROVENANCE}", "it is not of the bundle beside it")
+            raise _wrong_signature(offer, f"{offer.entry.filename}{PROVENANCE}", "it does not belong to the bundle")
 
 
 def _wrong_signature(offer: WheelUpload, filename: str, why: str) -> PackageIndexError:
-    return PackageIndexError(f"{filename} beside {offer.wheel} is not of this wheel: {why}", remedy=_SIGN)
+    return PackageIndexError(f"{filename} does not belong to {offer.wheel}: {why}", remedy=_SIGN)
 
 
 def _attests_the_bundle(files: Mapping[str, bytes]) -> bool:

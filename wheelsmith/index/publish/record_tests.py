@@ -60,9 +60,9 @@ def load_tests(data: bytes, place: str) -> tuple[RecordedTest, ...]:
     except (ValueError, TypeError) as error:
         raise WheelTestError(f"{place} cannot be read: {in_one_line(error)}", remedy=remedy) from None
     if file.schema_version != SCHEMA_VERSION:
-        raise WheelTestError(f"{place} cannot be read: it is of another version than {SCHEMA_VERSION}", remedy=remedy)
+        raise WheelTestError(f"{place} cannot be read: its schema version is not {SCHEMA_VERSION}", remedy=remedy)
     if not file.tests or any(each.outcome is WheelOutcome.UNTESTED for each in file.tests):
-        raise WheelTestError(f"{place} cannot be read: it has no test, or one without a result", remedy=remedy)
+        raise WheelTestError(f"{place} cannot be read: it has no test, or a test without a result", remedy=remedy)
     return file.tests
 
 
@@ -82,7 +82,7 @@ def record_tests(
         for each in tests:
             project = _listed(storage, each, place)
             if accepted is not None and (each.wheel, each.sha256) not in accepted:
-                raise WheelTestError(f"{place} tests {each.wheel}, which is not one of those that were built")
+                raise WheelTestError(f"{place} tests {each.wheel}, which is not one of the built wheels")
             by_project.setdefault(project, []).append(each)
     worst = {
         project: worst_by(tests, key=lambda each: (each.wheel, *each.machine_and_cell))
@@ -114,7 +114,7 @@ def _listed(storage: Storage, test: RecordedTest, place: str) -> str:
     if (test.wheel, test.sha256) not in {entry.key for entry in entries}:
         raise WheelTestError(
             f"{place} tests {visible(test.wheel[:_SHOWN])}, which {storage.name} does not list with that sha256",
-            remedy="test what is in this index: wheelsmith test PROJECT --index URL",
+            remedy="test a wheel from this index: wheelsmith test PROJECT --index URL",
         )
     return project
 
@@ -123,7 +123,7 @@ def _recorded(state: ProjectState, tests: Iterable[RecordedTest]) -> ProjectStat
     for each in tests:
         # Another writer may have removed it since.
         if (each.wheel, each.sha256) not in {entry.key for entry in state.entries}:
-            raise WheelTestError(f"{each.wheel} is listed no more")
+            raise WheelTestError(f"{each.wheel} is no longer listed")
         test = WheelTest(outcome=each.outcome, where=each.where, cell=each.cell, details=each.details)
         state = record_test(state, each.wheel, test)
     return state

@@ -202,7 +202,8 @@ def read_upload(request: Mapping[str, Any]) -> dict[str, Any]:
         )
     except ValueError as error:
         raise PackageIndexError(
-            f"{facts.file.filename!r} cannot be held: {in_one_line(error)}", remedy="build it again, with a plain name"
+            f"{facts.file.filename!r} is not allowed in an index: {in_one_line(error)}",
+            remedy="build it again with plain metadata",
         ) from None
     return {"entry": entry.to_json(), "metadata": facts.headers}
 
@@ -217,7 +218,7 @@ def _check_names(filename: str, headers: RawMetadata) -> None:
         raise WheelError(
             f"METADATA says {headers.get('name')} {version}",
             where=Place(file=filename),
-            remedy="build it with that version: to rename the file is not enough",
+            remedy="build it again with that version; renaming the file is not enough",
         )
 
 

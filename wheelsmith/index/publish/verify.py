@@ -84,7 +84,7 @@ def verify(storage: Storage) -> tuple[IndexProblem, ...]:
     for key, data in sorted(expected.items()):
         stored = storage.read(key)
         if stored is None or stored.data != data:
-            message = f"{key} is missing" if stored is None else f"{key} is not what the state says"
+            message = f"{key} is missing" if stored is None else f"{key} differs from the state"
             wrong.append(IndexProblem(key=key, message=message, remedy=_repair_command(storage)))
     return (*wrong, *_unexpected(storage, keys, expected, broken))
 
@@ -95,10 +95,10 @@ def advise(storage: Storage) -> tuple[IndexProblem, ...]:
     for name, state in sift_states(storage)[0].items():
         standing = [entry for entry in state.entries if entry.yanked is None and entry.roots]
         for old, by in find_outranked(entry.version for entry in standing).items():
-            message = f"{name} {old}, for more than one torch, sorts below {by}: who names no torch gets an older one"
+            message = f"{name} {old}, for more than one torch, sorts below {by}: users without a pin get an older one"
             remedy = (
-                f"build {name} {old.public} again with this wheelsmith and publish it: its wheel is called "
-                f"{old}.{STABLE} now, and sorts above; what is there stays"
+                f"build {name} {old.public} again with this wheelsmith and publish it: the new wheel {old}.{STABLE} "
+                "sorts above, and the old one stays"
             )
             advice.append(IndexProblem(key=state_key(name), message=message, remedy=remedy))
     return tuple(advice)
@@ -162,8 +162,8 @@ def _keys(storage: Storage) -> list[str]:
     keys = sorted(item.key for item in storage.listing(""))
     if not keys:
         raise PackageIndexError(
-            f"there is no index: nothing lies in {storage.name}",
-            remedy="give the address of one, or make it: wheelsmith build-matrix, wheelsmith publish",
+            f"there is no index: {storage.name} is empty",
+            remedy="name the address of an index, or create one: wheelsmith build-matrix, wheelsmith publish",
         )
     return keys
 
@@ -183,11 +183,11 @@ def _unexpected(
     """Yield the pages that no state needs. Pages of projects with a broken state are kept."""
     for key in keys:
         if is_page(key) and key not in expected and key.split("/")[1] not in broken:
-            message = f"{key} is there, and no state asks for it"
+            message = f"{key} is a page that no state needs"
             yield IndexProblem(key=key, message=message, remedy=_repair_command(storage), unexpected=True)
         elif key.startswith(STATE) and not key.startswith((f"{STATE}.", RUNS)) and project_in(key) is None:
-            remedy = "move it out of the index, whose states lie in this folder"
-            yield IndexProblem(key=key, message=f"{key} is no project's state", remedy=remedy)
+            remedy = "move it out of this folder, which is for states only"
+            yield IndexProblem(key=key, message=f"{key} is not the state of a project", remedy=remedy)
 
 
 def _broken(project: str, error: UnreadableError) -> IndexProblem:
@@ -203,9 +203,9 @@ def _wheel_problems(storage: Storage, entry: IndexEntry, reader: UploadReader) -
     wheel = storage.read(entry.path)
     if wheel is None or hashlib.sha256(wheel.data).hexdigest() != entry.sha256:
         yield problem(
-            f"{entry.filename} is {'listed but not there' if wheel is None else 'not the file that was published'}",
-            f"{repair} --from FOLDER, which has the wheel whose sha256 is {entry.sha256}; "
-            f"where nobody has it any more: {remove}",
+            f"{entry.filename} is {'listed but missing' if wheel is None else 'not the file that was published'}",
+            f"{repair} --from FOLDER, with a folder that contains the wheel with sha256 {entry.sha256}; "
+            f"if there is no copy: {remove}",
         )
         return
     try:
@@ -214,18 +214,18 @@ def _wheel_problems(storage: Storage, entry: IndexEntry, reader: UploadReader) -
         yield problem(error.message, f"publish another version, and: {remove}")
         return
     if entry.about != upload.entry.about:
-        yield problem(f"the state tells other words of {entry.filename} than its METADATA", repair)
+        yield problem(f"the state describes {entry.filename} differently from its METADATA", repair)
     for side in entry.with_files(upload.side_files).announced:
         stored = storage.read(side.path)
         if side not in entry.announced:
-            yield problem(f"{side.filename} has another hash than its page says", repair)
+            yield problem(f"the hash of {side.filename} differs from its page", repair)
         elif not (stored and side.matches(stored.data)):
             carried = (
-                f"{repair} --from FOLDER, which has the {side.filename} whose sha256 is {side.sha256}; where nobody "
-                f"has it any more: {remove}, and add the wheel again"
+                f"{repair} --from FOLDER, with a folder that contains {side.filename} with sha256 {side.sha256}; "
+                f"if there is no copy: {remove}, and add the wheel again"
             )
             yield problem(
-                f"{side.filename} is {'not the file that was published' if stored else 'listed but not there'}",
+                f"{side.filename} is {'not the file that was published' if stored else 'listed but missing'}",
                 repair if side.kind.suffix == CORE_METADATA else carried,
             )
 

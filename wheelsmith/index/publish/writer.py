@@ -381,7 +381,7 @@ def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
             gone.append(key)
     if lost := sorted(key for key in set(gone) - _left(storage, gone) if storage.stat(key) is None):
         raise PackageIndexError(
-            f"published in the moment in which they were collected: {', '.join(lost)}", remedy="publish them again"
+            f"gc removed files that were published at the same moment: {', '.join(lost)}", remedy="publish them again"
         )
     return tuple(gone)
 
