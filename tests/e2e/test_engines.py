@@ -11,7 +11,7 @@ import containers
 import processes
 import pytest
 
-from wheelsmith.engine import Command, Ending, Limits, Mount, engines
+from wheelsmith.engine import Command, ExitReason, Limits, Mount, engines
 from wheelsmith.engine.cgroup import NoGroupError
 from wheelsmith.engine.processes import visible
 
@@ -134,7 +134,7 @@ def test_mounts_that_others_take_away_stop_nothing(tmp_path):
 
 def test_the_exit_code_is_told(engine, tmp_path):
     exit_, _ = run(engine, tmp_path, "sh", "-c", "exit 3")
-    assert (exit_.ending, exit_.code, exit_.ok) == (Ending.EXITED, 3, False)
+    assert (exit_.reason, exit_.code, exit_.ok) == (ExitReason.EXITED, 3, False)
 
 
 @own_ways
@@ -142,23 +142,27 @@ def test_too_much_memory(engine, tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     exit_, lines = python(engine, tmp_path / "work", "x = bytearray(10**9)", memory=200 * MIB)
-    assert exit_.ending is Ending.OUT_OF_MEMORY or "MemoryError" in lines[-1]
+    assert exit_.reason is ExitReason.OUT_OF_MEMORY or "MemoryError" in lines[-1]
     assert list((tmp_path / "here").iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("code", "limits", "ending"),
     [
-        ("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)", {"seconds": 0.5}, Ending.TIMEOUT),
-        ("while True: print('y')", {"output": MIB}, Ending.TOO_MUCH_OUTPUT),
-        ("for name in 'ab': open(name, 'wb').write(bytes(4 << 20))", {"disk": 5 * MIB}, Ending.DISK_FULL),
+        (
+            "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)",
+            {"seconds": 0.5},
+            ExitReason.TIMEOUT,
+        ),
+        ("while True: print('y')", {"output": MIB}, ExitReason.TOO_MUCH_OUTPUT),
+        ("for name in 'ab': open(name, 'wb').write(bytes(4 << 20))", {"disk": 5 * MIB}, ExitReason.DISK_FULL),
     ],
     ids=["time", "output", "disk"],
 )
 def test_limits_hold_where_nothing_confines(code, limits, ending, tmp_path):
     """For the other engines test_hostile.py shows it."""
     exit_, _ = python(engines(tmp_path / "cache")["local"], tmp_path / "work", code, **limits)
-    assert exit_.ending is ending
+    assert exit_.reason is ending
 
 
 @own_ways
@@ -166,7 +170,7 @@ def test_cancelling(engine, tmp_path):
     cancel = threading.Event()
     threading.Timer(0.3, cancel.set).start()
     exit_, _ = run(engine, tmp_path, "sleep", "60", cancel=cancel)
-    assert exit_.ending is Ending.CANCELLED
+    assert exit_.reason is ExitReason.CANCELLED
 
 
 def test_escape_sequences_are_made_visible(engine, tmp_path):
@@ -250,7 +254,7 @@ def look_at(size):
 def test_memory_is_bounded_where_nobody_counts(uncounted, code, tmp_path):
     mark = f"# {uuid.uuid4()}"
     exit_, lines = python(uncounted, tmp_path / "work", HOLD + code + mark, memory=400 * MIB)
-    assert exit_.ending is Ending.OUT_OF_MEMORY or "memory" in lines[-1].lower(), (exit_, lines)
+    assert exit_.reason is ExitReason.OUT_OF_MEMORY or "memory" in lines[-1].lower(), (exit_, lines)
     assert processes.left(lambda: processes.with_words(mark)) == []
     assert exit_.peak_memory is None or exit_.peak_memory < 2000 * MIB
 
@@ -283,4 +287,4 @@ def test_processes_are_bounded_where_nobody_counts(uncounted, bomb, tmp_path):
     exit_, lines = python(uncounted, tmp_path / "work", bomb)
     # The kernel counts the processes of everybody but root, and the stacks of threads as everybody's data.
     refused = (os.getuid() or "threading" in bomb) and exit_.code == 1 and "Error" in lines[-1]
-    assert exit_.ending is Ending.TOO_MANY_PROCESSES or refused, (exit_, lines)
+    assert exit_.reason is ExitReason.TOO_MANY_PROCESSES or refused, (exit_, lines)

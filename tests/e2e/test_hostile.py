@@ -8,7 +8,7 @@ import processes
 import pytest
 import wants
 
-from wheelsmith.engine import Ending
+from wheelsmith.engine import ExitReason
 
 pytestmark = pytest.mark.e2e
 MIB = 2**20
@@ -23,7 +23,7 @@ def marker():
 
 
 @contextlib.contextmanager
-def most_processes(marker):
+def process_limit(marker):
     """Count the attack's processes while it runs; gives a list whose last item is the most there were."""
     counts, stop = [0], threading.Event()
 
@@ -62,9 +62,9 @@ while True:
 
 @pytest.mark.parametrize("code", FORK_BOMBS.values(), ids=FORK_BOMBS)
 def test_fork_bomb(code, confining, tmp_path, marker):
-    with most_processes(marker) as counts:
+    with process_limit(marker) as counts:
         exit_, _ = confining.run(code, tmp_path / "work", marker, pids=40, seconds=2.0, memory=256 * MIB)
-    assert exit_.ending in {Ending.TIMEOUT, Ending.OUT_OF_MEMORY, Ending.TOO_MANY_PROCESSES}
+    assert exit_.reason in {ExitReason.TIMEOUT, ExitReason.OUT_OF_MEMORY, ExitReason.TOO_MANY_PROCESSES}
     assert 0 < counts[-1] <= 40 + 8  # what the engine itself runs
 
 
@@ -92,8 +92,8 @@ while True:
 @pytest.mark.parametrize("code", MEMORY_BOMBS.values(), ids=MEMORY_BOMBS)
 def test_memory_bomb(code, confining, tmp_path, marker):
     exit_, lines = confining.run(code, tmp_path / "work", marker, memory=128 * MIB, seconds=15.0)
-    refused = exit_.ending is Ending.EXITED and exit_.code and "Error" in lines[-1]
-    assert exit_.ending is Ending.OUT_OF_MEMORY or refused, (exit_, lines[-3:])
+    refused = exit_.reason is ExitReason.EXITED and exit_.code and "Error" in lines[-1]
+    assert exit_.reason is ExitReason.OUT_OF_MEMORY or refused, (exit_, lines[-3:])
     assert exit_.peak_memory is None or exit_.peak_memory <= (129 if wants.COUNTED else 1024) * MIB
 
 
@@ -126,21 +126,21 @@ for n in itertools.count(): open(f"x{n}", "wb").write(b"x" * 2**18); time.sleep(
 @pytest.mark.parametrize("code", DISK_BOMBS.values(), ids=DISK_BOMBS)
 def test_disk_bomb(code, confining, tmp_path, marker):
     exit_, lines = confining.run(code, tmp_path / "work", marker, disk=16 * MIB, seconds=120.0)
-    refused = exit_.ending is Ending.EXITED and exit_.code and "File too large" in lines[-1]
-    assert exit_.ending is Ending.DISK_FULL or refused, (exit_, lines[-3:])
+    refused = exit_.reason is ExitReason.EXITED and exit_.code and "File too large" in lines[-1]
+    assert exit_.reason is ExitReason.DISK_FULL or refused, (exit_, lines[-3:])
 
 
 @pytest.mark.parametrize("code", ["while True: print('x' * 70)", "while True: print()"], ids=["text", "empty lines"])
 def test_endless_output(code, confining, tmp_path, marker):
     exit_, lines = confining.run(code, tmp_path / "work", marker, output=MIB)
-    assert exit_.ending is Ending.TOO_MUCH_OUTPUT
+    assert exit_.reason is ExitReason.TOO_MUCH_OUTPUT
     assert sum(map(len, lines)) <= MIB
 
 
 def test_one_endless_line(confining, tmp_path, marker):
     code = "import sys\nwhile True: sys.stdout.write('x' * 4000)"
     exit_, lines = confining.run(code, tmp_path / "work", marker, output=8 * MIB, memory=64 * MIB)
-    assert exit_.ending is Ending.TOO_MUCH_OUTPUT
+    assert exit_.reason is ExitReason.TOO_MUCH_OUTPUT
     assert max(map(len, lines)) <= 4096
 
 
@@ -163,14 +163,14 @@ while True: time.sleep(1)
 @pytest.mark.parametrize("code", ENDLESS.values(), ids=ENDLESS)
 def test_endless_run(code, confining, tmp_path, marker):
     exit_, _ = confining.run(code, tmp_path / "work", marker, seconds=1.0)
-    assert exit_.ending is Ending.TIMEOUT
+    assert exit_.reason is ExitReason.TIMEOUT
 
 
 def test_cancelling(confining, tmp_path, marker):
     cancel = threading.Event()
     threading.Timer(1.0, cancel.set).start()
     exit_, _ = confining.run(ENDLESS["a daemon ignores every signal"], tmp_path / "work", marker, cancel=cancel)
-    assert exit_.ending is Ending.CANCELLED
+    assert exit_.reason is ExitReason.CANCELLED
 
 
 DAEMON = """
@@ -192,4 +192,4 @@ print("bye", flush=True)
 def test_daemons_die_with_the_build(output, confining, tmp_path, marker):
     exit_, lines = confining.run(DAEMON.format(output=output), tmp_path / "work", marker, seconds=20.0)
     assert lines == ["bye"]
-    assert exit_.ending is Ending.EXITED
+    assert exit_.reason is ExitReason.EXITED

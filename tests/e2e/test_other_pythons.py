@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import wants
 
-from wheelsmith.engine import Command, Ending, Limits, Mount, bwrap, engines, this_machine
+from wheelsmith.engine import Command, ExitReason, Limits, Mount, bwrap, engines, this_machine
 
 pytestmark = pytest.mark.e2e
 VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -93,7 +93,7 @@ def test_nothing_of_the_machine_can_be_imported(where, kept, tmp_path, monkeypat
     )
     lines = []
     exit_ = engines(tmp_path / "cache")["bwrap"].run(command, lines.append, threading.Event())
-    assert (exit_.ending, exit_.code) == (Ending.EXITED, 0), lines
+    assert (exit_.reason, exit_.code) == (ExitReason.EXITED, 0), lines
     assert [line for line in lines if line.startswith("ESCAPED")] == []
     prefix = kept.parents[1] if where == "kept" else Path("/usr")
     assert lines[0] == f"RUNS {sys.version_info[:2]} {prefix}"

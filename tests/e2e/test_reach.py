@@ -22,7 +22,7 @@ from reach import REACHES
 from sampled import sampled
 
 import wheelsmith
-from wheelsmith.engine import Ending, Local, Mount
+from wheelsmith.engine import ExitReason, Local, Mount
 from wheelsmith.engine.seccomp import system_calls
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("reach")]
@@ -143,7 +143,7 @@ def state_of(world, toolchain):
 
 def escapes(ending, code, lines):
     """Check that an attack ran to its end; gives what escaped."""
-    assert ending is Ending.EXITED, lines[-5:]
+    assert ending is ExitReason.EXITED, lines[-5:]
     assert code == 0, lines[-5:]
     assert lines[-1] == "END"
     assert any(line.startswith(("held", "ESCAPED")) for line in lines)
@@ -158,7 +158,7 @@ def test_it_is_out_of_reach(confining, world, tmp_path, reach):
     mounts = lay_out(world, work)
     before = state_of(world, work.parent / "toolchain")
     exit_, lines = confining.run(reach.script, work, mounts=mounts)
-    assert escapes(exit_.ending, exit_.code, lines) == []
+    assert escapes(exit_.reason, exit_.code, lines) == []
     assert state_of(world, work.parent / "toolchain") == before
 
 
@@ -167,7 +167,7 @@ def test_unconfined_it_escapes(world, tmp_path, reach):
     """The attack is one: without a sandbox it succeeds, so the tests above can fail."""
     work = tmp_path / "run" / "work"
     exit_, lines = Confined(Local(), None).run(reach.script, work, mounts=lay_out(world, work))
-    assert escapes(exit_.ending, exit_.code, lines) != []
+    assert escapes(exit_.reason, exit_.code, lines) != []
 
 
 @pytest.fixture(scope="module")
@@ -230,9 +230,9 @@ def test_an_ordinary_users_processes_are_bounded(ordinary, engine):
 
     # The kernel's own last line of defence, should ours not hold.
     ending, code, lines = run_as(ordinary, engine, bomb, "prlimit", "--nproc=1000:1000")
-    if ending is Ending.TOO_MANY_PROCESSES:
+    if ending is ExitReason.TOO_MANY_PROCESSES:
         return  # who looks at the whole tree came just then, and counts what starts the sandbox, too
-    assert (ending, code) == (Ending.EXITED, 7)
+    assert (ending, code) == (ExitReason.EXITED, 7)
     assert int(lines[0]) <= 64
 
 
@@ -257,7 +257,7 @@ def run_as(ordinary, engine, order_in, *before):
         assert answer.returncode == 0, answer.stderr
         *lines, last = answer.stdout.splitlines()
         ending, code = json.loads(last)
-        return Ending(ending), code, lines
+        return ExitReason(ending), code, lines
     finally:
         shutil.rmtree(home)
 
@@ -280,5 +280,5 @@ mounts = tuple(Mount(source=Path(source), target=target, writable=yes) for sourc
 what = dict(argv=tuple(order["argv"]), mounts=mounts, env=order["env"], limits=Limits.from_json(order["limits"]))
 command = Command(name="reach", workdir="/work", **what)
 exit_ = engines(Path("/nonexistent"))[sys.argv[1]].run(command, lambda line: print(line, flush=True), threading.Event())
-print(json.dumps([exit_.ending, exit_.code]))
+print(json.dumps([exit_.reason, exit_.code]))
 """

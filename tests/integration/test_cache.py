@@ -267,20 +267,20 @@ def test_a_folder_that_another_cache_shares_is_left_alone(cache, tmp_path):
 
 def test_a_prune_that_ends_at_any_moment_loses_nothing_that_is_named(cache, monkeypatch):
     """End it after every number of steps; what is left over goes the next time."""
-    honest = _Removal.take_away
+    honest = _Removal.detach
     for steps in range(1, 40):
         shutil.rmtree(copy := cache.parent / "copy", ignore_errors=True)
         subprocess.run(["cp", "-a", cache, copy], check=True)
         taken = []
 
-        def take_away(self, path, taken=taken, steps=steps):
+        def detach(self, path, taken=taken, steps=steps):
             if len(taken) == steps:
                 raise KeyboardInterrupt
             taken.append(path)
             return honest(self, path)
 
         with monkeypatch.context() as patch:
-            patch.setattr(_Removal, "take_away", take_away)
+            patch.setattr(_Removal, "detach", detach)
             patch.setattr(_Removal, "finish", lambda *_: None)
             with contextlib.suppress(KeyboardInterrupt):
                 prune(copy, Bounds(since=float("inf")))

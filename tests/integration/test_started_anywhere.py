@@ -10,7 +10,7 @@ from wheels import make_wheel
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.engine import engines
-from wheelsmith.engine.sandbox_selftest import try_promises
+from wheelsmith.engine.sandbox_selftest import run_selftest
 from wheelsmith.index.pick.machine import look, perform
 from wheelsmith.index.resolve.install_commands import Template
 from wheelsmith.wheel import repair
@@ -59,6 +59,6 @@ def test_the_chosen_command_is_run(trap):
 
 def test_promises_are_tried(trap, tmp_path):
     wants.program("bwrap")
-    found = {promise.what: promise.found for promise in try_promises(engines(tmp_path)["bwrap"], None)}
+    found = {promise.what: promise.found for promise in run_selftest(engines(tmp_path)["bwrap"], None)}
     assert "tested: by a kill" in found.values(), found
     assert not trap.exists()

@@ -5,7 +5,7 @@ import pytest
 from factory import Factory
 from kernels import matrix, pure_kernel
 
-from wheelsmith.engine import Ending, Exit
+from wheelsmith.engine import Exit, ExitReason
 from wheelsmith.pipeline import cell
 
 
@@ -17,7 +17,7 @@ def test_what_was_not_tested_says_why(reason, tmp_path, monkeypatch):
     place = matrix(tmp_path, "k")
     place.write_text(place.read_text().replace("path: k", "path: k, test: 'true'"))
     monkeypatch.setattr(cell, "why_untested", lambda *_: reason)
-    monkeypatch.setattr(cell, "smoke_test", lambda *_, **__: Exit(ending=Ending.EXITED, code=0, seconds=0.0))
+    monkeypatch.setattr(cell, "smoke_test", lambda *_, **__: Exit(reason=ExitReason.EXITED, code=0, seconds=0.0))
     answer = factory.run_in_process("build-matrix", "--engine", "bwrap", "--test", "--progress", "plain")
     assert answer.returncode == 0, answer.stderr
     assert (f"is not tested: {reason}" in answer.stderr) is (reason is not None)

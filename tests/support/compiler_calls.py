@@ -10,11 +10,11 @@ from plans import plan
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
-from wheelsmith.engine import Command, Exit, Limits, Mount, engines, granted_memory
+from wheelsmith.engine import Command, Exit, Limits, Mount, available_memory, engines
 from wheelsmith.model import BuildPlan, BuildResult, Failure, Status, StepFinished, Toolset, WheelRecord
 from wheelsmith.pipeline import BuildContext, ToolchainPrefetcher
 from wheelsmith.pipeline.cell_log import CellLog
-from wheelsmith.pipeline.compiler_proxy import CompilerLauncher
+from wheelsmith.pipeline.compiler_proxy import CompilerProxy
 from wheelsmith.pipeline.tasks import MIB, Resources, Task
 from wheelsmith.run.schedule import Capacity, run_builds
 from wheelsmith.store import Costs, Objects, Store
@@ -82,7 +82,7 @@ class Caller:
             for name, text in self.files.items():
                 with folder.create(f"src/{name}", mode=0o777) as file:
                     file.write(text.encode())
-        launcher = CompilerLauncher(
+        launcher = CompilerProxy(
             plan=self.plan,
             context=self.context,
             log=CellLog(self.name, self.context.logs / f"{self.name}.log", self.context.listen),
@@ -120,7 +120,7 @@ class Calls:
     folder: Path
     cache: Path
     cores: int = 2
-    memory: int = field(default_factory=lambda: granted_memory() // 2)
+    memory: int = field(default_factory=lambda: available_memory() // 2)
     limits: Limits = field(default_factory=lambda: Limits(seconds=120, memory=4096 * MIB))
     reuse: bool = True
     _runs: int = 0

@@ -3,11 +3,11 @@
 import pytest
 
 from wheelsmith.base.errors import OutputError
-from wheelsmith.pipeline.compiler_proxy import Allowance
+from wheelsmith.pipeline.compiler_proxy import Quota
 
 
 def test_no_more_is_kept_than_may_be():
-    allowance = Allowance(10)
+    allowance = Quota(10)
     assert list(allowance.counted([b"12345", b"67890"])) == [b"12345", b"67890"]
     with pytest.raises(OutputError):
         list(allowance.counted(iter([b"1"])))
@@ -15,7 +15,7 @@ def test_no_more_is_kept_than_may_be():
 
 
 def test_what_is_given_back_may_be_kept_again():
-    allowance = Allowance(10)
+    allowance = Quota(10)
     allowance.take(11)
     assert allowance.is_spent
     allowance.take(-11)

@@ -6,7 +6,7 @@ import pytest
 
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.pipeline import compiler_ipc as module
-from wheelsmith.pipeline.compiler_ipc import BuildEndedError, BuildOverdueError, CallExchange, WaitingCall
+from wheelsmith.pipeline.compiler_ipc import BuildEndedError, BuildOverdueError, CallExchange, PendingCall
 
 CALL = {"program": "gcc", "words": ["-c", "a.c", "-o", "a.o"]}
 
@@ -65,7 +65,7 @@ def test_a_call_that_was_killed_is_over(do, exchange, tmp_path):
     """It takes its folder along; nothing is written there, and nobody waits."""
     ask(tmp_path / "work", "mine", CALL)
     (call,) = exchange.calls()
-    assert isinstance(call, WaitingCall)
+    assert isinstance(call, PendingCall)
     (tmp_path / "work" / "calls" / "mine" / "request").unlink()
     (tmp_path / "work" / "calls" / "mine").rmdir()
     with pytest.raises(BuildEndedError):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from wheelsmith.engine.cgroup import _homes, granted_cores, granted_memory, group_of_container, group_path, members
+from wheelsmith.engine.cgroup import _homes, available_cores, available_memory, group_of_container, group_path, members
 from wheelsmith.engine.protocol import Limits
 
 GIB = 2**30
@@ -45,11 +45,11 @@ class Kernel:
 
     @property
     def cores(self):
-        return granted_cores(self.proc)
+        return available_cores(self.proc)
 
     @property
     def memory(self):
-        return granted_memory(self.proc)
+        return available_memory(self.proc)
 
 
 @pytest.fixture

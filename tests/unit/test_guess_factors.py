@@ -17,7 +17,7 @@ def test_every_piece_is_tried_often_enough_and_no_more(pieces):
         assert given_ > too_low
         while given_ < needed:
             too_low = max(too_low, given_)
-            factors.fell_short(WHAT, given_, 2 * given_)
+            factors.record_shortfall(WHAT, given_, 2 * given_)
             given_, tries = 2 * given_, tries + 1
         factors.succeeded(WHAT, needed)
         assert tries <= 6

@@ -7,7 +7,7 @@ import pytest
 
 from wheelsmith.engine import with_python_digest
 from wheelsmith.engine.backend import project
-from wheelsmith.engine.installed_python import with_visible_pythons
+from wheelsmith.engine.installed_python import hide_unusable_pythons
 from wheelsmith.model import BuildHost, ImageId
 
 OPTIONS = (
@@ -74,10 +74,10 @@ def test_fedora_keeps_its_options_in_lib64(tmp_path):
     ],
 )
 def test_a_python_that_another_would_be_found_in_the_place_of_is_not_taken(prefix, why):
-    host = with_visible_pythons(host_of(prefix))
+    host = hide_unusable_pythons(host_of(prefix))
     assert ("3.11" in host.pythons) is (why is None)
     assert (why or "") in host.hidden_pythons.get("3.11", "")
-    assert with_visible_pythons(replace(host, pythons={})).pythons == {}
+    assert hide_unusable_pythons(replace(host, pythons={})).pythons == {}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.model import Step, StepKind
-from wheelsmith.pipeline.jobs import jobs_of
+from wheelsmith.pipeline.jobs import group_phases
 from wheelsmith.plan.recipe.phases import (
     NotSplittableError,
     PhaseKind,
@@ -197,14 +197,14 @@ def test_what_a_file_of_options_may_ask_for_is_not_kept(words):
 
 def test_in_a_sandbox_that_starts_slowly_phases_run_together():
     phases = device_phases(nvcc(), printed("two-capabilities"))
-    texts, compile_ = jobs_of(phases, together=True)
+    texts, compile_ = group_phases(phases, together=True)
     assert [phase.kind for phase in texts.phases] == [PhaseKind.PREPROCESS] * 3
     assert set(compile_.reads.values()) == set(texts.writes)
     assert compile_.writes == (OBJECT,)
-    assert not compile_.is_whole
-    (only,) = jobs_of(single_phase(nvcc()), together=True)
-    assert only.is_whole
-    assert len(jobs_of(phases, together=False)) == len(phases)
+    assert not compile_.reads_anything
+    (only,) = group_phases(single_phase(nvcc()), together=True)
+    assert only.reads_anything
+    assert len(group_phases(phases, together=False)) == len(phases)
 
 
 def test_threads_are_of_whole_calls_alone():

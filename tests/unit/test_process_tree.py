@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from wheelsmith.engine import Limits, process_tree
-from wheelsmith.engine.process_tree import ProcessTree, most_processes, most_processes_beside_others
+from wheelsmith.engine.process_tree import ProcessTree, process_limit, shared_process_limit
 
 SLEEPERS = "for n in 1 2 3 4 5 6 7 8; do sleep 60 & done; echo up; wait"
 
@@ -25,7 +25,7 @@ def family():
 def test_what_nobody_holds_is_noticed_by_what_is_left(family, monkeypatch):
     """Shared memory behind one mapped page is in no process's account."""
     left = [20 * 2**30, 2**30 + 1, 2**30 - 1]
-    monkeypatch.setattr(process_tree, "granted_memory", lambda: left.pop(0))
+    monkeypatch.setattr(process_tree, "available_memory", lambda: left.pop(0))
     tree = ProcessTree(limits=Limits(memory=2**30))
     assert tree.watch(family.pid)
     tree._next = 0.0
@@ -51,5 +51,5 @@ def test_parents_are_killed_before_their_children(family, monkeypatch):
 )
 def test_older_kernels_count_all_of_a_users_processes(release, apart):
     limits = Limits(pids=64)
-    assert (most_processes(limits, release) == 64) is apart
-    assert most_processes_beside_others(limits) > 64
+    assert (process_limit(limits, release) == 64) is apart
+    assert shared_process_limit(limits) > 64

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from wheelsmith.engine import Ending, Limits
+from wheelsmith.engine import ExitReason, Limits
 from wheelsmith.engine.process_tree import ProcessTree
 from wheelsmith.engine.processes import SupervisedProcess
 
@@ -42,11 +42,11 @@ def run(script, **limits):
 
 def test_the_last_words_of_a_process_are_heard(late):
     ended, lines = run("echo one; echo two; printf three")
-    assert (ended.ending, lines) == (Ending.EXITED, ["one", "two", "three"])
+    assert (ended.reason, lines) == (ExitReason.EXITED, ["one", "two", "three"])
 
 
 def test_last_words_count_too(late):
-    assert run("echo one; echo two", output=5)[0].ending is Ending.TOO_MUCH_OUTPUT
+    assert run("echo one; echo two", output=5)[0].reason is ExitReason.TOO_MUCH_OUTPUT
 
 
 def test_one_that_is_left_behind_is_not_waited_for(late):

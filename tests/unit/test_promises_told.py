@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wheelsmith.engine import Ending, Exit, try_promises
+from wheelsmith.engine import Exit, ExitReason, run_selftest
 from wheelsmith.engine.cgroup import ControlGroup, NoGroupError
 from wheelsmith.engine.sandbox_selftest import BOUNDED, DIES
 
@@ -20,22 +20,22 @@ class Machine:
     """An engine that answers what it is told to.
 
     :param inside: what the trial prints.
-    :param ending: of every command that uses too much.
+    :param reason: of every command that uses too much.
     """
 
     name = "fake"
     has_images = False
     isolates = True
-    starts_at_once = True
+    starts_fast = True
 
-    def __init__(self, inside="{}", ending=Ending.TIMEOUT):
-        self.inside, self.ending = inside, ending
+    def __init__(self, inside="{}", reason=ExitReason.TIMEOUT):
+        self.inside, self.reason = inside, reason
 
     def run(self, command, on_line, cancel):
         if "-c" not in command.argv:
             on_line(self.inside)
-            return Exit(ending=Ending.EXITED, code=0, seconds=0.1)
-        return Exit(ending=self.ending, code=0, seconds=0.1)
+            return Exit(reason=ExitReason.EXITED, code=0, seconds=0.1)
+        return Exit(reason=self.reason, code=0, seconds=0.1)
 
 
 def said_of(engine, monkeypatch, reason=None):
@@ -48,7 +48,7 @@ def said_of(engine, monkeypatch, reason=None):
 
     monkeypatch.setattr("wheelsmith.engine.sandbox_selftest.make_group", make_group)
     monkeypatch.setattr("wheelsmith.engine.sandbox_selftest._HOLDER", "")
-    return {promise.what: promise for promise in try_promises(engine, None)}
+    return {promise.what: promise for promise in run_selftest(engine, None)}
 
 
 HELD = '{"network": [], "files": [], "environment": [], "calls": [], "host": []}'
@@ -81,7 +81,7 @@ def test_what_could_not_be_tried_does_not_hold(words, monkeypatch):
 
 
 def test_what_uses_too_much_and_ends_well_is_not_bounded(monkeypatch):
-    said = said_of(Machine(HELD, Ending.EXITED), monkeypatch)
+    said = said_of(Machine(HELD, ExitReason.EXITED), monkeypatch)
     assert not said[BOUNDED].holds
     assert said[BOUNDED].found == "not limited: memory, processes, time, output, disk"
 

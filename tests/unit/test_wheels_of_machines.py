@@ -22,5 +22,5 @@ def test_who_finds_it(tmp_path, of_machine, isolates):
     found = stored_wheels([made], tmp_path, SimpleNamespace(isolates=isolates))
     assert bool(found) is not (of_machine and isolates)
     # Whatever is noted later does not change where it was made.
-    assert store.note_checked(made.build_digest, store.find(made.build_digest)).of_machine is of_machine
+    assert store.mark_checked(made.build_digest, store.find(made.build_digest)).of_machine is of_machine
     assert store.find(made.build_digest).of_machine is of_machine

@@ -20,13 +20,13 @@ from wheelsmith.store import (
     Bounds,
     CacheInventory,
     Kind,
-    changed_objects,
-    changed_wheels,
     is_in_use,
     plan_prune,
     prefix_kind,
     prune,
     take_inventory,
+    verify_objects,
+    verify_wheels,
 )
 from wheelsmith.toolchain import Toolchains
 
@@ -101,8 +101,8 @@ def verify(ctx: click.Context, *, as_json: bool) -> None:
             kind.value: {name: why for name, why in made.items() if prefix_kind(name) is kind}
             for kind in (Kind.TOOLCHAINS, Kind.ENVIRONMENTS)
         },
-        Kind.WHEELS.value: changed_wheels(cache),
-        Kind.OBJECTS.value: changed_objects(cache),
+        Kind.WHEELS.value: verify_wheels(cache),
+        Kind.OBJECTS.value: verify_objects(cache),
         Kind.SOURCES.value: changed_sources(cache),
     }
     changed = {name: why for things in found.values() for name, why in things.items() if why}

@@ -20,11 +20,11 @@ from wheelsmith.engine import (
     ContainerEngine,
     Engine,
     Readiness,
+    available_cores,
+    available_memory,
     engines,
-    granted_cores,
-    granted_memory,
+    run_selftest,
     this_machine,
-    try_promises,
 )
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.values import ARCHES
@@ -88,7 +88,7 @@ def _promises() -> Iterator[Symptom]:
         if engine.probe().readiness is not Readiness.READY:
             continue
         try:
-            for promise in try_promises(engine, _own_image(engine)):
+            for promise in run_selftest(engine, _own_image(engine)):
                 yield Symptom(
                     what=f"{promise.engine}: {promise.what}",
                     ok=promise.holds,
@@ -147,7 +147,7 @@ def _machine() -> Iterator[Symptom]:
         remedy="free disk space, or choose another folder with WHEELSMITH_CACHE",
     )
     user = "root" if os.getuid() == 0 else f"user {os.getuid()}"
-    granted = f"{counted(granted_cores(), 'core')}, {granted_memory() / 2**30:.1f} GiB of memory available"
+    granted = f"{counted(available_cores(), 'core')}, {available_memory() / 2**30:.1f} GiB of memory available"
     yield Symptom(what="resources", ok=True, found=f"{granted}, as {user}")
     yield Symptom(what="python", ok=True, found=f"{platform.python_version()} at {sys.executable}")
 

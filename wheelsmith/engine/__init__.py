@@ -1,7 +1,7 @@
 """Run builds in podman, docker or bubblewrap, or directly on the machine."""
 
 from wheelsmith.base.sanitize import visible
-from wheelsmith.engine.cgroup import granted_cores, granted_memory
+from wheelsmith.engine.cgroup import available_cores, available_memory
 from wheelsmith.engine.choose import choose, engine_for_own_programs, engines
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
@@ -10,11 +10,11 @@ from wheelsmith.engine.local import Local
 from wheelsmith.engine.processes import last_words
 from wheelsmith.engine.protocol import (
     Command,
-    Ending,
     Engine,
     Exit,
+    ExitReason,
     Limits,
     Mount,
     Readiness,
 )
-from wheelsmith.engine.sandbox_selftest import try_promises
+from wheelsmith.engine.sandbox_selftest import run_selftest

@@ -18,9 +18,9 @@ from threading import Event
 from wheelsmith.base.errors import EngineError
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.engine.cgroup import limited, remove_dead_groups
-from wheelsmith.engine.installed_python import this_machine, with_visible_pythons
-from wheelsmith.engine.process_tree import limited_tree, most_processes
+from wheelsmith.engine.cgroup import remove_dead_groups, with_resource_limits
+from wheelsmith.engine.installed_python import hide_unusable_pythons, this_machine
+from wheelsmith.engine.process_tree import limit_tree, process_limit
 from wheelsmith.engine.processes import SupervisedProcess, last_words
 from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness
 from wheelsmith.engine.seccomp import launch_filter
@@ -50,7 +50,7 @@ class Bubblewrap:
     isolation = "no network, only declared host files (read-only), no other processes, limited memory and time"
     has_images = False
     isolates = True
-    starts_at_once = True
+    starts_fast = True
 
     def probe(self) -> Probe:
         """Return the state of bubblewrap: installed, recent enough and permitted to create namespaces."""
@@ -78,7 +78,7 @@ class Bubblewrap:
     def build_host(self, image: str | None) -> BuildHost:
         """Return the compilers and Pythons of this machine."""
         del image
-        return with_visible_pythons(this_machine())
+        return hide_unusable_pythons(this_machine())
 
     def tidy(self) -> None:
         """Remove the control groups of ended runs."""
@@ -87,7 +87,7 @@ class Bubblewrap:
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command and wait for its end."""
         leave_session_keyring()
-        group = limited_tree(command.limits)
+        group = limit_tree(command.limits)
         try:
             with _filter() as filter_:
                 return SupervisedProcess(
@@ -106,7 +106,7 @@ class Bubblewrap:
         """Run a command on this terminal and return its exit code."""
         leave_session_keyring()
         with _filter() as filter_:
-            argv = limited(command.limits, self._argv(command, filter_))
+            argv = with_resource_limits(command.limits, self._argv(command, filter_))
             return subprocess.run(argv, check=False, cwd="/", pass_fds=(filter_,)).returncode
 
     def _argv(self, command: Command, filter_: int) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ _NO_CORES = ("/usr/bin/prlimit", "--core=1:1")
 
 def _last_step(workdir: str, limits: Limits, argv: tuple[str, ...]) -> tuple[str, ...]:
     # Set inside of the sandbox's user namespace. Outside, the limit would count all processes of this user.
-    most = most_processes(limits)
+    most = process_limit(limits)
     processes = ("/usr/bin/prlimit", f"--nproc={most}:{most}")
     return ("/bin/sh", "-c", _KEEP_ROOT, "wheelsmith", workdir, _GIVE_UP, *processes, *argv)
 
@@ -194,7 +194,7 @@ def _trial(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def _root(program: str, shown: tuple[str, ...], limits: Limits) -> tuple[str, ...]:
-    return (program, *_NAMESPACES, *shown, *_in_memory(limits.counted_memory))
+    return (program, *_NAMESPACES, *shown, *_in_memory(limits.effective_memory))
 
 
 def _shown(command: Command) -> tuple[str, ...]:

@@ -121,7 +121,7 @@ class ControlGroup:
     def wrap(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return a command that joins the group, sets the resource limits and then executes ``argv``."""
         join = (f"echo $$ > {shlex.quote(str(folder / 'cgroup.procs'))}" for folder in self.folders)
-        return limited(self.limits, argv, *join)
+        return with_resource_limits(self.limits, argv, *join)
 
     def watch(self, pid: int) -> bool:
         """Return True, because the kernel enforces the limits."""
@@ -168,7 +168,7 @@ class ControlGroup:
                 folder.rmdir()
 
 
-def limited(limits: Limits, argv: tuple[str, ...], *first: str) -> tuple[str, ...]:
+def with_resource_limits(limits: Limits, argv: tuple[str, ...], *first: str) -> tuple[str, ...]:
     """Return a command that sets the resource limits of each process and then executes ``argv``.
 
     :param first: shell commands that run before and must succeed.
@@ -256,7 +256,7 @@ def _is_limited(folder: Path) -> bool:
 
 def _make_v1(memory: Path, limits: Limits) -> tuple[Path, ...]:
     memory.mkdir()
-    if most := limits.counted_memory:
+    if most := limits.effective_memory:
         (memory / "memory.limit_in_bytes").write_text(str(most))
         with contextlib.suppress(OSError):  # absent if swap accounting is disabled
             (memory / "memory.memsw.limit_in_bytes").write_text(str(most))
@@ -283,7 +283,7 @@ def _make_v2(folder: Path, limits: Limits) -> tuple[Path, ...]:
     if "memory" not in (folder.parent / "cgroup.subtree_control").read_text().split():
         raise PermissionError("the memory controller is not delegated")
     folder.mkdir()
-    if most := limits.counted_memory:
+    if most := limits.effective_memory:
         (folder / "memory.max").write_text(str(most))
         with contextlib.suppress(OSError):
             (folder / "memory.swap.max").write_text("0")
@@ -301,7 +301,7 @@ def _oom_kills(folder: Path) -> int:
     return 0
 
 
-def granted_cores(proc: Path = _PROC) -> int:
+def available_cores(proc: Path = _PROC) -> int:
     """Return the number of cores that this process may use, from its CPU affinity and its quotas."""
     cores = float(len(os.sched_getaffinity(0)))
     if place := group_path("cpu", proc / "self"):
@@ -309,7 +309,7 @@ def granted_cores(proc: Path = _PROC) -> int:
     return max(1, int(cores))
 
 
-def granted_memory(proc: Path = _PROC) -> int:
+def available_memory(proc: Path = _PROC) -> int:
     """Return the free memory in bytes for this process, on the machine and in each of its control groups."""
     free = _available(proc)
     if place := group_path("memory", proc / "self"):

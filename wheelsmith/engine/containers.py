@@ -31,7 +31,7 @@ from wheelsmith.engine.cgroup import ControlGroup, group_of_container
 from wheelsmith.engine.container_init import READY
 from wheelsmith.engine.process_tree import ContainerTree, namespace_of
 from wheelsmith.engine.processes import SupervisedProcess
-from wheelsmith.engine.protocol import Command, Ending, Exit, Limits, Mount, Probe, TreeLimits
+from wheelsmith.engine.protocol import Command, Exit, ExitReason, Limits, Mount, Probe, TreeLimits
 from wheelsmith.engine.seccomp import profile_file
 from wheelsmith.model import BuildHost, ImageId
 
@@ -83,7 +83,7 @@ class ContainerEngine(ABC):
     isolation = "a container: no network, read-only root, only declared host files, limited memory and time"
     has_images = True
     isolates = True
-    starts_at_once = False
+    starts_fast = False
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache / "images"
@@ -274,7 +274,7 @@ class ContainerEngine(ABC):
         if command.image is None:
             raise EngineError(f"engine {self.name} needs an image")
         limits = command.limits
-        memory = str(limits.counted_memory) if limits.counted_memory else None
+        memory = str(limits.effective_memory) if limits.effective_memory else None
         # Docker and podman interpret a bare digest differently, but an ID the same.
         image = command.image.digest.removeprefix("sha256:")
         return (
@@ -339,10 +339,10 @@ def _wait(client: subprocess.Popen[str]) -> None:
 
 def _judged(exit_: Exit, group: TreeLimits) -> Exit:
     """Interpret exit code 137. If the memory was not measured, the most likely cause is the memory limit."""
-    if exit_.ending is not Ending.EXITED or exit_.code != _KILLED:
+    if exit_.reason is not ExitReason.EXITED or exit_.code != _KILLED:
         return exit_
     counted = not isinstance(group, ControlGroup) or bool(group.folders) or not group.limits.memory
-    return replace(exit_, ending=Ending.KILLED if counted else Ending.OUT_OF_MEMORY)
+    return replace(exit_, reason=ExitReason.KILLED if counted else ExitReason.OUT_OF_MEMORY)
 
 
 def _mount(mount: Mount) -> str:

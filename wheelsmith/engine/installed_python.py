@@ -48,7 +48,7 @@ _ASSIGNED = "build_time_vars = "
 SYSTEM_PROGRAMS = "/usr/bin:/bin"
 
 
-def with_visible_pythons(build_host: BuildHost) -> BuildHost:
+def hide_unusable_pythons(build_host: BuildHost) -> BuildHost:
     """Move the Pythons of this machine that a sandbox cannot show to ``hidden_pythons``."""
     hidden = {version: why for version, program in build_host.pythons.items() if (why := _why_hidden(program))}
     seen = {version: program for version, program in build_host.pythons.items() if version not in hidden}

@@ -13,7 +13,7 @@ from threading import Event
 from wheelsmith.base.errors import EngineError
 from wheelsmith.engine.cgroup import remove_dead_groups
 from wheelsmith.engine.installed_python import this_machine
-from wheelsmith.engine.process_tree import limited_tree, most_processes_beside_others
+from wheelsmith.engine.process_tree import limit_tree, shared_process_limit
 from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Command, Exit, Probe, Readiness
 from wheelsmith.model import BuildHost
@@ -34,7 +34,7 @@ class Local:
     isolation = "none: the kernel's code runs as you, with your files and your network"
     has_images = False
     isolates = False
-    starts_at_once = True
+    starts_fast = True
 
     def probe(self) -> Probe:
         """Return that the engine is ready, because it always works."""
@@ -52,10 +52,10 @@ class Local:
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command, wait for its end, and kill the remaining processes of its session."""
         _refuse_spaces(command)
-        group = limited_tree(command.limits)
+        group = limit_tree(command.limits)
         read, write = os.pipe()
         try:
-            leash = ("/bin/sh", "-c", _LEASH, "wheelsmith", str(most_processes_beside_others(command.limits)))
+            leash = ("/bin/sh", "-c", _LEASH, "wheelsmith", str(shared_process_limit(command.limits)))
             return SupervisedProcess(
                 argv=group.wrap((*leash, *_at_host(command, command.argv))),
                 env=_environment(command),

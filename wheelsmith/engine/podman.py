@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.engine.containers import ContainerEngine
-from wheelsmith.engine.process_tree import most_processes
+from wheelsmith.engine.process_tree import process_limit
 from wheelsmith.engine.processes import last_words
 from wheelsmith.engine.protocol import Limits, Probe, Readiness
 
@@ -58,7 +58,7 @@ class Podman(ContainerEngine):
         if os.getuid() == 0:
             return (*options, *resource_options(_MOST_PROCESSES))
         # --pids-limit needs control groups, which ordinary users can seldom create. A ulimit works in a user namespace.
-        return (*options, "--userns", "keep-id", *resource_options(most_processes(limits)))
+        return (*options, "--userns", "keep-id", *resource_options(process_limit(limits)))
 
     def remove_options(self) -> tuple[str, ...]:
         """Return the options to kill containers immediately. By default podman waits ten seconds for them to exit."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wheelsmith.engine.cgroup import NoGroupError, granted_memory, limited, make_group
+from wheelsmith.engine.cgroup import NoGroupError, available_memory, make_group, with_resource_limits
 from wheelsmith.engine.protocol import Limits, TreeLimits
 
 _PROC = Path("/proc")
@@ -54,7 +54,7 @@ class ProcessTree:
     """
 
     limits: Limits
-    _least: int = field(default_factory=lambda: granted_memory() // _RESERVE, init=False)
+    _least: int = field(default_factory=lambda: available_memory() // _RESERVE, init=False)
     _peak: int = field(default=0, init=False)
     _over: bool = field(default=False, init=False)
     _next: float = field(default=0.0, init=False)
@@ -65,7 +65,7 @@ class ProcessTree:
         # The kernel limits the writable memory of each process. So no single process can exceed the limit between two
         # measurements.
         data = [f"ulimit -d {self.limits.memory // 1024}"] if self.limits.memory else []
-        return limited(self.limits, argv, *data)
+        return with_resource_limits(self.limits, argv, *data)
 
     def find(self, pid: int) -> dict[int, Process]:
         """Return the processes of the tree, by PID.
@@ -84,7 +84,7 @@ class ProcessTree:
         if sum(process.threads for process in tree.values()) > self.limits.pids:
             return False  # reading the memory of each process would take long
             # The sum lacks memory that no process maps: other pages of shared memory, and buffers of sockets.
-        self._over = self._holds_too_much(tree) or granted_memory() < self._least
+        self._over = self._holds_too_much(tree) or available_memory() < self._least
         took = time.monotonic() - now
         self._next = now + took + min(max(_TICK, took * _SHARE), _LONGEST)
         return not self._over
@@ -114,7 +114,7 @@ class ProcessTree:
         """Do nothing, because no control groups were created."""
 
     def _holds_too_much(self, tree: Iterable[int]) -> bool:
-        most = self.limits.counted_memory
+        most = self.limits.effective_memory
         held = sum(_resident(pid) for pid in tree)
         if most is None or held <= most:
             self._peak = max(self._peak, held)
@@ -125,7 +125,7 @@ class ProcessTree:
         return shared_once > most
 
 
-def limited_tree(limits: Limits) -> TreeLimits:
+def limit_tree(limits: Limits) -> TreeLimits:
     """Return the limits of one process tree: a control group, or a measured tree if none can be created."""
     try:
         return make_group(limits)
@@ -133,16 +133,16 @@ def limited_tree(limits: Limits) -> TreeLimits:
         return ProcessTree(limits=limits)
 
 
-def most_processes(limits: Limits, release: str = platform.release()) -> int:
+def process_limit(limits: Limits, release: str = platform.release()) -> int:
     """Return the value of RLIMIT_NPROC for a tree in a new user namespace.
 
     :param release: the kernel release.
     """
     apart = tuple(map(int, re.findall(r"\d+", release)[:2])) >= _COUNTED_APART
-    return limits.pids if apart else most_processes_beside_others(limits)
+    return limits.pids if apart else shared_process_limit(limits)
 
 
-def most_processes_beside_others(limits: Limits) -> int:
+def shared_process_limit(limits: Limits) -> int:
     """Return the value of RLIMIT_NPROC for a tree that shares the count with all processes of this user."""
     own = 0
     for folder in _PROC.iterdir():

@@ -14,7 +14,7 @@ from threading import Event
 
 from wheelsmith.base.beneath import apparent_size
 from wheelsmith.base.sanitize import visible
-from wheelsmith.engine.protocol import Ending, Exit, Limits, TreeLimits
+from wheelsmith.engine.protocol import Exit, ExitReason, Limits, TreeLimits
 
 _PIPE = 1 << 20  # bytes; the maximum capacity of a pipe (pipe(7))
 _TICK = 0.1  # seconds between checks of the time limit and the cancel flag
@@ -62,7 +62,7 @@ class SupervisedProcess:
             pass_fds=self.inherited,
         )
         try:
-            ending = self._follow(process, on_line, cancel, start)
+            reason = self._follow(process, on_line, cancel, start)
         finally:
             _kill(process)
             code = process.wait()
@@ -73,11 +73,11 @@ class SupervisedProcess:
             if process.stdout:
                 process.stdout.close()
         if out_of_memory:
-            ending = Ending.OUT_OF_MEMORY
-        elif ending is Ending.EXITED and code < 0:
-            ending = Ending.KILLED
+            reason = ExitReason.OUT_OF_MEMORY
+        elif reason is ExitReason.EXITED and code < 0:
+            reason = ExitReason.KILLED
         return Exit(
-            ending=ending,
+            reason=reason,
             code=code,
             seconds=round(time.monotonic() - start, 3),
             peak_memory=peak_memory,
@@ -86,7 +86,7 @@ class SupervisedProcess:
 
     def _follow(
         self, process: subprocess.Popen[bytes], on_line: Callable[[str], None], cancel: Event, start: float
-    ) -> Ending:
+    ) -> ExitReason:
         assert process.stdout is not None  # noqa: S101  # stdout=PIPE above
         lines = _Lines(on_line)
         next_disk = start + _DISK_TICK
@@ -99,7 +99,7 @@ class SupervisedProcess:
                     return stop
                 if now > next_disk:
                     if _size(self.folders, self.limits.disk) > self.limits.disk:
-                        return Ending.DISK_FULL
+                        return ExitReason.DISK_FULL
                     took = time.monotonic() - now
                     next_disk = now + took + max(_DISK_TICK, took * _DISK_SHARE)
                 if silent or selector.select(_TICK):
@@ -117,23 +117,23 @@ class SupervisedProcess:
                     left = os.read(process.stdout.fileno(), _PIPE) if selector.select(0) else b""
                     return self._hear(left, lines) or self._last_words(lines)
 
-    def _hear(self, data: bytes, lines: _Lines) -> Ending | None:
+    def _hear(self, data: bytes, lines: _Lines) -> ExitReason | None:
         self._printed += len(data)
         if self._printed > self.limits.output:
-            return Ending.TOO_MUCH_OUTPUT
+            return ExitReason.TOO_MUCH_OUTPUT
         lines.feed(data)
         return None
 
-    def _stop(self, pid: int, seconds: float, cancel: Event) -> Ending | None:
+    def _stop(self, pid: int, seconds: float, cancel: Event) -> ExitReason | None:
         if cancel.is_set():
-            return Ending.CANCELLED
+            return ExitReason.CANCELLED
         if not self.group.watch(pid):
-            return Ending.OUT_OF_MEMORY if self.group.out_of_memory() else Ending.TOO_MANY_PROCESSES
-        return Ending.TIMEOUT if seconds > self.limits.seconds else None
+            return ExitReason.OUT_OF_MEMORY if self.group.out_of_memory() else ExitReason.TOO_MANY_PROCESSES
+        return ExitReason.TIMEOUT if seconds > self.limits.seconds else None
 
-    def _last_words(self, lines: _Lines) -> Ending:
+    def _last_words(self, lines: _Lines) -> ExitReason:
         lines.end()
-        return Ending.DISK_FULL if _size(self.folders, self.limits.disk) > self.limits.disk else Ending.EXITED
+        return ExitReason.DISK_FULL if _size(self.folders, self.limits.disk) > self.limits.disk else ExitReason.EXITED
 
 
 class _Lines:

@@ -35,7 +35,7 @@ class Limits(Record):
     disk: int = 16 * 2**30
 
     @property
-    def counted_memory(self) -> int | None:
+    def effective_memory(self) -> int | None:
         """Return the effective memory limit in bytes, or None."""
         return min((most for most in (self.memory, self.reserved) if most), default=None)
 
@@ -76,7 +76,7 @@ class Command:
     brings_compilers: bool = False
 
 
-class Ending(StrEnum):
+class ExitReason(StrEnum):
     """Why a command stopped."""
 
     EXITED = "exited"
@@ -98,7 +98,7 @@ class Exit:
     :param cpu: CPU seconds; None if the engine cannot measure them.
     """
 
-    ending: Ending
+    reason: ExitReason
     code: int
     seconds: float
     peak_memory: int | None = None
@@ -107,7 +107,7 @@ class Exit:
     @property
     def ok(self) -> bool:
         """Return True if the command exited with code 0."""
-        return self.ending is Ending.EXITED and self.code == 0
+        return self.reason is ExitReason.EXITED and self.code == 0
 
 
 class TreeLimits(Protocol):
@@ -165,14 +165,14 @@ class Engine(Protocol):
     :param has_images: True if commands run in container images, False if they use this machine's programs.
     :param isolates: True if commands can access only their mounts. Without isolation, other builds must not reuse the
         output of a command.
-    :param starts_at_once: True if a command starts in milliseconds, so that many short commands cost no more than one.
+    :param starts_fast: True if a command starts in milliseconds, so that many short commands cost no more than one.
     """
 
     name: str
     isolation: str
     has_images: bool
     isolates: bool
-    starts_at_once: bool
+    starts_fast: bool
 
     def probe(self) -> Probe:
         """Return the state of the engine, within one second."""

@@ -90,7 +90,7 @@ class Promise(Record):
     found: str
 
 
-def try_promises(engine: Engine, image: ImageId | None) -> Iterator[Promise]:
+def run_selftest(engine: Engine, image: ImageId | None) -> Iterator[Promise]:
     """Test an engine that is ready, and yield the result for each promise.
 
     :param image: a local image, for engines with images.
@@ -142,7 +142,7 @@ class _Bench:
         except (ValueError, TypeError, IndexError):
             found = {}
         for name, what in _TRIED_INSIDE.items():
-            broken = found.get(name, [f"it could not be tested: {lines[-1] if lines else exit_.ending}"])
+            broken = found.get(name, [f"it could not be tested: {lines[-1] if lines else exit_.reason}"])
             yield self._promise(what, holds=not broken, found="; ".join(broken) or _HELD)
 
     def bounded(self) -> Promise:

@@ -10,12 +10,12 @@ from functools import partial
 
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import OutputError
-from wheelsmith.engine import Command, Ending, Exit, granted_cores
+from wheelsmith.engine import Command, Exit, ExitReason, available_cores
 from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Notice, Status
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
 from wheelsmith.pipeline.command import build_command, compile_steps, lay_out, without_compiling
 from wheelsmith.pipeline.compile_step import CompileStep
-from wheelsmith.pipeline.compiler_proxy import COMPILER_MEMORY, CompilerLauncher
+from wheelsmith.pipeline.compiler_proxy import COMPILER_MEMORY, CompilerProxy
 from wheelsmith.pipeline.context import BuildContext, log_name
 from wheelsmith.pipeline.failures import command_failed, failure_of
 from wheelsmith.pipeline.repair_job import RepairJob, only_wheel
@@ -146,7 +146,7 @@ class CellBuild:
             group=self.name,
             run=run,
             needs=needs,
-            demand=Resources(cores=cores, memory=self._context.most_memory(memory)),
+            demand=Resources(cores=cores, memory=self._context.cap_memory(memory)),
             rank=PACK_SECONDS,
             seconds=PACK_SECONDS,
         )
@@ -158,10 +158,10 @@ class CellBuild:
         self._make_fresh(memory)
         context, made = self._context, build_command(self._last, self._context, self._work)
         # The sandbox may use everything that a cell may. The scheduler reserves memory for each compiler call.
-        cpus = float(min(context.all_cores, granted_cores()))
+        cpus = float(min(context.all_cores, available_cores()))
         seconds = max(made.limits.seconds, _LONGEST_BUILD)
         command = replace(made, limits=replace(made.limits, cpus=cpus, seconds=seconds))
-        launcher = CompilerLauncher(
+        launcher = CompilerProxy(
             plan=self.plan,
             context=self._context,
             log=self._log,
@@ -170,7 +170,7 @@ class CellBuild:
             task=f"{self.name}:build",
         )
         with launcher.answering(self._work):
-            self._run(command, self._context.most_memory(sys.maxsize))
+            self._run(command, self._context.cap_memory(sys.maxsize))
         return (self._task("finish", self._take),)
 
     def _build(self, memory: int) -> tuple[Task, ...]:
@@ -220,7 +220,7 @@ class CellBuild:
         if replace(found, gpu_archs=()) != replace(stored.wheel, gpu_archs=()):
             raise OutputError("the wheel in the store changed while it was checked")
         checked = replace(stored, wheel=found, checked=checker_digest())
-        self._stored = context.store.note_checked(self.plan.build_digest, checked)
+        self._stored = context.store.mark_checked(self.plan.build_digest, checked)
         return self._test_task()
 
     def _run_finisher(self, finisher: RepairJob, memory: int, what: str) -> None:
@@ -255,7 +255,7 @@ class CellBuild:
         :raises RetryTask: it ran out of memory and may have more.
         :raises StageError: it failed for another reason.
         """
-        if exit_.ending is Ending.OUT_OF_MEMORY and (more := self._context.most_memory(2 * memory)) > memory:
+        if exit_.reason is ExitReason.OUT_OF_MEMORY and (more := self._context.cap_memory(2 * memory)) > memory:
             raise RetryTask(memory=more)
         if not exit_.ok:
             raise command_failed(self._log.stage, what, exit_, command.limits, output.tail)

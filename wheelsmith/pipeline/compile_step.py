@@ -10,13 +10,13 @@ from pathlib import Path
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.base.json_dataclass import canonical_digest
-from wheelsmith.engine import Command, Ending, Exit, Mount
+from wheelsmith.engine import Command, Exit, ExitReason, Mount
 from wheelsmith.model import BuildPlan, Step, StepFinished, StepKind
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
 from wheelsmith.pipeline.command import compile_command, host_compiler_mounts, toolchain_mounts
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import command_failed
-from wheelsmith.pipeline.jobs import NAMED, Estimates, Job, jobs_of, key, whole_inputs
+from wheelsmith.pipeline.jobs import NAMED, Estimates, Job, all_inputs, group_phases, key
 from wheelsmith.pipeline.outputs import OutputLostError, StepOutputs
 from wheelsmith.pipeline.tasks import MIB, PACK_SECONDS, Resources, RetryTask, Task
 from wheelsmith.plan.recipe import phases as trajectory
@@ -129,7 +129,7 @@ class CompileStep:
         return tuple(self._task(job, ranks[job.name]) for job in jobs)
 
     def _jobs(self, phases: tuple[Phase, ...]) -> tuple[Job, ...]:
-        return jobs_of(phases, together=not self.context.engine.starts_at_once)
+        return group_phases(phases, together=not self.context.engine.starts_fast)
 
     def _task_name(self, job: Job) -> str:
         return self.name if self.step.output in job.writes else f"{self.name}:{job.name}"
@@ -148,7 +148,7 @@ class CompileStep:
     def _estimate(self, job: Job) -> tuple[Resources, float]:
         """Estimate memory and time of a job, with the sizes of its inputs."""
         cost = self._estimates.of(job, self._size(job))
-        return Resources(memory=self.context.most_memory(int(cost.memory * _HEADROOM) + _SPARE)), cost.seconds
+        return Resources(memory=self.context.cap_memory(int(cost.memory * _HEADROOM) + _SPARE)), cost.seconds
 
     def _size(self, job: Job) -> int | None:
         """Return the bytes of a job's inputs, or None if unknown."""
@@ -178,7 +178,7 @@ class CompileStep:
         if job.kind is PhaseKind.PREPROCESS or trajectory.depends_on_machine(self.step):
             return None
         reads = {seen: self._outputs.digest(name) for seen, name in job.reads.items()}
-        reads = whole_inputs(self.plan) if job.is_whole else reads
+        reads = all_inputs(self.plan) if job.reads_anything else reads
         commands = [list(phase.argv) for phase in job.phases]
         if job.named_source:
             commands.append(["of", sandbox_paths.SOURCE_DATE_EPOCH])
@@ -234,13 +234,13 @@ class CompileStep:
     def _run_in_sandbox(self, job: Job, folder: Path, memory: int, output: CommandOutput) -> Exit:
         command = self._command(job, job.argv, folder, memory)
         exit_ = self.context.engine.run(command, output.read, self.cancel)
-        if exit_.ending is Ending.OUT_OF_MEMORY and (more := self.context.most_memory(2 * memory)) > memory:
-            self._estimates.fell_short(job, self._size(job), _without_headroom(memory), _without_headroom(more))
+        if exit_.reason is ExitReason.OUT_OF_MEMORY and (more := self.context.cap_memory(2 * memory)) > memory:
+            self._estimates.record_shortfall(job, self._size(job), _without_headroom(memory), _without_headroom(more))
             raise RetryTask(memory=more)
         if not exit_.ok:
             limits = command.limits
             failed = command_failed("compile", f"{self.source}: {job.name}", exit_, limits, output.tail)
-            if self.plan.cell.settings.torch_headers == "light" and exit_.ending is Ending.EXITED:
+            if self.plan.cell.settings.torch_headers == "light" and exit_.reason is ExitReason.EXITED:
                 failed.failure = replace(failed.failure, remedy="if a declaration is missing: torch-headers: whole")
             raise failed
         self._estimates.learn(job, self._size(job), Cost(seconds=exit_.seconds, memory=exit_.peak_memory or memory))

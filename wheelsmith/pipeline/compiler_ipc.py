@@ -55,7 +55,7 @@ class CompilerRequest:
 
 
 @dataclass(slots=True, kw_only=True)
-class WaitingCall:
+class PendingCall:
     """A compiler call that waits for answers.
 
     :param name: name of its folder.
@@ -152,11 +152,11 @@ class CallExchange:
         self._work = work
         self._ended = ended
         self._seen = set[str]()
-        self._open: list[WaitingCall] = []
+        self._open: list[PendingCall] = []
         self._left = seconds
         self._counted = time.monotonic()
 
-    def calls(self) -> Iterator[WaitingCall]:
+    def calls(self) -> Iterator[PendingCall]:
         """Yield new calls until the build ends.
 
         :raises OutputError: the build replaced the folder or made too many calls.
@@ -185,14 +185,14 @@ class CallExchange:
         if self._left < 0:
             raise BuildOverdueError
 
-    def _new(self, folder: WorkFolder, names: list[str]) -> Iterator[WaitingCall]:
+    def _new(self, folder: WorkFolder, names: list[str]) -> Iterator[PendingCall]:
         """Yield the calls in the folders of these names. A malformed request is read only once."""
         for name in names:
             with suppress(OutputError):
                 text = b"".join(folder.chunks(f"{_FOLDER}/{name}/request", _LONGEST_REQUEST))
                 self._seen.add(name)
                 with suppress(ValueError, TypeError, LookupError):
-                    yield WaitingCall(name=name, request=_request(text), work=self._work, ended=self._ended)
+                    yield PendingCall(name=name, request=_request(text), work=self._work, ended=self._ended)
 
 
 def _request(text: bytes) -> CompilerRequest:

@@ -18,21 +18,21 @@ from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.errors import OutputError
 from wheelsmith.base.sanitize import visible
-from wheelsmith.engine import Ending, Exit
+from wheelsmith.engine import Exit, ExitReason
 from wheelsmith.model import BuildPlan, Status, StepFinished
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.pipeline.compile_step import CompileStep
-from wheelsmith.pipeline.compiler_ipc import BuildEndedError, BuildOverdueError, CallExchange, WaitingCall
+from wheelsmith.pipeline.compiler_ipc import BuildEndedError, BuildOverdueError, CallExchange, PendingCall
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import StageError, command_failed
-from wheelsmith.pipeline.jobs import Job, has_an_age, jobs_of
+from wheelsmith.pipeline.jobs import Job, group_phases, has_fixed_time
 from wheelsmith.pipeline.tasks import MIB, PACK_SECONDS, Resources, Task, TaskAdder
 from wheelsmith.plan.recipe.compiler_call import CompilerCall, compiler_call, with_source_path
 from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind, single_phase
 from wheelsmith.platforms import platforms
 
 
-class Allowance:
+class Quota:
     """A limit on the bytes that all calls of a build may store together.
 
     :param most: the limit in bytes.
@@ -70,7 +70,9 @@ _SECONDS = 60.0
 _COMPILES = {"-c", "-dc", "--compile", "--device-c"}
 
 
-def whole_call(name: str, what: str, waiting: WaitingCall, cell: str, context: BuildContext, log: CellLog) -> Task:
+def passthrough_call(
+    name: str, what: str, waiting: PendingCall, cell: str, context: BuildContext, log: CellLog
+) -> Task:
     """Return a task that lets the proxy run the original call, with reserved memory.
 
     :param name: name of the task.
@@ -98,14 +100,14 @@ def whole_call(name: str, what: str, waiting: WaitingCall, cell: str, context: B
         name=name,
         group=cell,
         run=run,
-        demand=Resources(memory=context.most_memory(COMPILER_MEMORY)),
+        demand=Resources(memory=context.cap_memory(COMPILER_MEMORY)),
         rank=PACK_SECONDS + _SECONDS,
         seconds=_SECONDS,
     )
 
 
 @dataclass(kw_only=True)
-class LaunchedStep(CompileStep):
+class InterceptedCompile(CompileStep):
     """A compiler call that compiles one source.
 
     :param waiting: the call that waits for the object.
@@ -113,9 +115,9 @@ class LaunchedStep(CompileStep):
     :param allowance: the limit of stored bytes of the build.
     """
 
-    waiting: WaitingCall
+    waiting: PendingCall
     call: CompilerCall
-    allowance: Allowance
+    allowance: Quota
     _over: bool = False
     _lines: list[str] = field(default_factory=list)
     _texts: dict[str, int] = field(default_factory=dict)
@@ -129,7 +131,7 @@ class LaunchedStep(CompileStep):
     def _jobs(self, phases: tuple[Phase, ...]) -> tuple[Job, ...]:
         if not any(phase.kind is PhaseKind.PREPROCESS for phase in phases):
             return ()
-        return jobs_of(phases, together=not self.context.engine.starts_at_once, in_place=True)
+        return group_phases(phases, together=not self.context.engine.starts_fast, in_place=True)
 
     def _phases(self, lines: Iterable[str]) -> tuple[Phase, ...]:
         source = self.call.source
@@ -137,7 +139,7 @@ class LaunchedStep(CompileStep):
         phases = with_source_path(super()._phases(lines), source, place)
         # cudafe++ puts the modification time of the source into the names of internal symbols, or the current time if
         # the source does not exist. Only a source in the source folder can have a fixed time.
-        return phases if has_an_age(phases) else single_phase(self.step)
+        return phases if has_fixed_time(phases) else single_phase(self.step)
 
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
         return super()._tasks(phases) or self._whole()
@@ -172,7 +174,7 @@ class LaunchedStep(CompileStep):
         if error.status is Status.CANCELLED:
             self._over = True
             return ()
-        if error.by_itself:
+        if error.reported:
             return self._whole()
         raise error
 
@@ -192,7 +194,7 @@ class LaunchedStep(CompileStep):
         for n, name in enumerate(job.writes):
             self._outputs.put(None, {name: self.allowance.counted(self.waiting.read(f"text-{n}"))}, ())
             self._texts[name] = self._outputs.size(name)
-        self._done(job, Exit(ending=Ending.EXITED, code=0, seconds=time.monotonic() - began), ())
+        self._done(job, Exit(reason=ExitReason.EXITED, code=0, seconds=time.monotonic() - began), ())
 
     def _command_there(self, phase: Phase, number: int) -> tuple[str, ...]:
         """Return the command that preprocesses in the project's sandbox.
@@ -233,11 +235,11 @@ class LaunchedStep(CompileStep):
             return ()
         self._forget(tuple(self._texts))
         name = f"{self.name}:whole"
-        return (whole_call(name, self.source, self.waiting, self.plan.cell.id, self.context, self.log),)
+        return (passthrough_call(name, self.source, self.waiting, self.plan.cell.id, self.context, self.log),)
 
 
 @dataclass(kw_only=True)
-class CompilerLauncher:
+class CompilerProxy:
     """Answers the compiler calls of one build until it ends.
 
     :param cancel: stops the command of the build when set.
@@ -254,10 +256,10 @@ class CompilerLauncher:
     _ended: threading.Event = field(default_factory=threading.Event)
     _error: Exception | None = None
     _is_overdue: bool = False
-    _allowance: Allowance = field(init=False)
+    _allowance: Quota = field(init=False)
 
     def __post_init__(self) -> None:
-        self._allowance = Allowance(self.context.limits.disk)
+        self._allowance = Quota(self.context.limits.disk)
 
     @contextlib.contextmanager
     def answering(self, work: Path) -> Iterator[None]:
@@ -300,18 +302,18 @@ class CompilerLauncher:
 
     def _overdue(self, tail: tuple[str, ...]) -> StageError:
         limits = self.context.limits
-        late = Exit(ending=Ending.TIMEOUT, code=-1, seconds=limits.seconds)
+        late = Exit(reason=ExitReason.TIMEOUT, code=-1, seconds=limits.seconds)
         return command_failed(self.log.stage, "the build", late, limits, tail)
 
-    def _tasks(self, waiting: WaitingCall, number: int) -> tuple[Task, ...]:
+    def _tasks(self, waiting: PendingCall, number: int) -> tuple[Task, ...]:
         plan, context = self.plan, self.context
         request = waiting.request
         name = f"{plan.cell.id}:call-{number}"
         try:
             call = compiler_call(request.program, request.words, nvcc=self._nvcc())
         except NotSplittableError:
-            return (whole_call(name, _made(request.words), waiting, plan.cell.id, context, self.log),)
-        return LaunchedStep(
+            return (passthrough_call(name, _made(request.words), waiting, plan.cell.id, context, self.log),)
+        return InterceptedCompile(
             name=name,
             step=call.step,
             plan=plan,

@@ -42,7 +42,7 @@ class GuessFactors:
         self._needed: dict[str, float] = {}
         self._next: dict[str, float] = {}
 
-    def fell_short(self, what: str, factor: float, following: float) -> None:
+    def record_shortfall(self, what: str, factor: float, following: float) -> None:
         """Record a factor that was too low.
 
         :param what: the kind of guess.
@@ -124,7 +124,7 @@ class BuildContext:
     claims: InFlightKeys = field(default_factory=InFlightKeys)
     guess_factors: GuessFactors = field(default_factory=GuessFactors)
 
-    def most_memory(self, memory: int) -> int:
+    def cap_memory(self, memory: int) -> int:
         """Limit the memory of a task, in bytes, to that of a cell and of the run."""
         return min(memory, self.limits.memory or memory, self.memory)
 

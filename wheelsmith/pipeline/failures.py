@@ -7,7 +7,7 @@ import signal
 from dataclasses import replace
 
 from wheelsmith.base.errors import WheelsmithError, system_error
-from wheelsmith.engine import Ending, Exit, Limits, visible
+from wheelsmith.engine import Exit, ExitReason, Limits, visible
 from wheelsmith.model import Failure, Status
 from wheelsmith.wheel import CheckReport
 
@@ -20,14 +20,14 @@ _ABORTED = 128 + signal.SIGABRT  # exit code of a shell
 class StageError(Exception):  # always caught in the pipeline
     """A stage of a build failed.
 
-    :param by_itself: True if the command reported an error, False if it was killed, exceeded a limit or lacked memory.
+    :param reported: True if the command reported the error, False if it was killed, exceeded a limit or lacked memory.
     """
 
-    def __init__(self, failure: Failure, status: Status = Status.FAILED, *, by_itself: bool = False) -> None:
+    def __init__(self, failure: Failure, status: Status = Status.FAILED, *, reported: bool = False) -> None:
         super().__init__(failure.message)
         self.failure = failure
         self.status = status
-        self.by_itself = by_itself
+        self.reported = reported
 
 
 def failure_of(error: BaseException, stage: str) -> tuple[Failure, Status]:
@@ -66,9 +66,9 @@ def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tup
     :param tail: its last lines of output.
     """
     message, remedy = _explain(what, exit_, limits, tail)
-    status = Status.CANCELLED if exit_.ending is Ending.CANCELLED else Status.FAILED
-    by_itself = exit_.ending is Ending.EXITED and not _was_refused(exit_, tail)
-    return StageError(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status, by_itself=by_itself)
+    status = Status.CANCELLED if exit_.reason is ExitReason.CANCELLED else Status.FAILED
+    reported = exit_.reason is ExitReason.EXITED and not _was_refused(exit_, tail)
+    return StageError(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status, reported=reported)
 
 
 def check_failed(report: CheckReport) -> StageError:
@@ -78,30 +78,30 @@ def check_failed(report: CheckReport) -> StageError:
 
 
 def _explain(what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> tuple[str, str | None]:
-    most = limits.counted_memory or 0
+    most = limits.effective_memory or 0
     gib = f"{most / 2**30:.3g} GiB"
     return {
-        Ending.EXITED: (
+        ExitReason.EXITED: (
             f"{what} ended with exit code {exit_.code}",
             f"if memory ran out: raise {_MORE_MEMORY}" if _was_refused(exit_, tail) else None,
         ),
-        Ending.TIMEOUT: (
+        ExitReason.TIMEOUT: (
             f"{what} ran longer than {limits.seconds:g} s",
             "raise engine.timeout in matrix.yaml",
         ),
-        Ending.OUT_OF_MEMORY: (
+        ExitReason.OUT_OF_MEMORY: (
             f"out of memory: the limit is {gib}",
             f"raise {_MORE_MEMORY}, or build with fewer jobs (-j 1)",
         ),
-        Ending.TOO_MUCH_OUTPUT: (f"{what} printed more than {limits.output} bytes", None),
-        Ending.DISK_FULL: (
+        ExitReason.TOO_MUCH_OUTPUT: (f"{what} printed more than {limits.output} bytes", None),
+        ExitReason.DISK_FULL: (
             f"{what} wrote more than {limits.disk / 2**30:.3g} GiB, or the disk is full",
             "free disk space, or raise engine.disk in matrix.yaml",
         ),
-        Ending.TOO_MANY_PROCESSES: (f"{what} started more than {limits.pids} processes", None),
-        Ending.CANCELLED: ("cancelled", None),
-        Ending.KILLED: (f"{what} was killed (code {exit_.code})", None),
-    }[exit_.ending]
+        ExitReason.TOO_MANY_PROCESSES: (f"{what} started more than {limits.pids} processes", None),
+        ExitReason.CANCELLED: ("cancelled", None),
+        ExitReason.KILLED: (f"{what} was killed (code {exit_.code})", None),
+    }[exit_.reason]
 
 
 def _was_refused(exit_: Exit, tail: tuple[str, ...]) -> bool:

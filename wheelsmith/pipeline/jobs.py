@@ -69,7 +69,7 @@ class Job:
         return any(needs_source(phase) for phase in self.phases)
 
     @property
-    def is_whole(self) -> bool:
+    def reads_anything(self) -> bool:
         """Return True if it may read any file in the sandbox."""
         return self.kind is PhaseKind.WHOLE and self.sees_source
 
@@ -90,7 +90,7 @@ class Job:
                 file.write(json.dumps(commands).encode())
 
 
-def has_an_age(phases: Iterable[Phase]) -> bool:
+def has_fixed_time(phases: Iterable[Phase]) -> bool:
     """Return True if all sources in the names of internal symbols can have a fixed modification time."""
     return all(map(_may_have_an_age, _named(phases)))
 
@@ -109,7 +109,7 @@ def _may_have_an_age(source: str) -> bool:
     return source.startswith(f"{sandbox_paths.SOURCE}/") and normpath(source) == source
 
 
-def jobs_of(phases: tuple[Phase, ...], *, together: bool, in_place: bool = False) -> tuple[Job, ...]:
+def group_phases(phases: tuple[Phase, ...], *, together: bool, in_place: bool = False) -> tuple[Job, ...]:
     """Group phases into jobs. By default each phase is a job.
 
     :param together: make two jobs, one that preprocesses and one that compiles, because the engine starts slowly.
@@ -167,7 +167,7 @@ def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, re
     )
 
 
-def whole_inputs(plan: BuildPlan) -> dict[str, str]:
+def all_inputs(plan: BuildPlan) -> dict[str, str]:
     """Return the inputs of a job that may read any file: name → digest."""
     return {
         "source": plan.source.tree,
@@ -208,14 +208,14 @@ class Estimates:
         self._costs.learn(self._keys(job.kind, _target(job)), cost)
         self._factors.succeeded(self._like(job), cost.memory / _guess(job, size).memory)
 
-    def fell_short(self, job: Job, size: int | None, memory: int, following: int) -> None:
+    def record_shortfall(self, job: Job, size: int | None, memory: int, following: int) -> None:
         """Record that a guess was too low, to correct those for other sources of the project, which are often similar.
 
         :param memory: bytes of the failed attempt.
         :param following: bytes of the next attempt.
         """
         guess = _guess(job, size).memory
-        self._factors.fell_short(self._like(job), memory / guess, following / guess)
+        self._factors.record_shortfall(self._like(job), memory / guess, following / guess)
 
     def _like(self, job: Job) -> str:
         return f"{self._project} {job.kind}"

@@ -21,7 +21,7 @@ from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.engine import last_words
 from wheelsmith.engine.process_tree import ProcessTree
 from wheelsmith.engine.processes import SupervisedProcess
-from wheelsmith.engine.protocol import Ending, Exit, Limits
+from wheelsmith.engine.protocol import Exit, ExitReason, Limits
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import IndexEntry, WheelOutcome, WheelTest
 from wheelsmith.index.pick.machine import Machine
@@ -198,7 +198,7 @@ class WheelTester:
         """Run pip. A variable requests the report, because an old pip ignores a variable that it does not know."""
         told = {"PIP_REPORT": str(report)} if report else {}
         ended = self._run(line, {**activated(self.environment), **told}, self.environment, _PIP_PATIENCE)
-        if ended.ending is Ending.TIMEOUT:
+        if ended.reason is ExitReason.TIMEOUT:
             raise MachineError(f"{' '.join(line[1:4])} did not finish within an hour", remedy=_NOTHING_SAID)
         return ended
 
@@ -211,11 +211,11 @@ class WheelTester:
         except OSError as error:
             why = f"{argv[0]} cannot be run: {error.strerror}"
             raise MachineError(why, remedy="use a program that is installed here") from None
-        if ended.ending is Ending.CANCELLED:
+        if ended.reason is ExitReason.CANCELLED:
             raise KeyboardInterrupt
-        killed = ended.ending in {Ending.EXITED, Ending.KILLED} and ended.code in _KILLED
-        if killed or ended.ending in {Ending.OUT_OF_MEMORY, Ending.DISK_FULL}:
-            raise MachineError(f"{argv[0]} was stopped: {ended.ending}", remedy=_NOTHING_SAID)
+        killed = ended.reason in {ExitReason.EXITED, ExitReason.KILLED} and ended.code in _KILLED
+        if killed or ended.reason in {ExitReason.OUT_OF_MEMORY, ExitReason.DISK_FULL}:
+            raise MachineError(f"{argv[0]} was stopped: {ended.reason}", remedy=_NOTHING_SAID)
         return ended
 
 
@@ -255,7 +255,7 @@ def _project(wheel: IndexEntry) -> str:
 
 
 def _ending(ended: Exit) -> str:
-    return f"exit code {ended.code}" if ended.code > 0 else str(ended.ending)
+    return f"exit code {ended.code}" if ended.code > 0 else str(ended.reason)
 
 
 def _reported(report: Path, name: str) -> tuple[str | None, str | None]:

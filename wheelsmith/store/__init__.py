@@ -2,6 +2,6 @@
 
 from wheelsmith.store.costs import Cost, Costs
 from wheelsmith.store.inventory import CacheInventory, Kind, prefix_kind, take_inventory
-from wheelsmith.store.objects import Action, DamagedBlobError, Objects, Output, changed_objects
+from wheelsmith.store.objects import Action, DamagedBlobError, Objects, Output, verify_objects
 from wheelsmith.store.pruning import Bounds, Pruning, in_use, is_in_use, plan_prune, prune
-from wheelsmith.store.wheels import Store, StoredWheel, changed_wheels
+from wheelsmith.store.wheels import Store, StoredWheel, verify_wheels

@@ -134,7 +134,7 @@ class Objects:
         return self._root / "blobs" / sha256[:2] / sha256
 
 
-def changed_objects(cache: Path) -> dict[str, str | None]:
+def verify_objects(cache: Path) -> dict[str, str | None]:
     """Return path relative to the cache → problem, for each blob; None if its content is unchanged."""
     kept = sorted(cache.glob("objects/blobs/[!.]*/[!.]*"))
     return {path.relative_to(cache).as_posix(): None if _content_hash(path) == path.name else CHANGED for path in kept}

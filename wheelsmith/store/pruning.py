@@ -140,10 +140,10 @@ def prune(cache: Path, bounds: Bounds) -> Pruning:
     with _locked(cache, fcntl.LOCK_EX | fcntl.LOCK_NB):
         pruning = choose(take_inventory(cache), bounds)
         # Remove items before their contents, so that an item never refers to a missing content if this is interrupted.
-        stuck = [item for item in pruning.gone.items if not removal.take_away(item.path)]
+        stuck = [item for item in pruning.gone.items if not removal.detach(item.path)]
         for key in pruning.gone.shared.difference(pruning.kept.shared, *(item.shares for item in stuck)):
             if path := pruning.gone.contents[key].path:
-                removal.take_away(path)
+                removal.detach(path)
     removal.finish(cache)
     return pruning
 
@@ -155,7 +155,7 @@ class _Removal:
         self._trash: list[Path] = []
         self._failed: list[str] = []
 
-    def take_away(self, path: Path) -> bool:
+    def detach(self, path: Path) -> bool:
         """Remove a file or rename a folder, and return True unless that failed."""
         try:
             if path.is_dir():

@@ -83,9 +83,9 @@ class Store:
         except OSError as error:
             raise _unusable(self._root, error) from error
         stored = StoredWheel(wheel=wheel, path=kept, checked=checked, timings=timings, of_machine=of_machine)
-        return self.note_checked(build_digest, stored)
+        return self.mark_checked(build_digest, stored)
 
-    def note_checked(self, build_digest: str, stored: StoredWheel) -> StoredWheel:
+    def mark_checked(self, build_digest: str, stored: StoredWheel) -> StoredWheel:
         """Record the checker that the wheel of a plan passed."""
         timings = [timing.to_json() for timing in stored.timings]
         more = {"checked": stored.checked, "of_machine": stored.of_machine, "timings": timings}
@@ -108,7 +108,7 @@ class Store:
         return self._root / "wheels" / sha256 / filename
 
 
-def changed_wheels(cache: Path) -> dict[str, str | None]:
+def verify_wheels(cache: Path) -> dict[str, str | None]:
     """Return path relative to the cache → problem, for each wheel; None if its content is unchanged."""
     kept = sorted(cache.glob("store/wheels/[!.]*/[!.]*"))
     return {

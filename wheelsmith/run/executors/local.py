@@ -7,7 +7,7 @@ from dataclasses import replace
 from threading import Event
 
 from wheelsmith.base.beneath import remove_tree
-from wheelsmith.engine import engine_for_own_programs, engines, granted_cores, granted_memory
+from wheelsmith.engine import available_cores, available_memory, engine_for_own_programs, engines
 from wheelsmith.model import BuildPlan, BuildResult, Listener, Load, PrefixId
 from wheelsmith.pipeline import BuildContext, CellBuild, ToolchainPrefetcher
 from wheelsmith.pipeline.tasks import Resources, Task
@@ -61,11 +61,11 @@ def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = No
 
     :param cancel: stops the preparation of toolchains once it is set.
     """
-    engine, all_cores = engines(work.cache)[work.engine], work.jobs or granted_cores()
+    engine, all_cores = engines(work.cache)[work.engine], work.jobs or available_cores()
     cores = work.cores_per_cell or max(1, all_cores // max(1, len(work.to_build) + len(work.to_recheck)))
     # docker rejects a limit above the number of available cores.
-    cpus = float(min(cores, granted_cores()))
-    memory = work.memory or granted_memory() * 4 // 5
+    cpus = float(min(cores, available_cores()))
+    memory = work.memory or available_memory() * 4 // 5
     return BuildContext(
         source=work.source,
         engine=engine,
