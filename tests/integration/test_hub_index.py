@@ -171,7 +171,7 @@ def test_an_old_answer_does_not_undo_what_this_process_did(hub, tmp_path):
 
 
 def test_a_hub_that_never_answers_is_asked_again(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr(hub_module, "_SILENCE", 1.0)
+    monkeypatch.setattr(hub_module, "_READ_TIMEOUT", 1.0)
     monkeypatch.setattr(huggingface_hub.get_session(), "timeout", None)
     hub.silent = True
     Index(open_repo(INDEX)).add(wheels(tmp_path), upload_time=NOW)
@@ -179,7 +179,7 @@ def test_a_hub_that_never_answers_is_asked_again(hub, tmp_path, monkeypatch):
 
 
 def test_many_files_go_ahead_of_the_commit_that_names_them(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr(hub_module, "_FILES_A_COMMIT", 4)
+    monkeypatch.setattr(hub_module, "_MAX_FILES_PER_COMMIT", 4)
     storage, repo = open_repo(INDEX), hub.repos["org/index"]
     made = [kernel_wheel(tmp_path, "relu", f"1.{number}+cpu.torch2.11", CPU) for number in range(5)]
     Index(storage).add(made, upload_time=NOW)

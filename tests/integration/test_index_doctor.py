@@ -36,7 +36,7 @@ from wheelsmith.model import Cell
 
 pytestmark = pytest.mark.xdist_group("doctor")
 
-ONE = CrawlScope(roots=("cpu",), most_projects=1, most_wheels=1)
+ONE = CrawlScope(roots=("cpu",), max_projects=1, max_wheels=1)
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_links_of_other_schemes_are_never_followed(root, tmp_path):
     secret = tmp_path / "kernel-9-py3-none-any.whl"
     secret.write_bytes(b"secret")
     with spoiled(root, in_json(lambda data: data["files"][0].update(url=secret.as_uri()))) as url:
-        diagnosis = examine(url, replace(ONE, most_wheels=9))
+        diagnosis = examine(url, replace(ONE, max_wheels=9))
     assert (diagnosis.ok, diagnosis.wheels) == (True, 1)
     away = Answer(302, {"location": secret.as_uri()})
     with spoiled(root, lambda asked, right: away if is_kernel(asked) else right(asked)) as url:
@@ -222,7 +222,7 @@ def test_credentials_go_home_and_nowhere_else(root, tmp_path, monkeypatch):
             heard.clear()
             (tmp_path / "netrc").write_text("machine 127.0.0.1 login user password s3cret\n")
             monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-            examine(url, replace(ONE, most_wheels=0))
+            examine(url, replace(ONE, max_wheels=0))
             assert heard == {("home", basic)}
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.index.storage.bucket import explain, explain_settings, is_final, settings
+from wheelsmith.index.storage.bucket import is_final, request_error, settings, settings_error
 from wheelsmith.index.storage.location import Address, open_storage, parse_address
-from wheelsmith.index.storage.protocol import headers_of
+from wheelsmith.index.storage.protocol import response_headers
 
 FOREVER = "max-age=365000000, immutable"
 FILE = f"files/ab/{'ab' * 32}/k-1+cu130-py3-none-any.whl"
@@ -24,7 +24,7 @@ FILE = f"files/ab/{'ab' * 32}/k-1+cu130-py3-none-any.whl"
     ],
 )
 def test_headers(key, kind, caching):
-    headers = headers_of(key)
+    headers = response_headers(key)
     assert (headers.content_type, headers.cache_control) == (kind, caching)
 
 
@@ -92,7 +92,7 @@ def status(number, code=""):
     ],
 )
 def test_a_refusal_says_what_it_means_and_what_mends_it(error, message, remedy):
-    found = explain(error, S3)
+    found = request_error(error, S3)
     assert str(found).startswith("s3://wheels/x: ")
     assert message in str(found)
     assert remedy in found.remedy
@@ -101,12 +101,12 @@ def test_a_refusal_says_what_it_means_and_what_mends_it(error, message, remedy):
 
 def test_remedies_are_of_the_cloud_that_refuses():
     for scheme, words in (("gs", "gcloud storage buckets create gs://wheels"), ("az", "--name 'wheels'")):
-        found = explain(
+        found = request_error(
             failure("GenericError", status(404, "NoSuchBucket")), Address(scheme=scheme, bucket="wheels", prefix="")
         )
         assert words in found.remedy
     missing = failure("GenericError", "Account must be specified")
-    assert "_ACCOUNT_NAME" in explain_settings(missing, Address(scheme="az", bucket="c", prefix=""), ()).remedy
+    assert "_ACCOUNT_NAME" in settings_error(missing, Address(scheme="az", bucket="c", prefix=""), ()).remedy
 
 
 @pytest.mark.parametrize("endpoint", ["garbage", "ftp://host", "http://[::bad", "https://user:hunter2@host"])

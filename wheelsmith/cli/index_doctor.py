@@ -44,7 +44,7 @@ def doctor(
     from wheelsmith.index.doctor.crawl import CrawlScope, examine
     from wheelsmith.report import make_console
 
-    diagnosis = examine(url, CrawlScope(roots=roots, projects=projects, most_wheels=wheels))
+    diagnosis = examine(url, CrawlScope(roots=roots, projects=projects, max_wheels=wheels))
     if as_json:
         click.echo(json.dumps({"schema_version": 1, **diagnosis.to_json()}, indent=1))
     else:

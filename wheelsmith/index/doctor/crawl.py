@@ -18,7 +18,7 @@ from wheelsmith.index.doctor.pages import (
     UnreadablePageError,
     check_absent,
     check_page,
-    check_part,
+    check_range_request,
     check_side_car,
     check_transport,
     check_wheel,
@@ -26,7 +26,7 @@ from wheelsmith.index.doctor.pages import (
     read_wheels,
 )
 
-_ABSENT = "wheelsmith-doctor-requests-an-absent-project"
+_ABSENT_PROJECT = "wheelsmith-doctor-requests-an-absent-project"
 _MAX_METADATA, _MAX_WHEEL = 2 * 2**20, 64 * 2**20  # bytes
 
 
@@ -36,14 +36,14 @@ class CrawlScope:
 
     :param roots: names of roots below the URL, such as ``cu130``. If empty, all roots found are examined.
     :param projects: names of projects. If empty, the first projects of each root are examined.
-    :param most_projects: maximum number of projects per root if ``projects`` is empty.
-    :param most_wheels: maximum number of wheels per project.
+    :param max_projects: maximum number of projects per root if ``projects`` is empty.
+    :param max_wheels: maximum number of wheels per project.
     """
 
     roots: tuple[str, ...] = ()
     projects: tuple[str, ...] = ()
-    most_projects: int = 3
-    most_wheels: int = 2
+    max_projects: int = 3
+    max_wheels: int = 2
 
 
 def examine(url: str, scope: CrawlScope | None = None) -> Diagnosis:
@@ -111,28 +111,28 @@ class _Crawl:
             self._add([finding("state", state)])
 
     def _visit_root(self, root: str) -> None:
-        page, *others = self._page(root, "the list of projects", Severity.WARNING)
+        page, *others = self._check_page(root, "the list of projects", Severity.WARNING)
         if page.ok:
             self._roots.append(root)
-        projects = self._scope.projects or self._listed(page, *others)
+        projects = self._scope.projects or self._listed_projects(page, *others)
         if not projects:
             self._unexamined[f"{root}: no project was found; name one with --project"] = None
             return
         self._is_empty = False
         visited = [self._visit_project(root, canonicalize_name(name)) for name in projects]
         if any(visited):
-            self._add(check_absent(self._client.get(f"{root}{_ABSENT}/", MAX_PAGE, accept=PIP_ACCEPT)))
+            self._add(check_absent(self._client.get(f"{root}{_ABSENT_PROJECT}/", MAX_PAGE, accept=PIP_ACCEPT)))
 
-    def _listed(self, *pages: Exchange) -> tuple[str, ...]:
+    def _listed_projects(self, *pages: Exchange) -> tuple[str, ...]:
         """Return the first projects of a root, from the first readable form of its list."""
         for exchange in pages:
             if exchange.ok:
                 with suppress(UnreadablePageError):
-                    return read_projects(exchange)[: self._scope.most_projects]
+                    return read_projects(exchange)[: self._scope.max_projects]
         return ()
 
     def _visit_project(self, root: str, project: str) -> bool:
-        page, *_ = self._page(f"{root}{project}/", "the page of a project", Severity.ERROR)
+        page, *_ = self._check_page(f"{root}{project}/", "the page of a project", Severity.ERROR)
         if not page.ok:
             return False
         self._pages += 1
@@ -145,7 +145,7 @@ class _Crawl:
             self._add([finding("unreadable-page", page, reason=error)])
             return True
         self._platforms.update(*(file.platforms for file in wheels))
-        for file in _sample(wheels, self._scope.most_wheels):
+        for file in _sample_wheels(wheels, self._scope.max_wheels):
             if file.url not in self._wheels:
                 self._wheels.add(file.url)
                 self._visit_wheel(file)
@@ -161,16 +161,16 @@ class _Crawl:
         if whole.truncated:
             self._unexamined[f"{file.filename}: its hash, because it is larger than {_MAX_WHEEL >> 20} MiB"] = None
         if whole.ok and whole.headers.get("content-encoding", "identity") == "identity":
-            self._add(check_part(whole, self._client.get(url, _MAX_WHEEL, range="bytes=0-99")))
+            self._add(check_range_request(whole, self._client.get(url, _MAX_WHEEL, range="bytes=0-99")))
             side_car = self._client.get(parts._replace(path=f"{parts.path}.metadata").geturl(), _MAX_METADATA)
             self._add(check_side_car(side_car, file))
 
-    def _page(self, url: str, what: str, severity: Severity) -> list[Exchange]:
+    def _check_page(self, url: str, description: str, severity: Severity) -> list[Exchange]:
         """Check a page. Return the response to pip first, then other responses that may contain the page."""
         pip = self._client.get(url, MAX_PAGE, accept=PIP_ACCEPT)
         inside = None if pip.ok else self._client.get(f"{url}index.html", MAX_PAGE, accept=PIP_ACCEPT)
         html = self._client.get(url, MAX_PAGE, accept="text/html")
-        self._add(check_page(pip, html, inside, what, severity))
+        self._add(check_page(pip, html, inside, description, severity))
         return [pip, *([inside] if inside else []), html]
 
     def _add(self, *findings: Iterable[IndexFinding]) -> None:
@@ -183,11 +183,11 @@ def _is_root(url: str) -> bool:
     return name == "simple" or PLATFORM.fullmatch(name) is not None
 
 
-def _sample(files: tuple[PageFile, ...], most: int) -> list[PageFile]:
+def _sample_wheels(files: tuple[PageFile, ...], count: int) -> list[PageFile]:
     """Return the wheels to download: one with ``+`` in its name, one variant wheel, then the newest."""
     wheels = [(file.wheel, file) for file in files if file.wheel and urlsplit(file.url).scheme in {"http", "https"}]
     newest = sorted(wheels, key=lambda item: item[0].version, reverse=True)
     plus = [file for name, file in newest if "+" in file.filename and not name.label]
     variants = [file for name, file in newest if name.label]
     chosen = [*plus[:1], *variants[:1], *(file for _, file in newest)]
-    return list({file.url: file for file in chosen}.values())[:most]
+    return list({file.url: file for file in chosen}.values())[:count]

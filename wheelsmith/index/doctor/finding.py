@@ -96,16 +96,16 @@ def finding(rule: str, exchange: Exchange, *, severity: Severity | None = None, 
     :param severity: overrides the rule's severity.
     :param values: values for the message. They may come from the server.
     """
-    known, host = _rules()[rule], host_of(exchange)
+    rule_data, host = _rules()[rule], host_of(exchange)
     return IndexFinding(
         rule=rule,
-        severity=severity or Severity(known["severity"]),
-        message=known["message"].format(**{name: str(value)[:_MAX_SHOWN] for name, value in values.items()}),
-        hurts=tuple(known["hurts"]),
+        severity=severity or Severity(rule_data["severity"]),
+        message=rule_data["message"].format(**{name: str(value)[:_MAX_SHOWN] for name, value in values.items()}),
+        hurts=tuple(rule_data["hurts"]),
         places=(exchange.url,),
         command=exchange.command,
         host=host,
-        remedy=known.get(host, known["any"]),
+        remedy=rule_data.get(host, rule_data["any"]),
     )
 
 
@@ -115,9 +115,9 @@ def merge_findings(findings: Iterable[IndexFinding]) -> tuple[IndexFinding, ...]
     merged: dict[tuple[str, str, str], IndexFinding] = {}
     for item in sorted(findings, key=lambda item: order.index(item.severity)):
         key = (item.rule, item.message, item.host)
-        before = merged.get(key)
-        places = tuple(dict.fromkeys((*before.places, *item.places))) if before else item.places
-        merged[key] = replace(before or item, places=places)
+        known = merged.get(key)
+        places = tuple(dict.fromkeys((*known.places, *item.places))) if known else item.places
+        merged[key] = replace(known or item, places=places)
     return tuple(merged.values())
 
 

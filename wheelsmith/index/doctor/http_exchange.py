@@ -92,9 +92,9 @@ class IndexClient:
         self.url = f"{redact(url).rstrip('/')}/"
         self.requests = 0
         self._origin = _origin(parts)
-        self._userinfo = parts.userinfo or _netrc(parts.host)
-        self._end = time.monotonic() + _SECONDS
-        self._known: dict[tuple[object, ...], Exchange] = {}
+        self._userinfo = parts.userinfo or _netrc_credentials(parts.host)
+        self._deadline = time.monotonic() + _SECONDS
+        self._exchanges: dict[tuple[object, ...], Exchange] = {}
 
     def get(self, url: str, limit: int, **headers: str) -> Exchange:
         """Send a GET request and read at most ``limit`` bytes of the response.
@@ -103,12 +103,12 @@ class IndexClient:
         :raises OutOfTimeError: the examination exceeded its time limit.
         """
         key = (url, limit, *headers.items())
-        if key not in self._known:
-            if time.monotonic() > self._end:
+        if key not in self._exchanges:
+            if time.monotonic() > self._deadline:
                 raise OutOfTimeError(f"the time limit of {_SECONDS:g} s was reached")
             sent = {"accept-encoding": "identity", **{name.replace("_", "-"): text for name, text in headers.items()}}
-            self._known[key] = self._send(Exchange(url=redact(url), final=redact(url), sent=sent), url, limit)
-        return self._known[key]
+            self._exchanges[key] = self._send(Exchange(url=redact(url), final=redact(url), sent=sent), url, limit)
+        return self._exchanges[key]
 
     def _send(self, exchange: Exchange, url: str, limit: int) -> Exchange:
         self.requests += 1
@@ -142,7 +142,7 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
-def _netrc(host: str) -> bytes:
+def _netrc_credentials(host: str) -> bytes:
     """Return the credentials that pip, uv and curl take from the user's .netrc."""
     try:
         found = netrc.netrc(os.environ.get("NETRC")).authenticators(host)

@@ -76,7 +76,7 @@ def read_wheels(exchange: Exchange, project: str) -> tuple[PageFile, ...]:
     :raises UnreadablePageError: installers refuse the page.
     """
     base = exchange.final
-    with _explained():
+    with _convert_errors():
         if _is_json(exchange):
             page = _ProjectPage.model_validate_json(exchange.body)
         else:
@@ -84,7 +84,7 @@ def read_wheels(exchange: Exchange, project: str) -> tuple[PageFile, ...]:
             page = _ProjectPage.model_validate(simple.from_project_details_html(text, project))
             base = html_base(text, base)
         wheels = [file for file in page.files if file.wheel]
-        return tuple(file.model_copy(update={"url": _absolute(base, file.url)}) for file in wheels)
+        return tuple(file.model_copy(update={"url": _absolute_url(base, file.url)}) for file in wheels)
 
 
 def read_projects(exchange: Exchange) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def read_projects(exchange: Exchange) -> tuple[str, ...]:
 
     :raises UnreadablePageError: installers refuse the page.
     """
-    with _explained():
+    with _convert_errors():
         if _is_json(exchange):
             listed = _ProjectList.model_validate_json(exchange.body)
         else:
@@ -107,7 +107,7 @@ def _is_json(exchange: Exchange) -> bool:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
     """Convert the errors of pydantic, mousebender and urllib into UnreadablePageError."""
     try:
         with warnings.catch_warnings():
@@ -120,7 +120,7 @@ def _explained() -> Iterator[None]:
         raise UnreadablePageError(str(error) or "the HTML is broken") from None
 
 
-def _absolute(base: str, link: str) -> str:
+def _absolute_url(base: str, link: str) -> str:
     url = urljoin(base, link)
     urlsplit(url).port  # noqa: B018  # raises ValueError
     return url
@@ -131,27 +131,27 @@ _REFUSED = (401, 403)
 
 
 def check_page(
-    pip: Exchange, html: Exchange, inside: Exchange | None, what: str, severity: Severity
+    pip: Exchange, html: Exchange, inside: Exchange | None, description: str, severity: Severity
 ) -> Iterator[IndexFinding]:
     """Check the responses for a page, but not its content.
 
     :param pip: the response to pip's Accept header.
     :param html: the response to ``Accept: text/html``.
     :param inside: the response for ``index.html``, if the page itself is missing.
-    :param what: a description of the page.
+    :param description: a description of the page.
     :param severity: severity if the page cannot be read; lower for the list of projects, which installers do not read.
     """
     if not pip.ok:
         rule = "refused" if pip.status in _REFUSED else "page-missing"
         rule = "no-answer" if pip.failure else "folder-index" if inside and inside.ok else rule
-        yield finding(rule, pip, severity=severity, what=what, answer=pip.answer)
+        yield finding(rule, pip, severity=severity, what=description, answer=pip.answer)
         return
     # uv compares the text before the semicolon unchanged. pip ignores case.
     media = pip.headers.get("content-type", "").split(";")[0]
     if media not in ACCEPTED:
         yield finding("content-type", pip, severity=severity, media=media or "no content type")
     else:
-        yield from _check_negotiation(pip, html)
+        yield from _check_content_negotiation(pip, html)
     if urlsplit(pip.url).scheme == "https" and urlsplit(pip.final).scheme == "http":
         yield finding("downgrade", pip)
     if not urlsplit(pip.final).path.endswith("/"):
@@ -192,7 +192,7 @@ def check_wheel(whole: Exchange, raw: Exchange | None, file: PageFile) -> Iterat
         yield finding("wheel-hash", whole)
 
 
-def check_part(whole: Exchange, part: Exchange) -> Iterator[IndexFinding]:
+def check_range_request(whole: Exchange, part: Exchange) -> Iterator[IndexFinding]:
     """Check that the server supports range requests for a wheel."""
     if part.status != _PARTIAL or not whole.body.startswith(part.body):
         yield finding("ranges", part)
@@ -208,7 +208,7 @@ def check_side_car(side_car: Exchange, file: PageFile) -> Iterator[IndexFinding]
         yield finding("side-car-hash", side_car)
 
 
-def _check_negotiation(pip: Exchange, html: Exchange) -> Iterator[IndexFinding]:
+def _check_content_negotiation(pip: Exchange, html: Exchange) -> Iterator[IndexFinding]:
     if html.ok and html.media != pip.media:
         for exchange in (pip, html):
             vary = {name.strip().lower() for name in exchange.headers.get("vary", "").split(",")}
@@ -221,11 +221,11 @@ def _check_negotiation(pip: Exchange, html: Exchange) -> Iterator[IndexFinding]:
 
 def _check_caching(page: Exchange) -> Iterator[IndexFinding]:
     parts = (part.strip().partition("=") for part in page.headers.get("cache-control", "").lower().split(","))
-    given = {name: value.strip('" ') for name, _, value in parts}
-    seconds = given.get("max-age", "")
+    directives = {name: value.strip('" ') for name, _, value in parts}
+    seconds = directives.get("max-age", "")
     if "etag" not in page.headers:
         yield finding("no-validator", page)
-    if given.keys() & {"no-cache", "no-store"} or seconds == "0":
+    if directives.keys() & {"no-cache", "no-store"} or seconds == "0":
         return
     if seconds:
         yield finding("stale-pages", page, seconds=f"{seconds} s")
@@ -236,8 +236,8 @@ def _check_caching(page: Exchange) -> Iterator[IndexFinding]:
 
 
 def _matches(hashes: Mapping[str, str], data: bytes) -> bool:
-    known = hashes.keys() & {"sha256", "sha384", "sha512", "md5"}
-    return all(hashlib.new(name, data, usedforsecurity=False).hexdigest() == hashes[name].lower() for name in known)
+    supported = hashes.keys() & {"sha256", "sha384", "sha512", "md5"}
+    return all(hashlib.new(name, data, usedforsecurity=False).hexdigest() == hashes[name].lower() for name in supported)
 
 
 def _is_local(host: str) -> bool:

@@ -28,7 +28,7 @@ from wheelsmith.index.publish.release import (
 )
 from wheelsmith.index.storage.compare_and_swap import replace_file
 from wheelsmith.index.storage.folder import Folder
-from wheelsmith.index.storage.protocol import Storage, pieces_of
+from wheelsmith.index.storage.protocol import Storage, read_pieces
 from wheelsmith.model import BuildResult
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.store import Store
@@ -191,7 +191,7 @@ def _link(file: Path, name: Path) -> None:
     named = name.is_file() and not name.is_symlink() and name.samefile(file)
     if not named and not atomic_link(file, name):
         # The key contains the hash, which pieces_of verifies.
-        atomic_write_chunks(pieces_of(file, "/".join(file.parts[-4:])), name.parent, partial(Path, name))
+        atomic_write_chunks(read_pieces(file, "/".join(file.parts[-4:])), name.parent, partial(Path, name))
 
 
 def _digest(run: PlannedRun, results: Sequence[BuildResult]) -> str:

@@ -40,7 +40,7 @@ from wheelsmith.index.entries.stored_states import (
 )
 from wheelsmith.index.publish.release import WheelUpload
 from wheelsmith.index.site.human import human_pages, human_root
-from wheelsmith.index.storage.compare_and_swap import AT_ONCE, converge, replace_file, retry
+from wheelsmith.index.storage.compare_and_swap import MAX_CONCURRENT, converge, replace_file, retry
 from wheelsmith.index.storage.protocol import Listed, Storage, Stored
 
 # Temporary files of files.atomic_write. Other hidden files belong to the user.
@@ -126,7 +126,7 @@ class _Pages:
 
     def write(self, projects: Sequence[str]) -> tuple[str, ...]:
         storage = self._storage
-        with ThreadPoolExecutor(_PROJECTS_AT_ONCE) as rendering, ThreadPoolExecutor(AT_ONCE) as files:
+        with ThreadPoolExecutor(_PROJECTS_AT_ONCE) as rendering, ThreadPoolExecutor(MAX_CONCURRENT) as files:
 
             def bring(name: str) -> list[str]:
                 try:
@@ -306,7 +306,7 @@ def _add(storage: Storage, offers: Sequence[WheelUpload], changes: Mapping[str, 
     known = {project: load_project(storage, project)[0] for project in changes}
     for project, change in changes.items():
         change(known[project])
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
         list(pool.map(partial(_put, storage, _used(known.values())), offers))
         states = {project: _advance(storage, project, change) for project, change in changes.items()}
         # gc may have removed an old file of the same content at this moment.

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.compare_and_swap import backoff
 from wheelsmith.index.storage.location import Address, parse_address
-from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, headers_of, pieces_of
+from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, read_pieces, response_headers
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
@@ -41,13 +41,13 @@ _BAD_CREDENTIALS = {
     "InvalidToken",
     "AuthenticationFailed",
 }
-_MAY_PASS = {404, 408, 409, 429}
+_TEMPORARY_STATUSES = {404, 408, 409, 429}
 # Addresses from which machines in a cloud get credentials. obstore uses them if it finds no other credentials.
-_ASKED_THE_MACHINE = re.compile(
+_MACHINE_CREDENTIALS = re.compile(
     r"169\.254\.169\.254|169\.254\.170\.2|fd00:ec2::254|token request"
     r"|/latest/api/token|/computeMetadata/|/metadata/identity|credential provider"
 )
-_MAKE = {
+_CREATE_BUCKET = {
     "s3": "aws s3 mb s3://{bucket}",
     "gs": "gcloud storage buckets create gs://{bucket}",
     "az": "az storage container create --name '{bucket}'",
@@ -57,14 +57,14 @@ _SIGN_IN = {
     "gs": "gcloud auth application-default login; for workload identity federation: pip install google-auth requests",
     "az": "export AZURE_STORAGE_ACCOUNT_KEY; or pip install azure-identity and az login",
 }
-_RIGHTS = {
+_GRANT_ACCESS = {
     "s3": "allow s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject in it",
     "gs": "grant roles/storage.objectAdmin on the bucket",
     "az": "assign Storage Blob Data Contributor on the container",
 }
 
 
-def lacks_bucket(error: Exception) -> bool:
+def is_missing_bucket(error: Exception) -> bool:
     """Return True if the bucket itself is missing. The error of a missing file differs only in its code."""
     return _code(error) in _NO_BUCKET
 
@@ -72,10 +72,10 @@ def lacks_bucket(error: Exception) -> bool:
 def is_final(error: Exception) -> bool:
     """Return True if the host would refuse the same request again."""
     status = _status(error)
-    return lacks_bucket(error) or (status is not None and status // 100 == 4 and status not in _MAY_PASS)  # noqa: PLR2004  # HTTP status class
+    return is_missing_bucket(error) or (status is not None and status // 100 == 4 and status not in _TEMPORARY_STATUSES)  # noqa: PLR2004  # HTTP status class
 
 
-def explain_settings(error: Exception, address: Address, variables: Iterable[str]) -> PackageIndexError:
+def settings_error(error: Exception, address: Address, variables: Iterable[str]) -> PackageIndexError:
     """Return the error for a store that cannot be opened.
 
     :param variables: names of the environment variables that are set. Their values may be secret.
@@ -90,13 +90,13 @@ def explain_settings(error: Exception, address: Address, variables: Iterable[str
     )
 
 
-def explain(error: Exception, address: Address) -> PackageIndexError:
+def request_error(error: Exception, address: Address) -> PackageIndexError:
     """Return the error for a failed request.
 
     :param error: an exception of obstore, or one that passed through it.
     """
     text, kind, status, code = str(error), type(error).__name__, _status(error), _code(error)
-    told, scheme = " ".join(str(part) for part in (status, code) if part), address.scheme
+    response, scheme = " ".join(str(part) for part in (status, code) if part), address.scheme
     for applies, message, remedy in (
         (
             "BadScheme" in text,
@@ -108,20 +108,20 @@ def explain(error: Exception, address: Address) -> PackageIndexError:
             "the bucket is in another region",
             "export AWS_REGION=…",
         ),
-        (_ASKED_THE_MACHINE.search(text), "no valid credentials were found", _SIGN_IN[scheme]),
-        (lacks_bucket(error), "there is no such bucket", _MAKE[scheme].format(bucket=address.bucket)),
+        (_MACHINE_CREDENTIALS.search(text), "no valid credentials were found", _SIGN_IN[scheme]),
+        (is_missing_bucket(error), "there is no such bucket", _CREATE_BUCKET[scheme].format(bucket=address.bucket)),
         (
             kind == "UnauthenticatedError" or code in _BAD_CREDENTIALS,
-            f"the credentials are not accepted ({told or 'expired?'})",
+            f"the credentials are not accepted ({response or 'expired?'})",
             _SIGN_IN[scheme],
         ),
-        (kind == "PermissionDeniedError", f"the credentials lack permissions ({told})", _RIGHTS[scheme]),
+        (kind == "PermissionDeniedError", f"the credentials lack permissions ({response})", _GRANT_ACCESS[scheme]),
         (
             kind == "NotImplementedError" or status == HTTPStatus.NOT_IMPLEMENTED,
             "the host does not support conditional writes",
             "use another host, or a newer version of it",
         ),
-        (status, f"the host answers {told}", "try again later"),
+        (status, f"the host answers {response}", "try again later"),
     ):
         if applies:
             return PackageIndexError(f"{address}: {message}", remedy=remedy)
@@ -140,13 +140,13 @@ def _code(error: Exception) -> str | None:
 
 
 # Environment variables that set an endpoint.
-_ENDPOINTS = {
+_ENDPOINT_VARIABLES = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 # If one of these variables is set, obstore finds the credentials itself.
-_GIVEN = {
+_CREDENTIAL_VARIABLES = {
     "s3": ("AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"),
     "gs": (
         "GOOGLE_SERVICE_ACCOUNT",
@@ -168,7 +168,7 @@ _GIVEN = {
     ),
 }
 # Variables of Azure's own tools → settings of obstore.
-_AZURE_NAMES = {"AZURE_STORAGE_ACCOUNT": "account_name", "AZURE_STORAGE_KEY": "account_key"}
+_AZURE_SETTINGS = {"AZURE_STORAGE_ACCOUNT": "account_name", "AZURE_STORAGE_KEY": "account_key"}
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 # Limit of one request. One part of a wheel must be sent in this time, too.
 _TIMEOUT = "120 seconds"
@@ -198,11 +198,11 @@ def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Stor
             prefix=address.prefix or None,
             config=settings(address.scheme, environ),
             retry_config=_RETRIES,
-            credential_provider=_credentials(address, environ),
+            credential_provider=_credential_provider(address, environ),
         )
     except (BaseError, ValueError) as error:
         names = (name for name in environ if name.startswith(PREFIXES[address.scheme]))
-        raise explain_settings(error, address, names) from None
+        raise settings_error(error, address, names) from None
     return store
 
 
@@ -217,7 +217,7 @@ def settings(scheme: str, environ: Mapping[str, str]) -> dict[str, str]:
         # Not every host supports bulk deletion, and files are deleted one at a time here.
         config["disable_bulk_delete"] = "true"
     if scheme == "az":
-        config |= {ours: environ[theirs] for theirs, ours in _AZURE_NAMES.items() if theirs in environ}
+        config |= {ours: environ[theirs] for theirs, ours in _AZURE_SETTINGS.items() if theirs in environ}
     return config
 
 
@@ -226,7 +226,7 @@ def endpoint_of(scheme: str, environ: Mapping[str, str]) -> str | None:
 
     :raises PackageIndexError: it is not an endpoint URL.
     """
-    name = next((name for name in _ENDPOINTS[scheme] if environ.get(name)), None)
+    name = next((name for name in _ENDPOINT_VARIABLES[scheme] if environ.get(name)), None)
     if name is None:
         return None
     try:
@@ -249,12 +249,12 @@ def _is_loopback(endpoint: str) -> bool:
         return False
 
 
-def _credentials(address: Address, environ: Mapping[str, str]) -> Any:
+def _credential_provider(address: Address, environ: Mapping[str, str]) -> Any:
     """Return a provider of credentials that obstore does not find itself, or None."""
-    if any(environ.get(name) for name in _GIVEN[address.scheme]):
+    if any(environ.get(name) for name in _CREDENTIAL_VARIABLES[address.scheme]):
         return None
     try:
-        return {"s3": _from_boto3, "gs": _from_google, "az": _from_azure}[address.scheme]()
+        return {"s3": _boto3_credentials, "gs": _google_credentials, "az": _azure_credentials}[address.scheme]()
     except ImportError:
         if address.scheme == "s3" and environ.get("AWS_PROFILE"):
             raise PackageIndexError(
@@ -263,7 +263,7 @@ def _credentials(address: Address, environ: Mapping[str, str]) -> Any:
         return None
 
 
-def _from_boto3() -> Any:
+def _boto3_credentials() -> Any:
     """Find credentials like the aws command: profiles, SSO, assumed roles, and the sources of obstore."""
     from botocore.exceptions import BotoCoreError
     from obstore.auth.boto3 import Boto3CredentialProvider
@@ -277,7 +277,7 @@ def _from_boto3() -> Any:
         raise PackageIndexError(f"no credentials for S3: {error}", remedy="aws configure list") from None
 
 
-def _from_google() -> Any:
+def _google_credentials() -> Any:
     """Find application default credentials, including workload identity federation."""
     import google.auth
     from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
@@ -295,7 +295,7 @@ def _from_google() -> Any:
     return GoogleCredentialProvider(credentials)
 
 
-def _from_azure() -> Any:
+def _azure_credentials() -> Any:
     """Find credentials of ``az login``, a managed identity or the environment."""
     from obstore.auth.azure import AzureCredentialProvider
 
@@ -303,12 +303,12 @@ def _from_azure() -> Any:
 
 
 # Attempts in addition to obstore's own retries, for requests that obstore cannot know to be safe to repeat.
-_TRIES = 3
+_ATTEMPTS = 3
 # Parts of 5 MiB each. Several wheels are sent at the same time.
 _PARTS_AT_ONCE = 2
 _ONE_PART = 5 * 2**20  # bytes: obstore's own parts
 _PROBE = "_state/.probe"
-_NO_TAG = json.dumps({"e_tag": '"0"'})
+_WRONG_TAG = json.dumps({"e_tag": '"0"'})
 
 
 def open_bucket(target: str) -> Storage:
@@ -346,13 +346,13 @@ class Bucket:
             result = obstore.get(self._store, key)
             return Stored(bytes(result.bytes()), _tag(result.meta))
 
-        return self._found(get)
+        return self._none_if_missing(get)
 
     def stat(self, key: str) -> Listed | None:
         """Return the size and modification time of a file, or None if it does not exist."""
         import obstore
 
-        return self._found(lambda: _listed(obstore.head(self._store, key)))
+        return self._none_if_missing(lambda: _listed(obstore.head(self._store, key)))
 
     def put(self, key: str, content: Path | bytes) -> None:
         """Write a file that never changes, a large one in parts. Rewriting a file renews its modification time."""
@@ -361,7 +361,7 @@ class Bucket:
         attributes = _attributes(key)
 
         def send() -> None:
-            sent = _in_pieces(content, key) if isinstance(content, Path) else content
+            sent = _upload_content(content, key) if isinstance(content, Path) else content
             obstore.put(self._store, key, sent, attributes=attributes, max_concurrency=_PARTS_AT_ONCE)
 
         self._retry(send)
@@ -394,7 +394,7 @@ class Bucket:
         """Remove a file. A missing file is not an error."""
         import obstore
 
-        self._found(lambda: obstore.delete(self._store, key))
+        self._none_if_missing(lambda: obstore.delete(self._store, key))
 
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Yield every file whose key begins with ``prefix``, in any order."""
@@ -402,41 +402,41 @@ class Bucket:
 
         # A prefix of obstore is always a complete folder name.
         folder = prefix.rpartition("/")[0]
-        with self._explained():
+        with self._convert_errors():
             for batch in obstore.list(self._store, folder or None):
                 yield from (_listed(meta) for meta in batch if meta["path"].startswith(prefix))
 
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Run ``work``. Other processes may write at the same time; ``swap`` detects conflicts."""
         if not self._trusted:
-            self._refuse_if_blind()
+            self._check_conditional_writes()
             self._trusted = True
         return work(self)
 
-    def _refuse_if_blind(self) -> None:
+    def _check_conditional_writes(self) -> None:
         """Test that the host does not ignore preconditions, as some hosts do.
 
         :raises PackageIndexError: the host ignores a precondition.
         """
-        if not ((self._refuses(None) or self._refuses(None)) and self._refuses(_NO_TAG)):
+        if not ((self._rejects_swap(None) or self._rejects_swap(None)) and self._rejects_swap(_WRONG_TAG)):
             raise PackageIndexError(
                 f"{self.name}: the host ignores If-Match or If-None-Match, so publishers could lose changes",
                 remedy="use a host that supports conditional writes, or a newer version of it",
             )
 
-    def _refuses(self, tag: str | None) -> bool:
+    def _rejects_swap(self, tag: str | None) -> bool:
         try:
             self.swap(_PROBE, uuid.uuid4().bytes, tag)
         except ConflictError:
             return True
         return False
 
-    def _found(self, request: Callable[[], T]) -> T | None:
-        with self._explained():
+    def _none_if_missing(self, request: Callable[[], T]) -> T | None:
+        with self._convert_errors():
             try:
                 return request()
             except FileNotFoundError as error:
-                if lacks_bucket(error):
+                if is_missing_bucket(error):
                     raise
                 return None
 
@@ -444,37 +444,37 @@ class Bucket:
         """Repeat an attempt after network failures, but not after a refusal."""
         from obstore.exceptions import GenericError
 
-        for number in range(_TRIES):
-            with self._explained():
+        for number in range(_ATTEMPTS):
+            with self._convert_errors():
                 try:
                     attempt()
                 # An upload in parts is also reported as not found if it had succeeded and the response was lost.
                 except (GenericError, FileNotFoundError) as error:
-                    if number == _TRIES - 1 or is_final(error):
+                    if number == _ATTEMPTS - 1 or is_final(error):
                         raise
                 else:
                     return
             backoff(number, 1.0)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         from obstore.exceptions import BaseError
 
         try:
             yield
         except (BaseError, FileNotFoundError, NotImplementedError) as error:
-            raise explain(error, self._address) from None
+            raise request_error(error, self._address) from None
 
 
-def _in_pieces(path: Path, key: str) -> bytes | Iterator[bytes]:
+def _upload_content(path: Path, key: str) -> bytes | Iterator[bytes]:
     """Return the content of a small file, or the pieces of a large one. The upload is aborted if a piece fails."""
-    pieces = pieces_of(path, key)
+    pieces = read_pieces(path, key)
     return b"".join(pieces) if path.is_file() and path.stat().st_size <= _ONE_PART else pieces
 
 
 def _attributes(key: str) -> dict[str, str]:
     """Return the headers to store with a file. A write without them would remove them."""
-    headers = headers_of(key)
+    headers = response_headers(key)
     return {"Content-Type": headers.content_type, "Cache-Control": headers.cache_control}
 
 

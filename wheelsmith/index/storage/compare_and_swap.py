@@ -11,9 +11,9 @@ from itertools import count
 from wheelsmith.index.storage.protocol import ConflictError, Storage, Stored, T
 
 # Seconds of lost races before a writer gives up. One writer wins each race, so real use stays far below this limit.
-_PATIENCE = 900.0
+_MAX_SECONDS = 900.0
 _MAX_PAUSE = 10.0
-AT_ONCE = 8
+MAX_CONCURRENT = 8
 
 # Returns key → content, or None for a page that must not exist.
 _Render = Callable[[Stored | None], dict[str, bytes | None]]
@@ -31,16 +31,16 @@ def backoff(number: int, unit: float = 0.1) -> None:
 def retry(attempt: Callable[[], T]) -> T:
     """Repeat an attempt while it conflicts with other processes.
 
-    :raises ConflictError: it still conflicts after ``_PATIENCE`` seconds.
+    :raises ConflictError: it still conflicts after ``_MAX_SECONDS`` seconds.
     """
-    begin = time.monotonic()
+    first_start = time.monotonic()
     for number in count():
         start = time.monotonic()
         try:
             return attempt()
         except ConflictError:
             now = time.monotonic()
-            if now > begin + _PATIENCE:
+            if now > first_start + _MAX_SECONDS:
                 raise
             # Other processes need about as much time as this attempt took.
             backoff(number, now - start)
@@ -59,20 +59,20 @@ def replace_file(storage: Storage, key: str, stored: Stored | None, data: bytes)
     return True
 
 
-class _WrittenPages:
+class _RenderedPages:
     """The pages that are rendered from one source file."""
 
     def __init__(self, storage: Storage, source: str, render: _Render) -> None:
         self._storage, self._source, self._render = storage, source, render
         self._stored = storage.read(source)
-        self.wanted = render(self._stored)
+        self.rendered = render(self._stored)
 
     def refresh(self) -> bool:
         """Read the source again and render it if it has changed. Return True if it has."""
         before, self._stored = self._stored, self._storage.read(self._source)
         if self._stored == before:
             return False
-        self.wanted = self._render(self._stored)
+        self.rendered = self._render(self._stored)
         return True
 
     def write(self, key: str, found: Stored | None) -> bool:
@@ -80,10 +80,10 @@ class _WrittenPages:
 
         :param found: the stored page, or None if it does not exist.
         """
-        page = self.wanted.get(key)
+        page = self.rendered.get(key)
         if page is not None:
             return replace_file(self._storage, key, found, page)
-        if found is None or key not in self.wanted:
+        if found is None or key not in self.rendered:
             return False
         self._storage.delete(key)
         return True
@@ -98,7 +98,7 @@ def converge(storage: Storage, files: Executor, source: str, render: _Render) ->
     :param files: executor that reads and writes several pages concurrently.
     :param source: key of the source file.
     """
-    pages = _WrittenPages(storage, source, render)
+    pages = _RenderedPages(storage, source, render)
     written: set[str] = set()
 
     def write(key: str, found: Stored | None) -> None:
@@ -107,15 +107,15 @@ def converge(storage: Storage, files: Executor, source: str, render: _Render) ->
 
     def attempt() -> None:
         while True:
-            keys = sorted(pages.wanted)
+            keys = sorted(pages.rendered)
             found = dict(zip(keys, files.map(storage.read, keys), strict=True))
             # Render after reading the tags, so that a slow writer cannot replace a newer page with an older one.
             pages.refresh()
-            writing = [files.submit(write, key, found[key]) for key in keys]
+            writes = [files.submit(write, key, found[key]) for key in keys]
             # All writes must end before the next attempt begins.
-            wait(writing)
-            for one in writing:
-                one.result()
+            wait(writes)
+            for future in writes:
+                future.result()
             # Another process may have changed the source, and found its pages correct before these writes.
             if not pages.refresh():
                 return

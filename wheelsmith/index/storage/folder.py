@@ -12,10 +12,10 @@ from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.base.files import atomic_write, atomic_write_chunks
-from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, pieces_of
+from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T, read_pieces
 
 # Do not follow a link, and do not block on a pipe.
-_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Folder:
@@ -31,8 +31,8 @@ class Folder:
 
     def read(self, key: str) -> Stored | None:
         """Return a file, or None if it does not exist."""
-        path = self._place(key)
-        with self._explained("read"):
+        path = self._path(key)
+        with self._convert_errors("read"):
             try:
                 # O_NONBLOCK: do not wait for the other end of a pipe.
                 with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -43,34 +43,34 @@ class Folder:
 
     def stat(self, key: str) -> Listed | None:
         """Return the size and modification time of a file, or None if it does not exist."""
-        with self._explained("read"):
+        with self._convert_errors("read"):
             try:
-                found = self._place(key).lstat()
+                found = self._path(key).lstat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
         return Listed(key, found.st_size, found.st_mtime)
 
     def put(self, key: str, content: Path | bytes) -> None:
         """Write a file that never changes."""
-        path = self._place(key)
-        with self._explained():
+        path = self._path(key)
+        with self._convert_errors():
             if isinstance(content, bytes):
                 atomic_write(path, content)
             else:
-                atomic_write_chunks(pieces_of(content, key), path.parent, lambda: path)
+                atomic_write_chunks(read_pieces(content, key), path.parent, lambda: path)
 
     def swap(self, key: str, data: bytes, tag: str | None) -> None:
         """Replace a file if its tag is ``tag``."""
-        path, now = self._place(key), self.read(key)
+        path, now = self._path(key), self.read(key)
         if (now.tag if now else None) != tag:
             raise ConflictError(f"{path} was changed by another process")
-        with self._explained():
+        with self._convert_errors():
             atomic_write(path, data)
 
     def delete(self, key: str) -> None:
         """Remove a file and the parent folders that become empty."""
-        path = self._place(key)
-        with self._explained():
+        path = self._path(key)
+        with self._convert_errors():
             path.unlink(missing_ok=True)
         for folder in path.parents:
             if folder == self._root:
@@ -95,9 +95,9 @@ class Folder:
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Run ``work`` while holding the folder's lock."""
         with self._lock():
-            return work(_Locked(self._root))
+            return work(_LockedFolder(self._root))
 
-    def _place(self, key: str) -> Path:
+    def _path(self, key: str) -> Path:
         """Return the path of a file.
 
         :raises UnreadableError: a part of the path is a link, so a write could leave the index.
@@ -114,9 +114,9 @@ class Folder:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        with self._explained():
+        with self._convert_errors():
             (self._root / "_state").mkdir(parents=True, exist_ok=True)
-            lock = os.open(self._root / "_state" / ".lock", _LOCK, 0o666)
+            lock = os.open(self._root / "_state" / ".lock", _LOCK_FLAGS, 0o666)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -124,7 +124,7 @@ class Folder:
             os.close(lock)
 
     @contextmanager
-    def _explained(self, what: str = "written") -> Iterator[None]:
+    def _convert_errors(self, what: str = "written") -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -134,7 +134,7 @@ class Folder:
             ) from error
 
 
-class _Locked(Folder):
+class _LockedFolder(Folder):
     """A folder whose lock is already held."""
 
     def transaction(self, work: Callable[[Storage], T]) -> T:

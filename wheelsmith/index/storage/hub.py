@@ -26,7 +26,7 @@ from wheelsmith.index.storage.protocol import (
     Stored,
     T,
     Write,
-    hash_in,
+    hash_in_key,
 )
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoFile
 
 _SYNTAX = "write hf://[datasets/|spaces/|kernels/]org/name[@branch][/folder]"
-_REFUSED_FOLDERS = {"", ".", "..", ".git", ".cache"}
-_PASSING = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+_FORBIDDEN_FOLDERS = {"", ".", "..", ".git", ".cache"}
+_TEMPORARY_STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 _REQUEST_ATTEMPTS = 8
 # Read timeout in seconds. The client has none by default.
-_SILENCE = 120.0
+_READ_TIMEOUT = 120.0
 
 
 class TransientError(Exception):  # not a WheelsmithError: it never reaches users
@@ -50,7 +50,7 @@ class BusyBranchError(ConflictError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HubPlace:
+class HubTarget:
     """The repo, branch and folder of an ``hf://`` target.
 
     :param kind: ``model``, ``dataset``, ``space`` or ``kernel``.
@@ -70,7 +70,7 @@ class HubPlace:
         return f"hf://{kind}{self.repo}{branch}/{self.folder}".rstrip("/")
 
 
-def parse_target(target: str) -> HubPlace:
+def parse_target(target: str) -> HubTarget:
     """Read ``hf://[datasets/|spaces/|kernels/]org/name[@branch][/folder]``.
 
     :raises AddressError: the target names no repo. The message omits the target because it may contain a token.
@@ -85,9 +85,9 @@ def parse_target(target: str) -> HubPlace:
     if not uri.is_repo:
         raise AddressError("buckets of the Hub have no atomic commits, which an index needs", remedy=_SYNTAX)
     folder = uri.path_in_repo.strip("/")
-    if folder and (_REFUSED_FOLDERS & set(folder.split("/")) or not folder.isprintable()):
+    if folder and (_FORBIDDEN_FOLDERS & set(folder.split("/")) or not folder.isprintable()):
         raise AddressError("the folder in the hf:// target cannot hold an index", remedy=_SYNTAX)
-    return HubPlace(repo=uri.id, kind=uri.type, branch=uri.revision or "main", folder=f"{folder}/" if folder else "")
+    return HubTarget(repo=uri.id, kind=uri.type, branch=uri.revision or "main", folder=f"{folder}/" if folder else "")
 
 
 def kernel_branch(target: str) -> str | None:
@@ -99,11 +99,11 @@ def kernel_branch(target: str) -> str | None:
     """
     if not target.startswith("hf://"):
         return None
-    place = parse_target(target)
-    return place.branch if place.kind == "kernel" and not place.folder else None
+    parsed = parse_target(target)
+    return parsed.branch if parsed.kind == "kernel" and not parsed.folder else None
 
 
-def ask(place: HubPlace, question: Callable[[], T]) -> T:
+def send_request(target: HubTarget, request: Callable[[], T]) -> T:
     """Send a request to the Hub, and repeat it after temporary failures.
 
     :raises ConflictError: the Hub refused a commit because of another commit.
@@ -111,99 +111,99 @@ def ask(place: HubPlace, question: Callable[[], T]) -> T:
     """
     for number in range(_REQUEST_ATTEMPTS):
         try:
-            return _ask_once(place, question)
+            return _send_once(target, request)
         except TransientError as error:
             reason = str(error)
         backoff(number)
     raise PackageIndexError(
-        f"{place.name} cannot be reached: {reason}", remedy="check the network and HF_ENDPOINT, then try again"
+        f"{target.name} cannot be reached: {reason}", remedy="check the network and HF_ENDPOINT, then try again"
     )
 
 
-def _ask_once(place: HubPlace, question: Callable[[], T]) -> T:
+def _send_once(target: HubTarget, request: Callable[[], T]) -> T:
     from huggingface_hub import get_session
 
     session = get_session()
     if session.timeout.read is None:
-        session.timeout = _SILENCE
+        session.timeout = _READ_TIMEOUT
     try:
-        return question()
+        return request()
     except (PackageIndexError, TransientError):
         raise
     except Exception as error:  # noqa: BLE001  # the client may raise the errors of any HTTP library
         # If an upload fails, the client raises a RuntimeError. Its cause has the reason.
         cause = error.__cause__ if isinstance(error, RuntimeError) else None
-        raise _judged(place, cause if isinstance(cause, Exception) else error) from None
+        raise _convert_error(target, cause if isinstance(cause, Exception) else error) from None
 
 
-def _judged(place: HubPlace, error: Exception) -> Exception:
+def _convert_error(target: HubTarget, error: Exception) -> Exception:
     from huggingface_hub import errors
 
-    kind = "" if place.kind == "model" else f" --type {place.kind}"
+    kind = "" if target.kind == "model" else f" --type {target.kind}"
     if isinstance(error, errors.OfflineModeIsEnabled):
         return PackageIndexError(
-            f"{place.name} cannot be reached: the Hub is in offline mode (HF_HUB_OFFLINE)",
+            f"{target.name} cannot be reached: the Hub is in offline mode (HF_HUB_OFFLINE)",
             remedy="unset HF_HUB_OFFLINE",
         )
     if isinstance(error, errors.RevisionNotFoundError):
-        return no_branch(place)
+        return missing_branch_error(target)
     if isinstance(error, (errors.GatedRepoError, errors.DisabledRepoError)):
         return PackageIndexError(
-            f"this account has no access to {place.name}",
+            f"this account has no access to {target.name}",
             remedy="request access from its owner, then: hf auth login, or set HF_TOKEN",
         )
     if isinstance(error, errors.RepositoryNotFoundError):
         return PackageIndexError(
-            f"there is no {place.kind} repo {place.repo} on the Hub, or this account cannot see it",
-            remedy=f"hf repos create {place.repo}{kind}; for an existing repo: hf auth login, or set HF_TOKEN",
+            f"there is no {target.kind} repo {target.repo} on the Hub, or this account cannot see it",
+            remedy=f"hf repos create {target.repo}{kind}; for an existing repo: hf auth login, or set HF_TOKEN",
         )
     if isinstance(error, errors.HfHubHTTPError):
-        return _judged_status(place, error.response.status_code, error.server_message)
+        return _convert_status(target, error.response.status_code, error.server_message)
     if isinstance(error, errors.HFValidationError):
-        return PackageIndexError(f"{place.name} has a name that the Hub does not allow", remedy=_SYNTAX)
+        return PackageIndexError(f"{target.name} has a name that the Hub does not allow", remedy=_SYNTAX)
     if isinstance(error, ValueError) and not isinstance(error, JSONDecodeError):
         # The client raises ValueError for unsupported operations and for large files that the Hub rejects.
         return PackageIndexError(
-            f"{place.name} rejected the upload",
+            f"{target.name} rejected the upload",
             remedy="check on its page if its storage is full; or pip install --upgrade huggingface_hub",
         )
     return TransientError(type(error).__name__)
 
 
-def no_branch(place: HubPlace) -> PackageIndexError:
+def missing_branch_error(target: HubTarget) -> PackageIndexError:
     """Return the error for a missing branch."""
-    kind = "" if place.kind == "model" else f" --type {place.kind}"
+    kind = "" if target.kind == "model" else f" --type {target.kind}"
     return PackageIndexError(
-        f"{place.repo} has no branch {place.branch!r}",
-        remedy=f"hf repos branch create {place.repo} {place.branch}{kind}",
+        f"{target.repo} has no branch {target.branch!r}",
+        remedy=f"hf repos branch create {target.repo} {target.branch}{kind}",
     )
 
 
-def not_writable(place: HubPlace, said: str = "") -> PackageIndexError:
+def no_write_access_error(target: HubTarget, details: str = "") -> PackageIndexError:
     """Return the error for an account without write access."""
     return PackageIndexError(
-        f"this account may not write to {place.name}{said}",
+        f"this account may not write to {target.name}{details}",
         remedy="hf auth login with a write token, or set HF_TOKEN",
     )
 
 
-def _judged_status(place: HubPlace, status: int, message: str | None) -> Exception:
-    said = _harmless(message)
+def _convert_status(target: HubTarget, status: int, message: str | None) -> Exception:
+    details = _redact_message(message)
     if status == HTTPStatus.PRECONDITION_FAILED:
-        return ConflictError(f"{place.name} was changed by another process")
+        return ConflictError(f"{target.name} was changed by another process")
     if status == HTTPStatus.CONFLICT:
-        return BusyBranchError(f"{place.name} is being changed by another process")
-    if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return TransientError(f"the Hub answered {status}{said}")
+        return BusyBranchError(f"{target.name} is being changed by another process")
+    if status in _TEMPORARY_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return TransientError(f"the Hub answered {status}{details}")
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return not_writable(place, said)
+        return no_write_access_error(target, details)
     return PackageIndexError(
-        f"the Hub refused the request for {place.name} with {status}{said}",
+        f"the Hub refused the request for {target.name} with {status}{details}",
         remedy="fix the stated cause, then try again",
     )
 
 
-def _harmless(message: str | None) -> str:
+def _redact_message(message: str | None) -> str:
     """Return a message of the Hub as one short line, with tokens removed."""
     text = "".join(char if char.isprintable() else " " for char in message or "")
     text = re.sub(r"\b(hf|api)_\w{6,}", "…", " ".join(text.split()))[:200]
@@ -211,14 +211,14 @@ def _harmless(message: str | None) -> str:
 
 
 # Files under the hash of their content. Readers find them through states only, so large releases commit them first.
-_ONCE = "files/"
+_CONTENT_FOLDER = "files/"
 # The Hub advises 50 to 100 (https://huggingface.co/docs/hub/repositories-recommendations).
-_FILES_A_COMMIT = 100
+_MAX_FILES_PER_COMMIT = 100
 _COMMIT_ATTEMPTS = 100
 # Number of times that an outdated head is attributed to a delay of the Hub. After that, it is accepted.
-_LAG = 5
+_MAX_STALE_HEADS = 5
 # Replaces the repo's .gitignore, because the Hub silently leaves out the files that it matches.
-_IGNORE_NOTHING = "# an index needs all of its files\n"
+_EMPTY_GITIGNORE = "# an index needs all of its files\n"
 
 
 def open_repo(target: str) -> HubRepo:
@@ -228,7 +228,7 @@ def open_repo(target: str) -> HubRepo:
 
     :raises AddressError: the target names no repo.
     """
-    place = parse_target(target)
+    parsed = parse_target(target)
     from huggingface_hub import HfApi
     from huggingface_hub.utils import logging
     from huggingface_hub.utils.tqdm import disable_progress_bars
@@ -236,7 +236,7 @@ def open_repo(target: str) -> HubRepo:
     disable_progress_bars()
     # Warnings of the client contain signed upload URLs.
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # untyped in the client
-    return HubRepo(HfApi(library_name="wheelsmith"), place)
+    return HubRepo(HfApi(library_name="wheelsmith"), parsed)
 
 
 class HubRepo:
@@ -245,23 +245,23 @@ class HubRepo:
     :param commit: if given, files are read from this commit. Otherwise they are read from the head of the branch.
     """
 
-    def __init__(self, api: HfApi, place: HubPlace, commit: str | None = None) -> None:
+    def __init__(self, api: HfApi, target: HubTarget, commit: str | None = None) -> None:
         self._api = api
-        self._place = place
+        self._target = target
         self._commit = commit
         self._files: dict[str, Stored | None] = {}
         self._folders: dict[str, dict[str, Listed]] = {}
         # Commits that are no longer the head.
-        self._old: set[str] = set()
+        self._former_heads: set[str] = set()
 
     @property
     def name(self) -> str:
         """Return the repo as an ``hf://`` address."""
-        return self._place.name
+        return self._target.name
 
     def read(self, key: str) -> Stored | None:
         """Return a file, or None if it does not exist."""
-        if self._commit is None or key.startswith(_ONCE):
+        if self._commit is None or key.startswith(_CONTENT_FOLDER):
             return self._fetch(key)
         if key not in self._files:
             self._files[key] = self._fetch(key)
@@ -275,7 +275,7 @@ class HubRepo:
         """
         folder = key.rpartition("/")[0]
         if self._commit is None or folder not in self._folders:
-            self._folders[folder] = {item.key: item for item in self._tree(folder, recursive=False, dated=False)}
+            self._folders[folder] = {item.key: item for item in self._tree(folder, recursive=False, with_times=False)}
         return self._folders[folder].get(key)
 
     def put(self, key: str, content: Path | bytes) -> None:
@@ -299,8 +299,8 @@ class HubRepo:
 
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Yield every file whose key begins with ``prefix``. Files that ``gc`` may remove have their commit's time."""
-        dated = _ONCE.startswith(prefix[: len(_ONCE)])
-        found = self._tree(prefix.rpartition("/")[0], recursive=True, dated=dated)
+        dated = _CONTENT_FOLDER.startswith(prefix[: len(_CONTENT_FOLDER)])
+        found = self._tree(prefix.rpartition("/")[0], recursive=True, with_times=dated)
         if dated and self._commit:
             # gc checks the age again before it removes a file, and must see the same age.
             for item in found:
@@ -315,81 +315,83 @@ class HubRepo:
 
         :raises PackageIndexError: the Hub refused, kept failing, or other commits always came first.
         """
-        lag = _LAG
+        stale_heads_left = _MAX_STALE_HEADS
         for number in range(_COMMIT_ATTEMPTS):
             head = self._head()
-            if head in self._old and lag:
+            if head in self._former_heads and stale_heads_left:
                 # The Hub may report an older head for a moment after a commit.
-                lag -= 1
+                stale_heads_left -= 1
                 backoff(number)
                 continue
-            snapshot = HubRepo(self._api, self._place, head)
+            snapshot = HubRepo(self._api, self._target, head)
             staged = Staged(snapshot)
             result = work(staged)
             try:
-                if self._send(snapshot, staged.writes, head):
+                if self._commit_changes(snapshot, staged.writes, head):
                     return result
             except ConflictError as conflict:
                 if not isinstance(conflict, BusyBranchError):
-                    self._old.add(head)
+                    self._former_heads.add(head)
                 backoff(number)
         raise PackageIndexError(f"other commits to {self.name} always came first", remedy="try again later")
 
     def _head(self) -> str:
-        refs = ask(self._place, lambda: self._api.list_repo_refs(self._place.repo, repo_type=self._place.kind))
+        refs = send_request(
+            self._target, lambda: self._api.list_repo_refs(self._target.repo, repo_type=self._target.kind)
+        )
         for branch in refs.branches:
-            if branch.name == self._place.branch:
+            if branch.name == self._target.branch:
                 return branch.target_commit
-        raise no_branch(self._place)
+        raise missing_branch_error(self._target)
 
-    def _send(self, snapshot: HubRepo, writes: Sequence[Write], head: str) -> bool:
+    def _commit_changes(self, snapshot: HubRepo, writes: Sequence[Write], head: str) -> bool:
         """Commit the changes. Return False if only the many files were committed, so that the work must run again."""
         writes = [write for write in writes if write.content is not None or snapshot.stat(write.key)]
-        ahead = [write for write in writes if write.key.startswith(_ONCE) and write.content is not None]
-        if ahead and len(writes) > _FILES_A_COMMIT:
-            for start in range(0, len(ahead), _FILES_A_COMMIT):
-                self._commit_writes(ahead[start : start + _FILES_A_COMMIT], None)
+        content = [write for write in writes if write.key.startswith(_CONTENT_FOLDER) and write.content is not None]
+        if content and len(writes) > _MAX_FILES_PER_COMMIT:
+            for start in range(0, len(content), _MAX_FILES_PER_COMMIT):
+                self._commit_writes(content[start : start + _MAX_FILES_PER_COMMIT], None)
             return False
         if writes:
             self._commit_writes(writes, head)
-            self._old.add(head)
+            self._former_heads.add(head)
         return True
 
     def _commit_writes(self, writes: Sequence[Write], parent: str | None) -> None:
         from huggingface_hub.errors import RepositoryNotFoundError
 
-        operations = [_operation(self._place.folder, write) for write in writes]
-        title, body = _message(writes)
+        operations = [_operation(self._target.folder, write) for write in writes]
+        title, body = _commit_message(writes)
 
         def commit() -> None:
             try:
                 self._upload(operations)
                 self._api.create_commit(
-                    self._place.repo,
+                    self._target.repo,
                     operations,
                     commit_message=title,
                     commit_description=body,
-                    repo_type=self._place.kind,
-                    revision=self._place.branch,
+                    repo_type=self._target.kind,
+                    revision=self._target.branch,
                     parent_commit=parent,
                 )
             except RepositoryNotFoundError:
                 # The repo exists: it was just read. The Hub reports it as missing to writers without a token.
-                raise not_writable(self._place) from None
+                raise no_write_access_error(self._target) from None
 
-        ask(self._place, commit)
+        send_request(self._target, commit)
 
     def _upload(self, operations: Sequence[CommitOperationAdd | CommitOperationDelete]) -> None:
         """Upload the large files (LFS) before the commit that refers to them."""
         from huggingface_hub import CommitOperationAdd
 
         self._api.preupload_lfs_files(
-            self._place.repo,
+            self._target.repo,
             [operation for operation in operations if isinstance(operation, CommitOperationAdd)],
-            repo_type=self._place.kind,
-            revision=self._place.branch,
+            repo_type=self._target.kind,
+            revision=self._target.branch,
             free_memory=False,
-            gitignore_content=_IGNORE_NOTHING,
+            gitignore_content=_EMPTY_GITIGNORE,
         )
 
     def _fetch(self, key: str) -> Stored | None:
@@ -401,9 +403,9 @@ class HubRepo:
         )
 
         url = hf_hub_url(
-            self._place.repo,
-            self._place.folder + key,
-            repo_type=self._place.kind,
+            self._target.repo,
+            self._target.folder + key,
+            repo_type=self._target.kind,
             revision=self._revision,
             endpoint=self._api.endpoint,
         )
@@ -417,44 +419,44 @@ class HubRepo:
                 return None
             return Stored(response.content, hashlib.sha256(response.content).hexdigest())
 
-        return self._ask(fetch)
+        return self._send_request(fetch)
 
-    def _tree(self, folder: str, *, recursive: bool, dated: bool) -> list[Listed]:
+    def _tree(self, folder: str, *, recursive: bool, with_times: bool) -> list[Listed]:
         from huggingface_hub.errors import EntryNotFoundError
         from huggingface_hub.hf_api import RepoFile
 
         def fetch() -> list[Listed]:
             entries = self._api.list_repo_tree(
-                self._place.repo,
-                (self._place.folder + folder).rstrip("/") or None,
+                self._target.repo,
+                (self._target.folder + folder).rstrip("/") or None,
                 recursive=recursive,
-                expand=dated,
+                expand=with_times,
                 revision=self._revision,
-                repo_type=self._place.kind,
+                repo_type=self._target.kind,
             )
             try:
-                return [_listed(self._place.folder, entry) for entry in entries if isinstance(entry, RepoFile)]
+                return [_listed(self._target.folder, entry) for entry in entries if isinstance(entry, RepoFile)]
             except EntryNotFoundError:
                 return []
 
-        return self._ask(fetch)
+        return self._send_request(fetch)
 
     @property
     def _revision(self) -> str:
-        return self._commit or self._place.branch
+        return self._commit or self._target.branch
 
-    def _ask(self, question: Callable[[], T]) -> T:
+    def _send_request(self, request: Callable[[], T]) -> T:
         from huggingface_hub.errors import RevisionNotFoundError
 
-        def patiently() -> T:
+        def retry_new_commit() -> T:
             try:
-                return question()
+                return request()
             except RevisionNotFoundError:
                 if self._commit is None:
                     raise
                 raise TransientError("a new commit cannot be read yet") from None
 
-        return ask(self._place, patiently)
+        return send_request(self._target, retry_new_commit)
 
 
 def _listed(folder: str, entry: RepoFile) -> Listed:
@@ -472,12 +474,12 @@ def _operation(folder: str, write: Write) -> CommitOperationAdd | CommitOperatio
         raise PackageIndexError(f"{write.content} was removed before the upload", remedy="build it again")
     operation = CommitOperationAdd(path, write.content)
     # The operation has hashed the file, and the Hub accepts only content with this hash.
-    if hash_in(write.key) not in {None, operation.upload_info.sha256.hex()}:
+    if hash_in_key(write.key) not in {None, operation.upload_info.sha256.hex()}:
         raise PackageIndexError(f"{write.key} changed before the upload", remedy="build it again")
     return operation
 
 
-def _message(writes: Sequence[Write]) -> tuple[str, str]:
+def _commit_message(writes: Sequence[Write]) -> tuple[str, str]:
     """Return the title and the body of a commit message, which list the added wheels."""
     wheels = sorted(write.key.rpartition("/")[2] for write in writes if write.key.endswith(".whl") and write.content)
     more = f" and {len(wheels) - 1} more" if len(wheels) > 1 else ""

@@ -16,12 +16,12 @@ from wheelsmith.index.storage.protocol import Storage
 
 BUCKETS = ("s3", "gs", "az")
 # Azure serves a website from the container $web.
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]|\$web", re.ASCII)
+_BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]|\$web", re.ASCII)
 # Characters that need no escaping in the URLs for installers.
 _SEGMENT = re.compile(r"[A-Za-z0-9._~-]+", re.ASCII)
 # A URL with a missing slash, such as s3:/bucket. As a folder name it would create a local index by mistake.
-_LOST_SLASH = re.compile(rf"({'|'.join(BUCKETS)}|hf|file):", re.IGNORECASE)
-_PLACES = "name a folder, or a URL that begins with s3://, gs://, az:// or hf://"
+_MISSING_SLASH = re.compile(rf"({'|'.join(BUCKETS)}|hf|file):", re.IGNORECASE)
+_ADDRESS_HELP = "name a folder, or a URL that begins with s3://, gs://, az:// or hf://"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ def open_storage(target: str) -> Storage:
     """
     scheme, separator, _ = target.partition("://")
     if not separator:
-        if lost := _LOST_SLASH.match(target):
+        if incomplete := _MISSING_SLASH.match(target):
             raise AddressError(
-                f"{lost[0]}… is not the address of a storage",
-                remedy=f"write {lost[0].lower()}//… for a URL, or ./{lost[0]}… for a folder of that name",
+                f"{incomplete[0]}… is not the address of a storage",
+                remedy=f"write {incomplete[0].lower()}//… for a URL, or ./{incomplete[0]}… for a folder of that name",
             )
-        if not target.startswith((".", "/")) and (what := _shown(target)) != target:
-            raise AddressError(f"{what} is not the address of a storage", remedy=_PLACES)
+        if not target.startswith((".", "/")) and (shown := _display(target)) != target:
+            raise AddressError(f"{shown} is not the address of a storage", remedy=_ADDRESS_HELP)
         return Folder(Path(target))
     if scheme == "file":
         return Folder(Path(url2pathname(urlsplit(target).path)))
@@ -67,7 +67,7 @@ def open_storage(target: str) -> Storage:
         from wheelsmith.index.storage.hub import open_repo
 
         return open_repo(target)
-    raise AddressError(f"{_shown(target)} is not the address of a storage", remedy=_PLACES)
+    raise AddressError(f"{_display(target)} is not the address of a storage", remedy=_ADDRESS_HELP)
 
 
 def parse_address(target: str) -> Address:
@@ -77,20 +77,20 @@ def parse_address(target: str) -> Address:
     """
     scheme, separator, rest = target.partition("://")
     if not separator or scheme not in BUCKETS:
-        raise AddressError(f"{_shown(target)} is not the address of a bucket", remedy=f"write {_example('s3')}")
+        raise AddressError(f"{_display(target)} is not the address of a bucket", remedy=f"write {_example('s3')}")
     if set("@?#") & set(rest):
         raise AddressError(
-            f"{_shown(target)}: a bucket's address must not contain a user, a password or a query",
+            f"{_display(target)}: a bucket's address must not contain a user, a password or a query",
             remedy=f"write {_example(scheme)}, and give credentials in the environment",
         )
     bucket, _, path = rest.partition("/")
-    if not _BUCKET.fullmatch(bucket) or ".." in bucket:
-        raise AddressError(f"{_shown(target)} names no bucket", remedy=f"write {_example(scheme)}")
+    if not _BUCKET_NAME.fullmatch(bucket) or ".." in bucket:
+        raise AddressError(f"{_display(target)} names no bucket", remedy=f"write {_example(scheme)}")
     prefix = path.strip("/")
     for segment in prefix.split("/") if prefix else ():
         if not _SEGMENT.fullmatch(segment) or segment in {".", ".."}:
             raise AddressError(
-                f"{_shown(target)}: {_shown(segment)!r} is not allowed in a prefix",
+                f"{_display(target)}: {_display(segment)!r} is not allowed in a prefix",
                 remedy="use letters, digits and . _ ~ - between slashes",
             )
     return Address(scheme=scheme, bucket=bucket, prefix=prefix)
@@ -100,5 +100,5 @@ def _example(scheme: str) -> str:
     return f"{scheme}://{'container' if scheme == 'az' else 'bucket'}/prefix"
 
 
-def _shown(target: str) -> str:
+def _display(target: str) -> str:
     return visible(redact(target))

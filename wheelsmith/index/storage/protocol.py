@@ -14,9 +14,9 @@ from typing import Protocol, TypeVar
 from wheelsmith.base.errors import PackageIndexError
 
 T = TypeVar("T")
-_PIECE = 1 << 20  # bytes
+_PIECE_SIZE = 1 << 20  # bytes
 # Wheels and JSON files have the hash of their content in the key. METADATA has the hash of its wheel.
-_CONTENT = re.compile(r"files/[0-9a-f]{2}/(?P<sha256>[0-9a-f]{64})/[^/]+\.(whl|json)")
+_HASHED_KEY = re.compile(r"files/[0-9a-f]{2}/(?P<sha256>[0-9a-f]{64})/[^/]+\.(whl|json)")
 
 
 class ConflictError(PackageIndexError):
@@ -49,7 +49,7 @@ class Listed:
     sha256: str | None = None
 
 
-def pieces_of(path: Path, key: str) -> Iterator[bytes]:
+def read_pieces(path: Path, key: str) -> Iterator[bytes]:
     """Yield the content of a file in pieces, and verify the hash in the key at the end.
 
     A file that has changed since it was hashed is therefore never stored under its old hash.
@@ -63,22 +63,22 @@ def pieces_of(path: Path, key: str) -> Iterator[bytes]:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise PackageIndexError(f"{path} is not a file", remedy="build it again")
-            while piece := file.read(_PIECE):
+            while piece := file.read(_PIECE_SIZE):
                 hasher.update(piece)
                 yield piece
     except OSError as error:
         raise PackageIndexError(f"{path} cannot be read: {error.strerror}", remedy="build it again") from None
-    promised = hash_in(key)
-    if promised not in {None, hasher.hexdigest()}:
+    expected = hash_in_key(key)
+    if expected not in {None, hasher.hexdigest()}:
         raise PackageIndexError(
-            f"{path} has changed: its sha256 is {hasher.hexdigest()}, not {promised}",
+            f"{path} has changed: its sha256 is {hasher.hexdigest()}, not {expected}",
             remedy="build it again; nothing was published",
         )
 
 
-def hash_in(key: str) -> str | None:
+def hash_in_key(key: str) -> str | None:
     """Return the sha256 of the content if the key contains it. Return None otherwise, e.g. for METADATA."""
-    match = _CONTENT.fullmatch(key)
+    match = _HASHED_KEY.fullmatch(key)
     return match["sha256"] if match else None
 
 
@@ -141,13 +141,13 @@ class Staged:
     """A storage that keeps its changes in memory, for showing them or for applying them in one commit."""
 
     def __init__(self, under: Storage) -> None:
-        self._under = under
+        self._underlying = under
         self._writes: dict[str, Write] = {}
 
     @property
     def name(self) -> str:
         """Return the name of the underlying storage."""
-        return self._under.name
+        return self._underlying.name
 
     @property
     def writes(self) -> tuple[Write, ...]:
@@ -157,17 +157,17 @@ class Staged:
     def read(self, key: str) -> Stored | None:
         """Return a file with the staged changes applied."""
         if key not in self._writes:
-            return self._under.read(key)
+            return self._underlying.read(key)
         content = self._writes[key].content
         if content is None:
             return None
-        data = b"".join(pieces_of(content, key)) if isinstance(content, Path) else content
+        data = b"".join(read_pieces(content, key)) if isinstance(content, Path) else content
         return Stored(data, hashlib.sha256(data).hexdigest())
 
     def stat(self, key: str) -> Listed | None:
         """Return the size of a file with the staged changes applied. A staged file counts as new."""
         if key not in self._writes:
-            return self._under.stat(key)
+            return self._underlying.stat(key)
         write = self._writes[key]
         return None if write.content is None else Listed(key, write.size, float("inf"))
 
@@ -187,7 +187,7 @@ class Staged:
 
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Yield the files with the staged changes applied."""
-        for item in self._under.listing(prefix):
+        for item in self._underlying.listing(prefix):
             if item.key not in self._writes:
                 yield item
         staged = (self.stat(key) for key in self._writes if key.startswith(prefix))
@@ -202,10 +202,10 @@ HTML = "text/html"
 SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
 
 # Clients revalidate pages on each request and get a 304. max-age would hide new wheels from pip and uv.
-_PAGE = "no-cache"
+_PAGE_CACHE_CONTROL = "no-cache"
 # Files under the hash of their content never change. PyPI sends the same number.
-_FILE = "max-age=365000000, immutable"
-_TYPES = {
+_FILE_CACHE_CONTROL = "max-age=365000000, immutable"
+_CONTENT_TYPES = {
     ".html": f"{HTML}; charset=utf-8",
     ".json": "application/json",
     ".metadata": "text/plain; charset=utf-8",
@@ -223,14 +223,16 @@ class ResponseHeaders:
     cache_control: str
 
 
-def headers_of(key: str) -> ResponseHeaders:
+def response_headers(key: str) -> ResponseHeaders:
     """Return the headers of a file. Installers recognize the format of a page by its Content-Type only.
 
     :param key: path of the file in the index, e.g. ``cpu/activation/index.json``.
     """
     top, _, rest = key.partition("/")
     name = PurePosixPath(key)
-    kind = _TYPES.get(name.suffix, "application/octet-stream")
+    kind = _CONTENT_TYPES.get(name.suffix, "application/octet-stream")
     if name.name == "index.json" and rest and not top.startswith("_") and top != "files":
         kind = SIMPLE_JSON
-    return ResponseHeaders(content_type=kind, cache_control=_FILE if top == "files" else _PAGE)
+    return ResponseHeaders(
+        content_type=kind, cache_control=_FILE_CACHE_CONTROL if top == "files" else _PAGE_CACHE_CONTROL
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-from wheelsmith.index.storage.protocol import HTML, SIMPLE_JSON, ResponseHeaders, headers_of
+from wheelsmith.index.storage.protocol import HTML, SIMPLE_JSON, ResponseHeaders, response_headers
 
 _V1_HTML = "application/vnd.pypi.simple.v1+html"
 _LATEST = {
@@ -64,27 +64,27 @@ class _Handler(BaseHTTPRequestHandler):
     root: ClassVar[Path]
 
     def do_GET(self) -> None:  # http.server's name
-        self._answer()
+        self._respond()
 
     def do_HEAD(self) -> None:  # http.server's name
-        self._answer()
+        self._respond()
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        target = self._target(path)
+        target = self._resolve(path)
         if target is None:
-            self._error(HTTPStatus.NOT_FOUND)
+            self._send_error(HTTPStatus.NOT_FOUND)
         elif target.is_dir() and (target / "index.html").is_file():
             if path.endswith("/"):
-                self._page(target)
+                self._send_page(target)
             else:
-                self._redirect(urlsplit(self.path).path + "/")
+                self._send_redirect(urlsplit(self.path).path + "/")
         elif target.is_file():
-            self._file(target)
+            self._send_file(target)
         else:
-            self._error(HTTPStatus.NOT_FOUND)
+            self._send_error(HTTPStatus.NOT_FOUND)
 
-    def _target(self, path: str) -> Path | None:
+    def _resolve(self, path: str) -> Path | None:
         """Return the file or folder of a URL path, or None if it is missing, outside the index, or private."""
         try:
             target = (self.root / path.lstrip("/")).resolve(strict=True)
@@ -93,40 +93,40 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         return None if place.parts and place.parts[0].startswith(("_", ".")) else target
 
-    def _page(self, folder: Path) -> None:
+    def _send_page(self, folder: Path) -> None:
         # A page for people has no JSON form, so it is HTML for every client.
         kind = negotiate(self.headers.get("Accept", "")) if (folder / "index.json").is_file() else HTML
         if kind is None:
-            self._error(HTTPStatus.NOT_ACCEPTABLE)
+            self._send_error(HTTPStatus.NOT_ACCEPTABLE)
             return
         page = folder / ("index.json" if kind == SIMPLE_JSON else "index.html")
         data = page.read_bytes()
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-        headers = {"Cache-Control": self._headers(page).cache_control, "ETag": etag, "Vary": "Accept"}
+        headers = {"Cache-Control": self._stored_headers(page).cache_control, "ETag": etag, "Vary": "Accept"}
         known = self.headers.get("If-None-Match", "").split(",")
         if any(tag.strip().removeprefix("W/") in {etag, "*"} for tag in known):
-            self._head(HTTPStatus.NOT_MODIFIED, headers)
+            self._send_head(HTTPStatus.NOT_MODIFIED, headers)
             return
         charset = "; charset=utf-8" if kind != SIMPLE_JSON else ""
-        self._head(HTTPStatus.OK, {**headers, "Content-Type": kind + charset, "Content-Length": str(len(data))})
+        self._send_head(HTTPStatus.OK, {**headers, "Content-Type": kind + charset, "Content-Length": str(len(data))})
         if self.command == "GET":
             self.wfile.write(data)
 
-    def _file(self, path: Path) -> None:
+    def _send_file(self, path: Path) -> None:
         size = path.stat().st_size
-        said = self._headers(path)
-        headers = {"Content-Type": said.content_type, "Accept-Ranges": "bytes", "Cache-Control": said.cache_control}
-        span = self._span(size)
+        stored = self._stored_headers(path)
+        headers = {"Content-Type": stored.content_type, "Accept-Ranges": "bytes", "Cache-Control": stored.cache_control}
+        span = self._requested_range(size)
         start, end = span or (0, size)
         if span and start >= end:
-            gone = {"Content-Range": f"bytes */{size}", "Content-Length": "0"}
-            self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, gone)
+            unsatisfiable = {"Content-Range": f"bytes */{size}", "Content-Length": "0"}
+            self._send_head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, unsatisfiable)
             return
         status = HTTPStatus.OK
         if span:
             status = HTTPStatus.PARTIAL_CONTENT
             headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
-        self._head(status, {**headers, "Content-Length": str(end - start)})
+        self._send_head(status, {**headers, "Content-Length": str(end - start)})
         if self.command == "GET":
             with path.open("rb") as file:
                 file.seek(start)
@@ -135,10 +135,10 @@ class _Handler(BaseHTTPRequestHandler):
                 else:
                     self.wfile.write(file.read(end - start))
 
-    def _headers(self, path: Path) -> ResponseHeaders:
-        return headers_of(path.relative_to(self.root).as_posix())
+    def _stored_headers(self, path: Path) -> ResponseHeaders:
+        return response_headers(path.relative_to(self.root).as_posix())
 
-    def _span(self, size: int) -> tuple[int, int] | None:
+    def _requested_range(self, size: int) -> tuple[int, int] | None:
         """Return the requested byte range, or None if the request has no valid Range header.
 
         :return: start and exclusive end. The end may be before the start.
@@ -150,16 +150,16 @@ class _Handler(BaseHTTPRequestHandler):
         end = min(int(match[2]) + 1, size) if match[1] and match[2] else size
         return start, end
 
-    def _redirect(self, location: str) -> None:
-        self._head(HTTPStatus.MOVED_PERMANENTLY, {"Location": location, "Content-Length": "0"})
+    def _send_redirect(self, location: str) -> None:
+        self._send_head(HTTPStatus.MOVED_PERMANENTLY, {"Location": location, "Content-Length": "0"})
 
-    def _error(self, status: HTTPStatus) -> None:
+    def _send_error(self, status: HTTPStatus) -> None:
         data = f"{status.value} {status.phrase}\n".encode()
-        self._head(status, {"Content-Type": "text/plain", "Content-Length": str(len(data))})
+        self._send_head(status, {"Content-Type": "text/plain", "Content-Length": str(len(data))})
         if self.command == "GET":
             self.wfile.write(data)
 
-    def _head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+    def _send_head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
