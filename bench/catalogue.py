@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheel.wheelfile import WheelRecord
+from wheel.wheelfile import WheelFile
 
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, Provenance
 from wheelsmith.index.entries.state import add_entries
@@ -67,7 +67,7 @@ class Item:
     def write(self, folder: Path) -> Path:
         """Write the wheel to a folder and return its path."""
         path, info = folder / self.filename, f"{self.distribution}-{self.version}.dist-info"
-        with WheelRecord(path, "w") as file:
+        with WheelFile(path, "w") as file:
             file.writestr(f"{info}/METADATA", self.metadata)
             file.writestr(f"{info}/WHEEL", _WHEEL.format(tag=self.tag))
         return path
