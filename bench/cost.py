@@ -81,7 +81,7 @@ def measure(command: Command, running: Path) -> Cost:
         process.returncode = os.waitstatus_to_exitcode(status)
     wall, after = time.monotonic() - start, _received()
     if process.returncode:
-        raise CommandFailedError(f"{Path(command.argv[0]).name} gave {process.returncode}\n{_told(command.log)}")
+        raise CommandFailedError(f"{Path(command.argv[0]).name} failed with {process.returncode}\n{_told(command.log)}")
     return Cost(
         wall=round(wall, 2),
         cpu=round(usage.ru_utime + usage.ru_stime, 2),

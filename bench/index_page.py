@@ -20,30 +20,33 @@ _HEAD = """\
 
 # The index at scale
 
-500 projects with the same number of wheels each: kernels for 4 torches, 4 compute platforms and 2 CPU architectures,
-offered by wheelsmith, by dumb-pypi {dumb-pypi} and by pypiserver {pypiserver}, in turns, in one run. pip {pip} asks.
+500 projects with the same number of wheels each: kernels for 4 torch releases, 4 compute platforms and 2 CPU
+architectures. wheelsmith, dumb-pypi {dumb-pypi} and pypiserver {pypiserver} serve them, alternately, in one run, to
+pip {pip}.
 
-- **Full render**: every page, from what the tool keeps: our states, dumb-pypi's list. dumb-pypi runs with
-  `--no-per-release-json`, and once more *as it is*. We write HTML and JSON, and each wheel into two roots: the one of
-  its compute platform and the one for all; dumb-pypi one HTML page and one JSON file a project. Ours are flushed to
-  the disk before they are renamed into place. pypiserver keeps no pages; it has watchdog for its cache. Our pages for
-  people came after these figures; of a project of 200 wheels they take 30 ms to render, the others 23 ms.
-- **One wheel more**: a whole process, from the command to its end. We hash the wheel, copy it, check it, and change
-  state and pages; dumb-pypi is given the lists before and after, hashes in them, and does not copy. With pypiserver it
+- **Full render**: all pages, from wheelsmith's states and dumb-pypi's list. dumb-pypi runs with
+  `--no-per-release-json`, and again with its defaults (*as it is*). wheelsmith writes HTML and JSON, and each wheel
+  into two roots: that of its compute platform and the common one. dumb-pypi writes an HTML page and a JSON file for
+  each project. wheelsmith flushes its files to the disk before it renames them. pypiserver stores no pages; it uses
+  watchdog for its cache. The pages for people are newer than these figures; for a project with 200 wheels they take
+  30 ms to render, and the other pages 23 ms.
+- **Add a wheel**: the time of the process. wheelsmith hashes, copies and checks the wheel, and updates state and
+  pages. dumb-pypi receives the lists before and after, with hashes, and does not copy the wheel. For pypiserver, it
   is the time from the copy to the first page that shows the wheel.
-- **pip resolves**: `pip install --dry-run --no-deps` of one package, without a cache, as a whole process. Ours is
-  served by `wheelsmith serve`, dumb-pypi's by `python -m http.server`. The page is that of the same package.
-- Wheels are real ones of a kilobyte with no code in them. pypiserver has all of them in its folder; the other two need
-  only those that pip fetches, so only these are laid out.
+- **pip resolves**: the process `pip install --dry-run --no-deps` for one package, without a cache. `wheelsmith serve`
+  serves wheelsmith's index, `python -m http.server` that of dumb-pypi. The page is the page of this package.
+- The wheels are valid, about a kilobyte each, and contain no code. pypiserver has all of them in its folder. The
+  other two need only the wheels that pip fetches, so only these exist.
 
-Medians of {rounds} rounds (renderings: {renderings}), all in the disk's cache. Memory is the peak of one process.
+Medians of {rounds} rounds ({renderings} for renders), with all files in the disk cache. Memory is the peak of one
+process.
 """
 _FOOT = """\
 {processor}, {cores} cores, {memory:.0f} GiB of memory, Linux {kernel}, Python {python}. Measured {date} at {commit}.
 Every figure: [index.json](index.json).
 
 ```console
-$ bench/index           # about {minutes} minutes; --help says how to do less
+$ bench/index           # about {minutes} minutes; --help shows smaller runs
 $ bench/index report
 ```
 """
@@ -53,7 +56,7 @@ def write_page() -> None:
     """Write bench/index.md from bench/index.json."""
     found = read_results(FIGURES)
     if not found or "index" not in found:
-        raise WheelsmithError(f"{FIGURES} holds nothing to report", remedy="run bench/index first")
+        raise WheelsmithError(f"{FIGURES} has no measurements", remedy="run bench/index first")
     atomic_write(_PAGE, page(found["index"]).encode())
     print(f"wrote {_PAGE.relative_to(ROOT)}")
 
@@ -88,7 +91,7 @@ class Figures:
 def _size(figures: Figures, wheels: int) -> str:
     lines = [
         f"## {wheels:,} wheels\n",
-        "| | full render | memory | files | bytes | one wheel more | memory | bytes | pip resolves | page |",
+        "| | full render | memory | files | bytes | add a wheel | memory | bytes | pip resolves | page |",
         "| --- |" + " ---: |" * 9,
     ]
     for who in _TOOLS:
@@ -116,7 +119,7 @@ def _ratios(figures: Figures, wheels: int) -> list[str]:
         *(("add/average", "wall"), ("add/average", "peak_memory"), ("resolve", "wall")),
     )
     lines = [
-        "| ÷ wheelsmith's | full render | memory | one wheel more | memory | pip resolves |",
+        "| ÷ wheelsmith | full render | memory | add a wheel | memory | pip resolves |",
         "| --- |" + " ---: |" * len(asked),
     ]
     for who in _TOOLS[1:]:
@@ -130,8 +133,8 @@ def _ratios(figures: Figures, wheels: int) -> list[str]:
 def _growth(figures: Figures, sizes: list[int]) -> str:
     """Return a table of the cost of adding a wheel by index size, for a growing project and one of constant size."""
     lines = [
-        "## One wheel more, as our index grows\n",
-        "| wheels in the index | wheels in the project | whole process | of which the change itself | files | bytes |",
+        "## Add a wheel to a growing index\n",
+        "| wheels in the index | wheels in the project | process | of which the change | files | bytes |",
         "| ---: |" + " ---: |" * 5,
     ]
     for kind, count in (("average", None), ("steady", 20)):

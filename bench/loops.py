@@ -107,5 +107,5 @@ def _pip_wheel(workshop: Workshop, kernel: str, cell: Cell, python: Path, variab
             },
         )
         if len(list((folder / "wheels").glob("*.whl"))) != 1:
-            raise WheelsmithError(f"pip made no wheel of {kernel}", remedy="run it again; this was not expected")
+            raise WheelsmithError(f"pip built no wheel of {kernel}", remedy="run it again")
     return cost

@@ -52,7 +52,8 @@ def build_ours(workshop: Workshop, folder: Path, cache: Path, cells: tuple[Cell,
     answered = _answers(said)
     if sum(answered.values()) != len(cells):
         raise WheelsmithError(
-            f"wheelsmith answered {dict(answered)}, not {len(cells)} cells", remedy="run wheelsmith plan on the matrix"
+            f"wheelsmith built {dict(answered)} of {len(cells)} combinations",
+            remedy="run wheelsmith plan on the matrix",
         )
     return {
         **cost.to_json(),

@@ -55,7 +55,7 @@ _FOOT = """\
 {machine}. Measured {date} at {commit}. The figures of every cell: [results.json](results.json).
 
 ```console
-$ bench/run             # about an hour and a half on two cores; --help says how to do less, --resume goes on
+$ bench/run             # about an hour and a half on two cores; --help shows smaller runs, --resume continues
 $ bench/run scaling
 $ bench/run report
 ```
@@ -66,13 +66,13 @@ def write_report() -> None:
     """Write bench/README.md and docs/images/bench.svg from results.json."""
     found = read_results()
     if not found or "matrix" not in found:
-        raise WheelsmithError(f"{PATH} holds nothing to report", remedy="run bench/run first")
+        raise WheelsmithError(f"{PATH} has no measurements", remedy="run bench/run first")
     matrix = found["matrix"]
     cells, figures = matrix["settings"]["cells"], matrix["figures"]
     groups = [(kernel, rows(kernel, cells, figures)) for kernel in kernels(figures)]
     groups = [(kernel, each) for kernel, each in groups if each]
     if not groups:
-        raise WheelsmithError("no kernel was measured to its end in any way", remedy="run bench/run --resume")
+        raise WheelsmithError("no kernel has complete measurements", remedy="run bench/run --resume")
     about = f"{_machine(matrix['settings']['machine'])}, {matrix['date']}"
     title = f"One matrix of {len(cells)} cells, built in three ways"
     picture = draw([(_KERNELS[kernel], each) for kernel, each in groups], title, about)

@@ -15,12 +15,12 @@ _HEAD = """\
 
 # Projects that grow
 
-What of a real project's sdist is compiled when its matrix grows, and when a run was killed: phases, of which nvcc's
-compilation has several for each source and g++'s one. Each run is made in the cache that the one before it left, but
-the one that is begun anew: its cache was empty before the run that is killed. Toolchains and environments are at hand.
-The build system alone is what engine `local` runs: nothing stands before the compilers, and nothing is kept. As many
-cells are built at once as the machine has cores. A build system without ninja, such as torch-scatter's, compiles one
-source after another: a cell of its keeps one core.
+How much of a real project's sdist is compiled when its matrix grows, and after a killed run. The unit is the phase:
+nvcc has several for each source, g++ has one. Each run uses the cache of the previous run, except the repeated one:
+its cache was empty before the killed run. Toolchains and environments are cached. "Build system alone" is engine
+`local`, which neither wraps the compilers nor stores results. wheelsmith builds as many combinations in parallel as
+the machine has cores. A build system without ninja, such as that of torch-scatter, compiles one source at a time and
+uses one core.
 """
 
 
@@ -50,7 +50,7 @@ def _section(name: str, runs: list[dict[str, Any]]) -> str:
     lines = [
         f"## {name}",
         "",
-        "| run | cells | phases needed | compiled | wall |",
+        "| run | combinations | phases needed | compiled | wall |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     for run in map(Run.from_json, runs):

@@ -17,19 +17,18 @@ _PAGE = ROOT / "docs" / "reference" / "real-wheels.md"
 _HEAD = """\
 <!-- Written by bench/real_wheels report; do not edit. -->
 
-# What a check finds in wheels that people install
+# Findings in published wheels
 
-{count} wheels as published on PyPI, chosen on {read} for their variety, each pinned by its sha256 in
-[bench/real_wheels.json](../../bench/real_wheels.json), and what `wheelsmith check` says of them. These are good
-projects, and nearly all of these wheels work for nearly everybody who installs them; several of what is listed is
-deliberate. A finding is a fact about one file on one day, not a judgement of the people who made it. Beside each
-stands another tool's answer about the same file, and whether it matters in practice. If one is wrong or no longer so,
-we want to know.
+This page shows the findings of `wheelsmith check` in {count} wheels on PyPI. They were chosen on {read} for their
+variety and are pinned by hash in [bench/real_wheels.json](../../bench/real_wheels.json). These are good projects.
+Nearly all of their wheels work for nearly all users, and several findings are deliberate choices. A finding is a fact
+about one file on one day. It does not judge the authors. Each finding has evidence from another tool and a note about
+its effect in practice. Please report a finding that is wrong or outdated.
 
-- **Findings**: where a name, a tag, a library or a requirement says one thing and the file another. Each has another
-  tool's answer beside it. What check says and none of the findings covers would be a mistake of ours: {mistakes}.
-- **CPU, memory**: of `wheelsmith check`, user and system time, and the most that one process held.
-- What [a check](checks.md) proves is all there is here: that the code computes the right thing is not among it.
+- **Findings**: a name, tag, library or requirement contradicts the file, and another tool confirms this. Findings of
+  check without such evidence would be mistakes of check: {mistakes}.
+- **CPU, memory**: user and system time of `wheelsmith check`, and the peak memory of one process.
+- [A check](checks.md) does not prove that the code computes the right results.
 
 ## The wheels
 
@@ -37,14 +36,14 @@ we want to know.
 | --- | --- | --- | --- | --- | --- |
 """
 _FOOT = """\
-## How this was done
+## Method
 
-{processor}, {cores} cores, Linux {kernel}, Python {python}, beside other work. Measured {date} at {commit}, some of the
-largest up to a few dozen commits earlier. The other tools:
-{tools}, GNU binutils and unzip. Every figure: [real_wheels_results.json](../../bench/real_wheels_results.json).
+{processor}, {cores} cores, Linux {kernel}, Python {python}, during other work. Measured {date} at {commit}; some of the
+largest wheels up to a few dozen commits earlier. The other tools:
+{tools}, GNU binutils and unzip. All figures: [real_wheels_results.json](../../bench/real_wheels_results.json).
 
 ```console
-$ bench/real_wheels FOLDER    # fetches 4.2 GB; exits with 1 where check and bench/real_wheels.json differ
+$ bench/real_wheels FOLDER    # fetches 4.2 GB; exits with 1 if check and bench/real_wheels.json differ
 $ bench/real_wheels report
 ```
 """
@@ -64,8 +63,8 @@ def disagreements() -> list[str]:
         if f"{name}/check" not in figures:
             continue
         said = figures[f"{name}/check"]["complaints"]
-        found += [f"not known: {name}: {sentence}" for sentence in said if not wheel.fact_behind(sentence)]
-        found += [f"not found: {name}: {f.fact}" for f in wheel.facts if f.says and f not in _stated(wheel, said)]
+        found += [f"unknown finding: {name}: {sentence}" for sentence in said if not wheel.fact_behind(sentence)]
+        found += [f"missing finding: {name}: {f.fact}" for f in wheel.facts if f.says and f not in _stated(wheel, said)]
     return found
 
 
@@ -77,7 +76,7 @@ def page(measured: dict[str, Any]) -> str:
     """Return the page, as Markdown."""
     known, figures, settings = read_real_wheels(), measured["figures"], measured["settings"]
     wheels = sorted(known.wheels, key=lambda wheel: wheel.pin.project)
-    mistakes = sum(line.startswith("not known") for line in disagreements())
+    mistakes = sum(line.startswith("unknown finding") for line in disagreements())
     head = _HEAD.format(count=len(wheels), read=known.read, mistakes=mistakes or "none")
     rows = [_row(wheel, figures[f"{wheel.pin.filename}/check"]) for wheel in wheels]
     sections = [section for wheel in wheels if wheel.facts for section in _section(wheel, figures)]
@@ -90,7 +89,7 @@ def page(measured: dict[str, Any]) -> str:
 def _figures() -> dict[str, Any]:
     found = read_results(FIGURES)
     if not found or "real" not in found:
-        raise WheelsmithError(f"{FIGURES} holds nothing to report", remedy="run bench/real_wheels FOLDER first")
+        raise WheelsmithError(f"{FIGURES} has no measurements", remedy="run bench/real_wheels FOLDER first")
     measured: dict[str, Any] = found["real"]
     return measured
 
@@ -111,7 +110,7 @@ def _section(wheel: RealWheel, figures: dict[str, Any]) -> Iterator[str]:
     yield f"`{wheel.pin.filename}`, published {wheel.published}, sha256 `{wheel.pin.sha256}`.\n"
     yield "| finding | evidence | in practice |\n| --- | --- | --- |"
     for fact, line in zip(wheel.facts, lines, strict=True):
-        by_hand = "" if fact in stated else " (found by reading, not by `wheelsmith check`)"
+        by_hand = "" if fact in stated else " (found manually, not by `wheelsmith check`)"
         yield f"| {fact.fact}{by_hand} | `{_code(fact.command)}`: `{_code(line)}` | {fact.practice} |"
     yield ""
 

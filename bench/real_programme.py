@@ -96,7 +96,7 @@ class Programme:
         )
         found = re.search(fact.shows, answer.stdout + answer.stderr, re.MULTILINE)
         if not found:
-            raise WheelsmithError(f"{wheel.pin.filename}: {fact.command} does not show {fact.shows}")
+            raise WheelsmithError(f"{wheel.pin.filename}: the output of {fact.command} does not match {fact.shows}")
         return " ".join(found[0].split())
 
 

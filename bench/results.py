@@ -40,7 +40,7 @@ class Results:
             return self.begin()
         different = [name for name, value in self._settings.items() if found["settings"].get(name) != value]
         if different:
-            raise WheelsmithError(f"the run to resume was of another {' and '.join(different)}", remedy=_AGAIN)
+            raise WheelsmithError(f"the run to resume has a different {' and '.join(different)}", remedy=_AGAIN)
         return None
 
     def begin(self) -> None:

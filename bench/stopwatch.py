@@ -70,7 +70,9 @@ def timed(
             [*starter, *map(str, argv)], env=dict(environment), capture_output=True, text=True, check=False
         )
         if answer.returncode not in codes:
-            raise WheelsmithError(f"{' '.join(map(str, argv))} gave {answer.returncode}\n{answer.stderr[-2000:]}")
+            raise WheelsmithError(
+                f"{' '.join(map(str, argv))} failed with {answer.returncode}\n{answer.stderr[-2000:]}"
+            )
         if prints is not None:
             prints.append(answer.stdout)
         return Took.from_json(json.loads(Path(out.name).read_text()))

@@ -92,7 +92,7 @@ def _plain_environment() -> dict[str, str]:
     """Return the environment variables of this process, without other settings of pip than its first index."""
     settings = pip_settings()
     if not settings.indexes:
-        raise WheelsmithError("pip is told to use no index", remedy="unset PIP_NO_INDEX")
+        raise WheelsmithError("pip has no index", remedy="unset PIP_NO_INDEX")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "WHEELSMITH_", "TORCH_"))}
     pip = {
         "PIP_CONFIG_FILE": "/dev/null",

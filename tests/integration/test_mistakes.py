@@ -37,7 +37,7 @@ def tell(answer):
 # --- matrix.yaml and the command line -----------------------------------------------------------------------
 
 MATRICES = [
-    ("missing", None, 2, "there is no matrix.yaml", "wheelsmith schema"),
+    ("missing", None, 2, "there is no matrix.yaml", "wheelsmith init"),
     ("empty", "", 2, "the file is empty", "wheelsmith schema"),
     ("not yaml", "kernel: {path: x\n", 2, "not YAML", None),
     ("deep", "[" * 3000 + "]" * 3000, 2, "nested too deeply", None),
