@@ -62,8 +62,8 @@ def main() -> None:
     before = before_it(options.version, data["toolkits"])
     if before is None and not (options.default_capability and options.driver and options.driver_source):
         raise SystemExit(
-            f"CUDA {options.version} is the first of its major: no program knows what is built when nobody says, nor "
-            "its oldest driver; give --default-capability, --driver and --driver-source"
+            f"CUDA {options.version} is the first release of its major: pass --default-capability, --driver and "
+            "--driver-source"
         )
     entry = described(options, before)
     write(entry, data)
@@ -71,7 +71,7 @@ def main() -> None:
         write({**entry, "cxx_std": standard_of(options.version)}, data)
     if before is None:
         add_driver(options)
-        print("what its libraries export: scripts/library_symbols.py cuda")
+        print("next: update the exported symbols with scripts/library_symbols.py cuda")
     known = cuda_toolkits()[options.version]
     print(f"CUDA {known.version}: PTX {known.ptx}, C++ {known.cxx_std}, {', '.join(known.capabilities)}")
 
@@ -79,14 +79,16 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("version", help="such as 13.5")
-    parser.add_argument("--date", default=datetime.now(UTC).date().isoformat(), help="when it was looked up; today")
-    parser.add_argument("--cxx-std", type=int, help="the oldest C++ standard in which it takes torch's headers")
     parser.add_argument(
-        "--default-capability", action="append", help="built when nobody says: 9.0, 12.1+PTX; repeatable"
+        "--date", default=datetime.now(UTC).date().isoformat(), help="the date of the facts; default: today"
+    )
+    parser.add_argument("--cxx-std", type=int, help="the oldest C++ standard that compiles torch's headers")
+    parser.add_argument(
+        "--default-capability", action="append", help="a default capability, such as 9.0 or 12.1+PTX; repeatable"
     )
     parser.add_argument("--driver", help="the oldest driver of a new major, such as 580")
-    parser.add_argument("--driver-source", help="who says so")
-    parser.add_argument("--source", help="where all the rest is from")
+    parser.add_argument("--driver-source", help="the source of --driver")
+    parser.add_argument("--source", help="the source of the other facts")
     options = parser.parse_args()
     if not re.fullmatch(r"\d+\.\d+", options.version):
         parser.error(f"{options.version} is not a toolkit such as 13.5")
@@ -100,7 +102,7 @@ def described(options: argparse.Namespace, before: dict[str, Any] | None) -> dic
     capabilities, ptx = ask_ptxas(packages[PACKAGES[0]][platform.machine()])
     defaults = options.default_capability or (before or {})["default_capabilities"]
     if unknown := {text.removesuffix("+PTX") for text in defaults} - set(capabilities):
-        raise SystemExit(f"CUDA {options.version} makes no code for {', '.join(unknown)}: give --default-capability")
+        raise SystemExit(f"CUDA {options.version} does not support {', '.join(unknown)}: pass --default-capability")
     return {
         "version": options.version,
         "ptx": ptx,
@@ -135,7 +137,7 @@ def of_release(version: str) -> dict[str, SpecifierSet]:
     releases = published("cuda-toolkit")
     patches = [release for release in releases if f"{release.major}.{release.minor}" == version]
     if not patches:
-        raise SystemExit(f"the package index has no cuda-toolkit {version}; the newest: {list(releases)[-1]}")
+        raise SystemExit(f"the package index has no cuda-toolkit {version}; the newest is {list(releases)[-1]}")
     text = read_member(releases[max(patches)][0], "*.dist-info/METADATA")
     return named_by(Metadata.from_email(text, validate=False).requires_dist or [])
 
@@ -151,7 +153,7 @@ def wheels_of(project: str, named: dict[str, SpecifierSet]) -> dict[str, PinnedF
     :param named: the specifiers of the release, by project.
     """
     if project not in named:
-        raise SystemExit(f"cuda-toolkit does not name {project}")
+        raise SystemExit(f"cuda-toolkit does not require {project}")
     wheels = published(project)
     fitting = [version for version in wheels if version in named[project]]
     if not fitting:
@@ -183,7 +185,7 @@ def ptx_of(text: str) -> str:
     """Return the PTX version in the error message of ptxas for a newer version."""
     found = _PTX.search(text)
     if found is None:
-        raise SystemExit(f"ptxas does not say which PTX it reads: {text[:200]!r}")
+        raise SystemExit(f"ptxas does not report its PTX version: {text[:200]!r}")
     return found[1]
 
 
@@ -219,7 +221,7 @@ def standard_of(version: str) -> int:
             print(f"nvcc {version} and the headers of torch {torch} as C++{standard}: {tried.returncode or 'ok'}")
             if tried.returncode == 0:
                 return standard
-    raise SystemExit(f"nvcc {version} does not take the headers of torch {torch}:\n{tried.stderr[-2000:]}")
+    raise SystemExit(f"nvcc {version} cannot compile the headers of torch {torch}:\n{tried.stderr[-2000:]}")
 
 
 def add_driver(options: argparse.Namespace) -> None:

@@ -46,7 +46,7 @@ def main() -> None:
     version = Version(options.version)
     wheels = published("torch")
     if version not in wheels:
-        raise SystemExit(f"the package index has no wheels of torch {version}; the newest: {list(wheels)[-1]}")
+        raise SystemExit(f"the package index has no wheels of torch {version}; the newest is {list(wheels)[-1]}")
     data = json.loads(TARGET.read_text())
     # Check the options first, since the rest takes minutes.
     cuda, cuda_source = cuda_of(_minor(version), data["releases"], options)
@@ -54,7 +54,7 @@ def main() -> None:
     pins = both("torch", wheels[version], "cp311")
     for built in filter(None, map(built_for, pins.values())):
         if built not in cuda:
-            raise SystemExit(f"torch {version} of the package index was built for CUDA {built}: name it with --cuda")
+            raise SystemExit(f"torch {version} of the package index was built for CUDA {built}: pass it to --cuda")
     read = {arch: read_wheel(pin) for arch, pin in pins.items()}
     entry = {
         "minor": _minor(version),
@@ -70,7 +70,7 @@ def main() -> None:
         "date": options.date,
     }
     write(entry, data, read)
-    print(f"torch {version}: CUDA {', '.join(cuda)} ({cuda_source}); C++ {cxx_std}: if that is wrong, say --cxx-std")
+    print(f"torch {version}: CUDA {', '.join(cuda)} ({cuda_source}); C++ {cxx_std} (to change it: --cxx-std)")
 
 
 def write(entry: dict[str, Any], data: dict[str, Any], read: dict[str, TorchWheel]) -> None:
@@ -86,12 +86,16 @@ def write(entry: dict[str, Any], data: dict[str, Any], read: dict[str, TorchWhee
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("version", help="such as 2.15.0")
-    parser.add_argument("--date", default=datetime.now(UTC).date().isoformat(), help="when it was looked up; today")
+    parser.add_argument(
+        "--date", default=datetime.now(UTC).date().isoformat(), help="the date of the facts; default: today"
+    )
     parser.add_argument("--matrix", type=Path, help="RELEASE.md of pytorch/pytorch")
-    parser.add_argument("--cuda", action="append", default=[], help="a CUDA of which it was published; repeatable")
-    parser.add_argument("--cuda-source", help="who says so")
-    parser.add_argument("--cxx-std", type=int, help="kernel-builder's C++ standard; that of the release before")
-    parser.add_argument("--source", default=SOURCE, help="where all the rest is from")
+    parser.add_argument("--cuda", action="append", default=[], help="a CUDA release with wheels; repeatable")
+    parser.add_argument("--cuda-source", help="the source of --cuda")
+    parser.add_argument(
+        "--cxx-std", type=int, help="kernel-builder's C++ standard; default: that of the previous release"
+    )
+    parser.add_argument("--source", default=SOURCE, help="the source of the other facts")
     return parser.parse_args()
 
 
@@ -101,7 +105,7 @@ def cuda_of(minor: str, releases: list[dict[str, Any]], options: argparse.Namesp
     They come from the matrix in RELEASE.md and the options, or else from the existing facts.
     """
     if options.cuda and not options.cuda_source:
-        raise SystemExit("--cuda needs --cuda-source: who says so")
+        raise SystemExit("--cuda requires --cuda-source")
     named = rows(options.matrix.read_text()).get(minor, ()) if options.matrix else ()
     sources = [*([MATRIX] if named else []), *([options.cuda_source] if options.cuda else [])]
     if sources:
@@ -110,8 +114,8 @@ def cuda_of(minor: str, releases: list[dict[str, Any]], options: argparse.Namesp
         if item["minor"] == minor:
             return item["cuda"], item["cuda_source"]
     raise SystemExit(
-        f"nothing says for which CUDA torch {minor} was published: "
-        "give --matrix RELEASE.md of pytorch/pytorch, or --cuda and --cuda-source"
+        f"the CUDA releases of torch {minor} are unknown: "
+        "pass --matrix RELEASE.md of pytorch/pytorch, or --cuda and --cuda-source"
     )
 
 
@@ -128,7 +132,7 @@ def standard_of(version: Version, releases: Iterable[dict[str, Any]]) -> int:
     """Return the C++ standard of the newest release that is not newer than a version."""
     older = [item for item in releases if Version(item["minor"]) <= version]
     if not older:
-        raise SystemExit(f"no release before {version} is known: give --cxx-std")
+        raise SystemExit(f"no release before {version} is known: pass --cxx-std")
     return int(max(older, key=lambda item: Version(item["minor"]))["cxx_std"])
 
 

@@ -1,14 +1,14 @@
-# Sourced by the scripts beside it, from the root of a checkout: one virtual environment, .venv, and Debian's packages.
+# Functions for the other scripts, which run in the root of a checkout: the virtual environment .venv and Debian packages.
 
-# Install wheelsmith with these extras of pyproject.toml: environment EXTRA,... Nothing is done where that was done before.
+# Install wheelsmith with these extras of pyproject.toml, if needed: environment EXTRA,...
 environment() {
   wanted="$(cat pyproject.toml scripts/constraints.txt | cksum) $1"
-  # More extras than these will do: scripts/build after scripts/test installs nothing.
+  # More extras are fine: scripts/build after scripts/test installs nothing.
   case "$(cat .venv/.wheelsmith 2>/dev/null)" in "$wanted"*) return ;; esac
   [ -x .venv/bin/python ] || python3 -m venv .venv
   project=".${1:+[$1]}"
-  # uv fetches many packages at once, which is most of a first run's time. What it cannot do, pip does; an index may
-  # lack the versions that are known to work.
+  # uv fetches packages in parallel, which saves most of the time of a first run. If it fails, pip installs them without
+  # constraints, since an index may lack the constrained versions.
   _pip install uv 2>/dev/null &&
     _uv install --quiet --python .venv/bin/python --constraints scripts/constraints.txt --editable "$project" ||
     _pip install --editable "$project"
@@ -17,7 +17,7 @@ environment() {
 
 _pip() { .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }
 
-# Run uv's pip: _uv VERB ARGUMENT... It does not read pip's settings: it is told them.
+# Run uv's pip with pip's settings, which uv does not read: _uv VERB ARGUMENT...
 _uv() {
   verb="$1" && shift
   _setting() { .venv/bin/python -m pip config get "global.$1" 2>/dev/null | tr ' ' '\n' || :; }
@@ -32,11 +32,11 @@ _uv() {
     $(printf ' --find-links %s' $find_links | sed 's/ --find-links $//') "$@"
 }
 
-# Install the packages of packages.txt that are for SCRIPT...: debian_packages build
+# Install the packages in packages.txt for the named scripts: debian_packages build
 debian_packages() {
   missing=""
   for package in $(for script; do sed -n "s/^$script  *\([^ ]*\).*/\1/p" scripts/packages.txt; done); do
-    # Some packages of nodejs bring npm, and are in the way of the one that Debian has apart.
+    # Some packages of nodejs contain npm and conflict with Debian's package npm.
     [ "$package" = npm ] && command -v npm >/dev/null 2>&1 && continue
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
   done

@@ -72,7 +72,7 @@ def both(project: str, pins: Iterable[PinnedFile], abi: str | None = None) -> di
     """Return a manylinux wheel for each CPU architecture, or exit if one is missing."""
     found = by_arch(pins, abi)
     if lacking := [arch for arch in ARCHES if arch not in found]:
-        raise SystemExit(f"the package index has no wheel of this {project} for {' and '.join(lacking)}")
+        raise SystemExit(f"the package index has no wheel of {project} for {' and '.join(lacking)}")
     return found
 
 

@@ -102,8 +102,8 @@ def test_cuda(tmp_path, monkeypatch):
     ("words", "answer"),
     [
         (["--matrix", "RELEASE.md"], (["12.6", "13.0", "13.2"], add_torch.MATRIX)),
-        ([], "give --matrix RELEASE.md of pytorch/pytorch, or --cuda and --cuda-source"),
-        (["--cuda", "13.2"], "--cuda needs --cuda-source"),
+        ([], "pass --matrix RELEASE.md of pytorch/pytorch, or --cuda and --cuda-source"),
+        (["--cuda", "13.2"], "--cuda requires --cuda-source"),
     ],
 )
 def test_who_says_for_which_cuda_a_torch_was_built(words, answer, tmp_path, monkeypatch):
@@ -132,7 +132,7 @@ def test_what_ptxas_says():
     text = "Allowed values: 'compute_90','sm_100','sm_100f','sm_100a','sm_90a','sm_75','lto_75','sm_90'."
     assert add_cuda.capabilities_of(text) == ["7.5", "9.0", "9.0a", "10.0", "10.0a", "10.0f"]
     assert add_cuda.ptx_of("fatal   : Unsupported .version 99.0; current version is '9.5'\n") == "9.5"
-    with pytest.raises(SystemExit, match="does not say which PTX"):
+    with pytest.raises(SystemExit, match="does not report its PTX"):
         add_cuda.ptx_of("")
 
 
@@ -144,5 +144,5 @@ def test_a_wheel_for_each_architecture():
         for tag in ("cp311-cp311t-manylinux_2_28_x86_64", "cp311-cp311-musllinux_1_2_x86_64", "cp311-cp311-win_amd64")
     ]
     assert package_index.both("kernel", [arm, intel, *strangers], "cp311") == {"x86_64": intel, "aarch64": arm}
-    with pytest.raises(SystemExit, match="no wheel of this kernel for x86_64"):
+    with pytest.raises(SystemExit, match="no wheel of kernel for x86_64"):
         package_index.both("kernel", [arm, *strangers], "cp311")
