@@ -102,7 +102,7 @@ def test_our_check_agrees(name, code, wheels):
     assert report.ok, [f.message for f in report.findings if not f.ok]
     found = {finding.rule: finding.message for finding in report.findings}
     assert found["compute-platform"] == code
-    assert found["architecture"].endswith("is for aarch64, and for Linux")
+    assert found["architecture"].endswith("is for Linux on aarch64")
 
 
 def test_the_operator_is_right_under_emulation(wheels, torch29, tmp_path):

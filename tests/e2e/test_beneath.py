@@ -215,7 +215,7 @@ DIST = {
     "many": ('[open(f"{d}/{n}.whl", "w").close() for n in range(5000)]', "left 5000 wheels"),
     "deep": ('for n in range(5000): os.mkdir("d"); os.chdir("d")', "wrote more than"),
     "holes": ('os.truncate(os.open(f"{d}/{NAME}", os.O_CREAT | os.O_WRONLY), 1 << 28)', "not a readable zip"),
-    "another cell": ('v = "1+cu130.torch2.13"; wheel(d, f"hostile-{v}-{TAG}.whl", v)', "says version"),
+    "another cell": ('v = "1+cu130.torch2.13"; wheel(d, f"hostile-{v}-{TAG}.whl", v)', "has version"),
     "another platform": (
         't = TAG.replace("linux_", "manylinux_2_17_"); wheel(d, f"hostile-1-{t}.whl", tag=t)',
         "not linux_",

@@ -42,6 +42,6 @@ def test_every_cubin_is_genuine(factory):
     report = check_wheel(wheel)
     assert report.ok, report
     said = {finding.rule: finding.message for finding in report.findings}
-    assert said["toolkit"] == "machine code by CUDA 12.4; PTX 8.4 as of CUDA 12.4"
+    assert said["toolkit"] == "machine code by CUDA 12.4; PTX 8.4 of CUDA 12.4"
     assert said["compute-platform"].endswith("8.0, 9.0, 9.0 as PTX")
     assert "libcudart.so.12" in said["libraries"]

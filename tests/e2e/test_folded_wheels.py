@@ -85,7 +85,7 @@ def test_six_torches_and_two_cudas_are_two_builds(factory, started):
         report = check_wheel(wheel)
         assert report.ok, report
         said = {finding.rule: finding.message for finding in report.findings}
-        assert said["symbols"].endswith(f"of them torch {SIX}'s")
+        assert said["symbols"].endswith(f"of them from torch {SIX}")
 
 
 def test_the_oldest_minor_answers_from_the_newer_ones_page(factory, started, tmp_path):

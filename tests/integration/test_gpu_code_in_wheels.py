@@ -24,7 +24,7 @@ def findings(folder, version, **files):
 def test_a_cpu_wheel_has_no_gpu_code_in_any_file(tmp_path, name, data):
     found = findings(tmp_path, "1+cpu", **{name: data})
     assert not found["compute-platform"].ok
-    assert "holds GPU code: 9.0" in found["compute-platform"].message
+    assert "contains GPU code: 9.0" in found["compute-platform"].message
     assert found["machine-code"].ok
 
 
@@ -38,7 +38,7 @@ def test_a_data_file_with_gpu_code_is_no_extension(tmp_path):
 
 def test_the_toolkit_of_a_data_file_is_the_versions(tmp_path):
     found = findings(tmp_path, "1+cu130", k_fatbin=code("90", toolkit="12.8"))
-    assert found["toolkit"].message == "the version says CUDA 13.0, CUDA 12.8 made code of k.fatbin"
+    assert found["toolkit"].message == "the version is for CUDA 13.0, but CUDA 12.8 made GPU code of k.fatbin"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_the_toolkit_of_a_data_file_is_the_versions(tmp_path):
         ),
         ("k_bin", fatbin(entry(PTX, "90", b"noise" * 9)), "k.bin, at byte 0x0: .* it is not PTX"),
         ("k_cubin", cubin("90")[:-8], "k.cubin, at byte 0x0: a cubin: it is truncated"),
-        ("k_cubin", b"noise" * 99, "k.cubin holds no GPU code that can be read"),
-        ("k_ptx", b"noise" * 99, "k.ptx holds no GPU code that can be read"),
+        ("k_cubin", b"noise" * 99, "k.cubin contains no readable GPU code"),
+        ("k_ptx", b"noise" * 99, "k.ptx contains no readable GPU code"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, name, data, message):

@@ -320,7 +320,7 @@ def test_check_refuses_a_plan_of_another_wheel(made, wheel):
 
     change(wheel, **{"build-plan.json": write})
     answer = made.run("check", str(wheel))
-    assert (answer.returncode, "recorded-plan: it records a plan of tiny 9" in answer.stdout) == (1, True)
+    assert (answer.returncode, "recorded-plan: it records a plan for tiny 9" in answer.stdout) == (1, True)
     change(wheel, **{"build-plan.json": lambda text: b"{" * 100_000})
     answer = made.run("check", str(wheel))
     assert (answer.returncode, "build-plan.json cannot be read" in answer.stdout) == (1, True)

@@ -138,7 +138,7 @@ def test_a_small_entry_that_unpacks_to_much_is_no_more_than_it_says():
 
 def test_a_version_that_names_cuda_needs_its_runtime():
     found = compute_platform.compare("k.so", ("libc.so.6",), read(library(BOTH)), "cu130")
-    assert (found.ok, found.message) == (False, "the version says cu130, k.so does not need libcudart.so.13")
+    assert (found.ok, found.message) == (False, "the version is for cu130, but k.so does not need libcudart.so.13")
     runtime = b"CUDA driver version is insufficient for CUDA runtime version\0"
     assert compute_platform.compare("k.so", ("libc.so.6",), read(library(BOTH, runtime)), "cu130").ok
     assert compute_platform.compare("k.so", ("libcudart.so.13",), read(library(BOTH)), "cu130").ok

@@ -50,10 +50,10 @@ def test_a_legal_wheel_is_accepted(options, tmp_path):
     [
         ("name-and-version", "2 lines for Name", {"metadata": METADATA + "Name: torch\n"}),
         ("name-and-version", "is not kernel-1.data", {"files": {"kernel-2.data/purelib/a.py": ""}}),
-        ("name-and-version", "holds a.py", {"files": {"kernel-1.data/a.py": ""}}),
+        ("name-and-version", "contains a.py", {"files": {"kernel-1.data/a.py": ""}}),
         ("tags", "2 lines for Root-Is", {"wheel": WHEEL + "Root-Is-Purelib: false\nTag: py3-none-any\n"}),
-        ("installs", "torch's", {"files": {"torch.cpython-311-x86_64-linux-gnu.so": ""}}),
-        ("installs", "bin/pip3.12, which is pip's", {"files": {"kernel-1.data/scripts/pip3.12": "#!python"}}),
+        ("installs", "which belongs to", {"files": {"torch.cpython-311-x86_64-linux-gnu.so": ""}}),
+        ("installs", "bin/pip3.12, which belongs to pip", {"files": {"kernel-1.data/scripts/pip3.12": "#!python"}}),
         ("entry-points", "cannot be read", {"files": {f"{INFO}/entry_points.txt": "[gui_scripts]\na\n"}}),
     ],
 )
@@ -81,7 +81,7 @@ def _installs(folder, files, spec=None):
 def test_files_outside_of_a_kernels_package_are_declared(path, tmp_path):
     spec = replace(plan(1).wheel, distribution="kernel", module="kernel")
     found = _installs(tmp_path, {path: b""}, spec)
-    assert (found.ok, "outside of its import packages" in found.message) == (False, True)
+    assert (found.ok, "outside its import packages" in found.message) == (False, True)
     assert "kernel.declare" in found.message
     assert _installs(tmp_path, {path: b""}, replace(spec, declared=("*",))).ok
     # A project may have several packages.
@@ -91,7 +91,7 @@ def test_files_outside_of_a_kernels_package_are_declared(path, tmp_path):
 @pytest.mark.parametrize("path", OUTSIDE[:-1])
 def test_files_outside_of_the_packages_of_other_wheels_are_a_note(path, tmp_path):
     found = _installs(tmp_path, {path: b""})
-    assert (found.ok, "outside of its import packages: " in found.message) == (True, True)
+    assert (found.ok, "outside its import packages: " in found.message) == (True, True)
 
 
 def test_its_own_names_are_a_projects_own(tmp_path):

@@ -42,16 +42,16 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
     wrong = []
     if compute == "cpu":
         cuda = [library for library in needed or () if _is_cudas(library)]
-        wrong += [f"the version says cpu, {name} needs {', '.join(cuda)}"] if cuda else []
-        wrong += [f"the version says cpu, {name} holds GPU code: {_listed(code)}"] if code.present else []
-        wrong += [f"the version says cpu, {name} holds CUDA's runtime"] if code.runtime else []
+        wrong += [f"the version is for cpu, but {name} needs {', '.join(cuda)}"] if cuda else []
+        wrong += [f"the version is for cpu, but {name} contains GPU code: {_listed(code)}"] if code.present else []
+        wrong += [f"the version is for cpu, but {name} contains the CUDA runtime"] if code.runtime else []
     elif compute is not None and names_cuda(compute):
         runtime = f"libcudart.so.{_runtime_major(compute)}"
         nvidia = code.present and not code.others
         if nvidia and needed is not None and runtime not in needed and not code.runtime:
-            wrong.append(f"the version says {compute}, {name} does not need {runtime}")
+            wrong.append(f"the version is for {compute}, but {name} does not need {runtime}")
         others = (library for library in needed or () if _is_of_another_cuda(library, cuda_major(compute)))
-        wrong += [f"{name} needs {library}" for library in others]
+        wrong += [f"the version is for {compute}, but {name} needs {library}" for library in others]
     return finding("compute-platform", wrong, f"GPU code for {_listed(code)}" if code.present else "no GPU code")
 
 
@@ -101,7 +101,7 @@ def _listed(code: GpuCode) -> str:
     )
     found = [f"{capability}{kind}" for capabilities, kind in kinds for capability in sorted(capabilities, key=_number)]
     found += [f"for {maker}" for maker in sorted(code.others)]
-    return ", ".join(found) or "none that can be read"
+    return ", ".join(found) or "unknown GPUs"
 
 
 def _number(capability: str) -> tuple[float, str]:
@@ -114,7 +114,7 @@ def _examine(wheel: Inspection) -> Iterator[Finding]:
     for name, needed, code in examined_files(wheel):
         yield compare(name, needed, code, wheel.compute)
     if names_cuda(wheel.compute) and wheel.extensions and not _speaks_of_cuda(wheel):
-        yield finding("compute-platform", [f"the version says {wheel.compute}, and nothing in it is CUDA's"], "")
+        yield finding("compute-platform", [f"the version is for {wheel.compute}, but the wheel does not use CUDA"], "")
 
 
 def _speaks_of_cuda(wheel: Inspection) -> bool:
@@ -138,15 +138,15 @@ def compare_toolkit(name: str, code: GpuCode, cuda: str) -> Finding:
     """
     release = numbers(cuda)
     others = sorted(other for other in code.assemblers if numbers(other)[: len(release)] != release)
-    wrong = [f"the version says CUDA {cuda}, CUDA {other} made code of {name}" for other in others]
+    wrong = [f"the version is for CUDA {cuda}, but CUDA {other} made GPU code of {name}" for other in others]
     known = [toolkit.ptx for each, toolkit in cuda_toolkits().items() if numbers(each)[: len(release)] == release]
     if known:
         newest = max(known, key=numbers)
         newer = sorted(version for version in code.ptx_versions if numbers(version) > numbers(newest))
-        wrong += [f"CUDA {cuda} reads PTX up to {newest}, {name} has PTX {version}" for version in newer]
+        wrong += [f"CUDA {cuda} reads PTX up to {newest}, but {name} has PTX {version}" for version in newer]
     made = [f"machine code by CUDA {', '.join(sorted(code.assemblers))}"] if code.assemblers else []
     written = ", ".join(sorted(code.front_ends)) or "?"
-    made += [f"PTX {', '.join(sorted(code.ptx_versions))} as of CUDA {written}"] if code.ptx_versions else []
+    made += [f"PTX {', '.join(sorted(code.ptx_versions))} of CUDA {written}"] if code.ptx_versions else []
     return finding("toolkit", wrong, "; ".join(made))
 
 
@@ -165,8 +165,8 @@ def _examine_machine_code(wheel: Inspection) -> Iterator[Finding]:
     if codes or empty:
         wrong = [f"{name}, {mistake}" for name, code in codes.items() for mistake in code.mistakes]
         wrong += [f"{name}: {reason}" for name, code in codes.items() for reason in _impossible_targets(code)]
-        wrong += [f"{name} holds no GPU code that can be read" for name in empty]
-        right = f"the GPU code is whole, and what it is labelled as, in {len(codes)} of the files"
+        wrong += [f"{name} contains no readable GPU code" for name in empty]
+        right = f"the GPU code of {counted(len(codes), 'file')} is complete and matches its labels"
         yield finding("machine-code", wrong, right)
 
 
@@ -178,14 +178,14 @@ def _impossible_targets(code: GpuCode) -> list[str]:
     made = {one for name in code.assemblers for one in toolkits[name].capabilities}
     strange = sorted((code.machine_code | code.relocatable - code.ptx) - made)
     named = ", ".join(sorted(code.assemblers))
-    return [f"it has machine code for {one}, which CUDA {named} does not make" for one in strange]
+    return [f"it has machine code for {one}, which CUDA {named} cannot make" for one in strange]
 
 
 def compare_plan(codes: Iterable[GpuCode], spec: WheelSpec) -> Finding:
     """Compare the GPU code of a wheel with the GPU architectures of its plan."""
     code = joined(codes)
     missing = [
-        f"no machine code for {c}" + (", only what has yet to be linked" if c in code.relocatable else "")
+        f"no machine code for {c}" + (", only code that is not linked" if c in code.relocatable else "")
         for c in map(_base, spec.gpu_archs)
         if c not in code.machine_code
     ]
@@ -204,41 +204,40 @@ def _examine_plan(wheel: Inspection) -> Iterator[Finding]:
 
 COMPUTE_PLATFORM = Rule(
     name="compute-platform",
-    proves="`+cpu`, also as other projects spell it (`+pt2.11cpu`), holds no GPU code, no CUDA runtime, "
-    "and needs no CUDA library; a CUDA that is named is one that there is, and a wheel with compiled code speaks of it "
-    "at all; `+cu13x` needs `libcudart.so.13` where it holds GPU code and no runtime of its own, and no library of "
-    "another CUDA; the GPU code found in any file, by capability",
-    leaves_open="of which CUDA a runtime is that was linked in statically; PTX in source code and documentation, by "
-    "their names; code in archives and in files that are compressed otherwise than by nvcc is not found; nor is what a "
-    "program compiles when it runs; which libraries of CUDA Python code loads by itself",
+    proves="a `+cpu` wheel, also in other spellings (`+pt2.11cpu`), contains no GPU code and no CUDA runtime, and "
+    "needs no CUDA library; a CUDA release in the version exists, and a compiled wheel uses or mentions CUDA; a "
+    "`+cu13x` wheel with GPU code needs `libcudart.so.13` or contains the runtime, and needs no library of another "
+    "CUDA release; the message lists the capabilities of all GPU code",
+    leaves_open="the release of a statically linked CUDA runtime; PTX in files with the suffix of source code or "
+    "documentation; GPU code in archives and in compressed files, except nvcc's own compression; GPU code that a "
+    "program compiles at run time; CUDA libraries that Python code loads",
     examine=_examine,
 )
 
 TOOLKIT = Rule(
     name="toolkit",
-    proves="every cubin was assembled by the ptxas of the version's CUDA: `+cu124` by 12.4's; no PTX is newer than "
-    "it reads",
-    leaves_open="LTO IR and tile IR do not say what made them",
+    proves="the ptxas of the version's CUDA release made every cubin, e.g. of CUDA 12.4 for `+cu124`, and it can read "
+    "all PTX",
+    leaves_open="LTO IR and tile IR, which do not record their toolkit",
     examine=_examine_toolkit,
 )
 
 MACHINE_CODE = Rule(
     name="machine-code",
-    proves="GPU code is found at any place in any file and read: a cubin's own architecture, `a` and `f` included, and "
-    "PTX's own `.version` and `.target` are what the fatbin's entry says; it unpacks to the size that its entry says; "
-    "the toolkit that assembled it makes code for that GPU; not all that a library registers with CUDA's runtime has "
-    "yet to be linked",
-    leaves_open="the instructions and the text of PTX; an `f` where no tool's command line is recorded; LTO IR and "
-    "tile IR, which are not documented (nvcc scrambles the former), go by their label; PTX in a string of a program "
-    "or of data counts for its target",
-    in_the_wild="nvidia-cutlass-dsl-libs-base 4.8.1: a cubin for sm_107 that names CUDA 13.3, whose ptxas does not "
-    "know sm_107 (an assembler of NVIDIA's own made it)",
+    proves="GPU code anywhere in any file is readable: the architecture of a cubin, with `a` and `f`, and `.version` "
+    "and `.target` of PTX match the entry of the fatbin; each entry decompresses to its size; the toolkit of the code "
+    "supports its GPU; a library that registers code with the CUDA runtime has linked code",
+    leaves_open="the instructions, and the text of PTX; `f` if no tool recorded its command line; LTO IR and tile IR, "
+    "of which only the label is read (the formats are undocumented, and nvcc scrambles LTO IR); PTX in a string counts "
+    "for its target, even if it is only data",
+    in_the_wild="nvidia-cutlass-dsl-libs-base 4.8.1: a cubin for sm_107 that names CUDA 13.3, although ptxas 13.3 does "
+    "not support sm_107 (an internal assembler of NVIDIA made it)",
     examine=_examine_machine_code,
 )
 
 GPU_CODE = Rule(
     name="gpu-code",
-    proves="in a build: linked machine code and PTX for every capability that was asked for",
-    leaves_open="that every kernel has code for each of them: one is enough",
+    proves="in a build: there is linked machine code and PTX for every planned capability",
+    leaves_open="whether every kernel has code for each of them: one kernel is enough",
     examine=_examine_plan,
 )

@@ -27,7 +27,7 @@ _ELSEWHERE = re.compile(r"[^/]+\.data/(?!purelib/)")
 _ONE_PYTHON = re.compile(r"\.(?P<abi>cpython-\d+[a-z]*|pypy\d+-pp\d+)(?:-(?P<machine>[\w-]+))?\.so$")
 _STABLE = re.compile(r"\.(?P<abi>abi3t?)\.so$")
 _INFO = re.compile(r"\.(?:dist-info|egg-info|egg-link)$")
-_REMEDY = "declare files that are meant: --declare PATH, or kernel.declare in matrix.yaml"
+_REMEDY = "declare intended files with --declare PATH, or kernel.declare in matrix.yaml"
 
 
 def _examine_archive(wheel: Inspection) -> Iterator[Finding]:
@@ -38,26 +38,27 @@ def _examine_archive(wheel: Inspection) -> Iterator[Finding]:
 
 def _examine_record(wheel: Inspection) -> Iterator[Finding]:
     wrong = compare_record(wheel.record, wheel.info, wheel.digests)
-    yield finding("record", wrong, f"{len(wheel.files)} files are what RECORD says")
+    yield finding("record", wrong, f"{len(wheel.files)} files match RECORD")
 
 
 READABLE = Rule(
     name="readable",
-    proves="the file is one zip archive without gaps, prefix or second archive; each local header agrees with the "
-    "directory; members are stored or deflated, each once, with a plain name and kind, and unpack to the size and "
-    "checksum of the directory; there is one `.dist-info` folder with METADATA, WHEEL and RECORD",
-    leaves_open="links and special files are refused, though some unzippers make them; an archive whose end record "
-    "counts fewer members than the directory lists, or that repeats other sizes behind a member's data",
+    proves="the file is one zip archive without gaps, prefix or second archive; each local header matches the central "
+    "directory; each member occurs once, is a stored or deflated regular file with a plain name, and has the size and "
+    "checksum in the directory; there is one `.dist-info` folder with METADATA, WHEEL and RECORD",
+    leaves_open="an archive with an end record that counts fewer members than the directory has, or with other sizes "
+    "in the data descriptors; links and special files always fail, although some programs can unpack them",
     examine=_examine_archive,
 )
 
 
 RECORD = Rule(
     name="record",
-    proves="every file is what RECORD says, by a hash no weaker than sha256, and RECORD lists every file but its "
-    "signatures",
-    leaves_open="who wrote RECORD: whoever changes a file can change both, and signatures are not verified",
-    in_the_wild="decord 0.6.0: `top_level.txt` has another length and hash than RECORD says",
+    proves="RECORD lists every file except its own signatures, with the right size and a hash that is at least as "
+    "strong as sha256",
+    leaves_open="the author of RECORD: anybody who changes a file can change RECORD too, and signatures are not "
+    "verified",
+    in_the_wild="decord 0.6.0: the size and hash of `top_level.txt` differ from RECORD",
     examine=_examine_record,
 )
 
@@ -67,30 +68,30 @@ def _purity(wheel: Inspection) -> Iterator[Finding]:
     compiled = wheel.elf_files
     wrong = []
     if "any" in platforms and compiled:
-        wrong.append(f"a wheel for any platform holds {compiled[0]}")
+        wrong.append(f"a wheel for any platform contains the ELF file {compiled[0]}")
     if any("linux" in platform for platform in platforms) and not wheel.binaries:
-        wrong.append(f"a wheel for {', '.join(sorted(platforms))} holds nothing that is compiled")
+        wrong.append(f"a wheel for {', '.join(sorted(platforms))} contains no compiled file")
     pure = (wheel.wheel_headers.get("Root-Is-Purelib") or "").strip().lower()
     # https://packaging.python.org/en/latest/specifications/binary-distribution-format/
     # Root-Is-Purelib does not apply to files in `.data`. Intel's wheels have their libraries in `data/lib`.
     moved = [name for name in compiled if not _ELSEWHERE.match(name)]
     if pure == "true" and moved:
         wrong.append(
-            f"WHEEL says Root-Is-Purelib: true, and {moved[0]} is compiled: where platlib is a folder of its own "
-            "(lib64), it comes into the wrong one"
+            f"WHEEL has Root-Is-Purelib: true, but {moved[0]} is compiled: it is installed into the wrong folder on "
+            "systems with a separate platlib (lib64)"
         )
     if pure == "false" and platforms == {"any"}:
-        wrong.append("WHEEL says Root-Is-Purelib: false, and the tag says that it is for any platform")
+        wrong.append("WHEEL has Root-Is-Purelib: false, but the tag is for any platform")
     files = counted(len(compiled), "compiled file")
     yield finding("purity", wrong, f"{files} for platform {', '.join(sorted(platforms))}")
 
 
 PURITY = Rule(
     name="purity",
-    proves="a wheel for any platform holds no ELF file for a CPU; one for Linux holds something compiled, and WHEEL's "
-    "Root-Is-Purelib agrees",
+    proves="a wheel for any platform contains no ELF file for a CPU; a wheel for Linux contains a compiled file; "
+    "Root-Is-Purelib in WHEEL agrees with this",
     leaves_open="programs and libraries for Windows and macOS; archives and compressed files are not opened",
-    in_the_wild="nvidia-cublas 13.10.0.20: `Root-Is-Purelib: true` beside three shared libraries",
+    in_the_wild="nvidia-cublas 13.10.0.20: `Root-Is-Purelib: true` in a wheel with three shared libraries",
     examine=_purity,
 )
 
@@ -105,10 +106,10 @@ def _bytecode(wheel: Inspection) -> Iterator[Finding]:
         made = _python_of(wheel.archive.read(name)[:2])
         if pythons != {made}:
             wrong.append(
-                f"{name} is bytecode of {made} without a source, and the tags name {', '.join(sorted(pythons))}"
+                f"{name} is bytecode of {made} without a source, but the tags are for {', '.join(sorted(pythons))}"
             )
     if alone:
-        yield finding("bytecode", wrong, f"{counted(len(alone), 'module')} of bytecode alone")
+        yield finding("bytecode", wrong, f"{counted(len(alone), 'module')} without a source")
 
 
 def _module(path: str) -> str:
@@ -132,8 +133,8 @@ def _magic_numbers() -> dict[str, range]:
 
 BYTECODE = Rule(
     name="bytecode",
-    proves="a module that is bytecode alone is that of the one Python that the tags and Requires-Python let in",
-    leaves_open="bytecode beside its source: that in `__pycache__` may be another program's",
+    proves="if a bytecode module has no source, the tags and Requires-Python allow only the Python that it is for",
+    leaves_open="bytecode with a source: the bytecode in `__pycache__` may be from another program",
     examine=_bytecode,
 )
 
@@ -146,7 +147,7 @@ def _suffix(wheel: Inspection) -> Iterator[Finding]:
         for why in suffix_mistakes(posixpath.basename(name), extension.arch, tags)
     ]
     if wheel.extensions:
-        yield finding("suffix", wrong, "every extension has a name that the tag's Python imports")
+        yield finding("suffix", wrong, "the tag's Pythons import all extension suffixes")
 
 
 def suffix_mistakes(name: str, arch: str, tags: list[Tag]) -> Iterator[str]:
@@ -157,28 +158,28 @@ def suffix_mistakes(name: str, arch: str, tags: list[Tag]) -> Iterator[str]:
     abis = {tag.abi for tag in tags}
     claimed = ", ".join(sorted({f"{tag.interpreter}-{tag.abi}" for tag in tags}))
     if name.endswith(".pyd"):
-        yield "is named as Pythons on Windows look for it"
+        yield "has the suffix of Python on Windows"
     elif found := _STABLE.search(name):
         # A tag with both stable ABIs allows one file for each.
         free = sorted(abi for abi in abis if abi.endswith("t") and (abi != "abi3t" or "abi3" not in abis))
         if found["abi"] == "abi3" and free:
-            yield f"is not looked for by a free-threaded Python, and the tag says {', '.join(free)}"
+            yield f"has a suffix that free-threaded Pythons ignore, but the tag is {', '.join(free)}"
         elif abis == {"abi3"} and found["abi"] == "abi3t":
-            yield f"is not looked for before Python 3.15, and the tag says {claimed}"
+            yield f"has a suffix that Pythons before 3.15 ignore, but the tag is {claimed}"
     elif found := _ONE_PYTHON.search(name):
         abi = found["abi"].replace("cpython-", "cp").replace("-", "_")
         if abis - {abi}:
-            yield f"is for {abi} alone, and the tag says {claimed}"
+            yield f"has the suffix of {abi}, but the tag is {claimed}"
         libc = "musl" if all("musllinux" in tag.platform for tag in tags) else "gnu"
         if found["machine"] not in {None, f"{arch}-linux-{libc}"}:
-            yield f"is named for {found['machine']}, and is for {arch}-linux-{libc}"
+            yield f"has the suffix of {found['machine']}, but is for {arch}-linux-{libc}"
 
 
 SUFFIX = Rule(
     name="suffix",
-    proves="every Python that the tag names looks for the extension's file name: no `.cpython-310-…` in an abi3 "
-    "wheel, no `.cpython-312-…` in a cp311 wheel, no other machine's",
-    leaves_open="whether the file initialises the module that its name says; names of GraalPy",
+    proves="every Python of the tag imports the suffixes of all extensions: no `.cpython-310-…` in an abi3 wheel, no "
+    "`.cpython-312-…` in a cp311 wheel, no suffix of another machine",
+    leaves_open="whether the file initialises a module of its name; suffixes of GraalPy",
     in_the_wild="torchao 0.18.0: `_C_mxfp8.cpython-310-x86_64-linux-gnu.so` in a cp310-abi3 wheel",
     examine=_suffix,
 )
@@ -192,15 +193,15 @@ def _entry_points(wheel: Inspection) -> Iterator[Finding]:
             for entry in wheel.programs
             if (why := _program_mistake(entry, wheel, paths))
         ]
-        yield finding("entry-points", wrong, f"{counted(len(wheel.programs), 'program')}, whose modules are there")
+        yield finding("entry-points", wrong, f"the modules of {counted(len(wheel.programs), 'program')} exist")
 
 
 def _program_mistake(program: EntryPoint, wheel: Inspection, paths: list[str]) -> str | None:
     called = EntryPoint.pattern.fullmatch(program.value)
     if "/" in program.name:
-        return "has a path for a name, which installers cannot write"
+        return "has a slash in its name, so installers cannot write it"
     if called is None or not called["attr"]:
-        return f"calls {program.value[:60]!r}, which is no module:function"
+        return f"calls {program.value[:60]!r}, which is not module:function"
     path, top = called["module"].replace(".", "/"), called["module"].partition(".")[0]
     if any(each.startswith((f"{path}.", f"{path}/")) for each in paths):
         return None
@@ -209,15 +210,16 @@ def _program_mistake(program: EntryPoint, wheel: Inspection, paths: list[str]) -
     if any(each.startswith(parents) and each.endswith(".so") for each in paths):
         return None
     elsewhere = wheel.requirements.lines or top in known_projects().standard_library
-    return None if elsewhere and f"{top}/__init__.py" not in paths else f"calls {called['module']}, which is nowhere"
+    return (
+        None if elsewhere and f"{top}/__init__.py" not in paths else f"calls {called['module']}, which does not exist"
+    )
 
 
 ENTRY_POINTS = Rule(
     name="entry-points",
-    proves="every program of `entry_points.txt` calls a function of a module that is in the wheel or in the standard "
-    "library, or that may be in a project which the wheel requires",
-    leaves_open="whether the module has the function, and whether another project has the module; entry points that "
-    "are no programs",
+    proves="every program in `entry_points.txt` calls a function of a module in the wheel, in the standard library, or "
+    "possibly in a required project",
+    leaves_open="whether the module has the function, and whether another project has the module; other entry points",
     examine=_entry_points,
 )
 
@@ -232,14 +234,14 @@ def _installs(wheel: Inspection) -> Iterator[Finding]:
         if any(fnmatchcase(file.shown, pattern) for pattern in wheel.declared):
             continue
         if owner := _other_owner(file, wheel):
-            wrong.setdefault(owner, f"it installs {file.shown[:100]}, which is {owner}'s")
+            wrong.setdefault(owner, f"it installs {file.shown[:100]}, which belongs to {owner}")
         elif file not in programs and not (file.scheme is Scheme.LIBRARY and _name(file.path) in own):
             outside.append(file.shown)
     listed = join_truncated(outside)
     mistakes = list(wrong.values())
     if outside and wheel.expected:
-        mistakes.append(f"it installs {listed}, outside of its import packages")
-    note = f"; outside of its import packages: {listed}" if outside else ""
+        mistakes.append(f"it installs {listed}, outside its import packages")
+    note = f"; outside its import packages: {listed}" if outside else ""
     summary = f"it installs {join_truncated(sorted(own - {wheel.info})) or 'no package'}{note}"
     yield finding("installs", [*mistakes, _REMEDY] if mistakes else [], summary)
 
@@ -287,10 +289,10 @@ def _other_owner(file: Installed, wheel: Inspection) -> str | None:
 INSTALLS = Rule(
     name="installs",
     proves="no file or program belongs to another well-known project or to the standard library. A wheel that "
-    "wheelsmith built installs only its import packages, its `.dist-info` folder and what `kernel.declare` in "
-    "matrix.yaml names; a kernel has one package. In other wheels such files, as a `.pth`, are a note",
-    leaves_open="names of projects that `base/projects.json` does not have; a project may have an import package with "
-    "another name, as PyYAML has `yaml`",
-    in_the_wild="setuptools 84.2.1: `distutils-precedence.pth`, which runs whenever Python starts (a note)",
+    "wheelsmith built installs only its import packages, its `.dist-info` folder and the files that `kernel.declare` "
+    "in matrix.yaml allows; a kernel has one package. In other wheels, further files such as a `.pth` are a note",
+    leaves_open="projects that are not in `base/projects.json`; an import package may have another name than its "
+    "project, such as `yaml` of PyYAML",
+    in_the_wild="setuptools 84.2.1: `distutils-precedence.pth`, which runs at each start of Python (a note)",
     examine=_installs,
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from wheelsmith.base.sanitize import join_truncated
+from wheelsmith.base.units import counted
 from wheelsmith.wheel.bundled_libraries import every_process_has, folder_of
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
@@ -39,10 +40,10 @@ def _elf(wheel: Inspection) -> Iterator[Finding]:
     for message in wheel.broken_extensions.values():
         yield finding("elf", [message], "")
     for name in _other_files(wheel):
-        yield finding("elf", [f"{name} is named as a shared library, and is none that the loader accepts"], "")
+        yield finding("elf", [f"{name} has the name of a shared library, but the loader cannot load it"], "")
     for name, extension in wheel.extensions.items():
         wrong = [f"{name} {mistake}" for mistake in _mistakes(name, extension)]
-        yield finding("elf", wrong, f"{name}: a {extension.kind}, as the loader reads it")
+        yield finding("elf", wrong, f"{name}: a valid {extension.kind}")
 
 
 def _other_files(wheel: Inspection) -> Iterator[str]:
@@ -57,18 +58,18 @@ def _mistakes(name: str, extension: Extension) -> Iterator[str]:
     if _LIBRARY.search(posixpath.basename(name)):
         yield from _library_mistakes(extension)
     elif extension.interpreter not in {None, *_INTERPRETERS[extension.arch]}:
-        yield f"is started by {extension.interpreter!r}, which no platform tag promises"
+        yield f"needs the loader {extension.interpreter!r}, which no platform tag promises"
     yield from (f"makes the loader search another library: {library}" for library in extension.interposed)
     if extension.kind != "object" and extension.dynamic and extension.executable_stack:
         yield "needs an executable stack"
     if extension.text_relocations:
         yield "has text relocations (TEXTREL): the loader must write into its code"
     if extension.cpu:
-        yield f"requires {extension.cpu} by a note: the loader refuses it on older CPUs, and no tag says so"
+        yield f"requires {extension.cpu} in a note: the loader refuses it on older CPUs, which no tag can express"
     if extension.packed_relocations and not _needs_new_loader(extension):
         yield f"has packed relocations (DT_RELR) without needing {_PACKED}: older loaders ignore them"
     paths = (library for library in extension.needed if "/" in library)
-    yield from (f"needs {library!r}, which is a path and no library's name" for library in paths)
+    yield from (f"needs {library!r}, which is a path, not the name of a library" for library in paths)
 
 
 def _library_mistakes(extension: Extension) -> Iterator[str]:
@@ -77,9 +78,9 @@ def _library_mistakes(extension: Extension) -> Iterator[str]:
     elif extension.kind == "program":
         yield "is a program, which cannot be loaded as a library"
     elif not extension.dynamic:
-        yield "has no dynamic table, so that it cannot be loaded"
+        yield "has no dynamic table, so it cannot be loaded"
     elif extension.static_tls > _MOST_STATIC_TLS:
-        yield f"needs {extension.static_tls} bytes of static thread-local storage, more than dlopen finds free"
+        yield f"needs {extension.static_tls} bytes of static thread-local storage, more than dlopen has"
 
 
 def _needs_new_loader(extension: Extension) -> bool:
@@ -95,8 +96,9 @@ def _architecture(wheel: Inspection) -> Iterator[Finding]:
     platforms = {tag.platform for tag in wheel.name.tags}
     for name, extension in wheel.extensions.items():
         fits = all("linux" in platform and platform.endswith(f"_{extension.arch}") for platform in platforms)
-        message = f"{name} is for {extension.arch}, and for Linux"
-        yield finding("architecture", [] if fits else [message], message)
+        message = f"{name} is for Linux on {extension.arch}"
+        wrong = [] if fits else [f"{message}, but the tag is for {', '.join(sorted(platforms))}"]
+        yield finding("architecture", wrong, message)
 
 
 def _search_path(wheel: Inspection) -> Iterator[Finding]:
@@ -110,14 +112,13 @@ def _search_path(wheel: Inspection) -> Iterator[Finding]:
 
 ELF = Rule(
     name="elf",
-    proves="every ELF file can be read by its dynamic table, and a library is one that can be loaded; no "
-    "DT_AUXILIARY, DT_FILTER, DT_AUDIT or DT_DEPAUDIT; a program is started by the platform's loader; every `*.so` is "
-    "an ELF file or a linker script; no executable stack, no TEXTREL, no path in DT_NEEDED, no more static "
-    "thread-local storage than dlopen finds free, no packed relocations that an older loader ignores; no note requires "
-    "a newer CPU than the tag",
-    leaves_open="what a linker does not get wrong: that relocations, segments, exception tables and section headers "
-    "fit each other (load the library once in a test); what the machine code does, and which CPU it needs without "
-    "saying so",
+    proves="every ELF file has a readable dynamic table, and libraries can be loaded; no DT_AUXILIARY, DT_FILTER, "
+    "DT_AUDIT or DT_DEPAUDIT; programs use the platform's loader; every `*.so` is an ELF file or a linker script; no "
+    "executable stack, no TEXTREL, no path in DT_NEEDED, no more static thread-local storage than dlopen has, no "
+    "packed relocations that an older loader ignores; no note requires a newer CPU than the tag",
+    leaves_open="whether relocations, segments, exception tables and section headers are consistent (linkers ensure "
+    "this; load the library once in a test); the behaviour of the machine code; the CPU that it needs if no note "
+    "names it",
     in_the_wild="nvidia-nvtx 13.0.85: `libnvtx3interop.so.1` has DT_AUXILIARY `visibility=hidden`",
     examine=_elf,
 )
@@ -126,18 +127,18 @@ ELF = Rule(
 ARCHITECTURE = Rule(
     name="architecture",
     proves="each ELF file is for the tag's architecture, and the tag for Linux",
-    leaves_open="machine code in archives or behind other bytes of a file; which instructions are used",
-    in_the_wild="selenium 4.50.0: a wheel for any platform holds programs for x86_64 and aarch64 (it is meant)",
+    leaves_open="machine code in archives or after other bytes of a file; the instructions that the code uses",
+    in_the_wild="selenium 4.50.0: a wheel for any platform contains programs for x86_64 and aarch64 (intentionally)",
     examine=_architecture,
 )
 
 
 SEARCH_PATH = Rule(
     name="search-path",
-    proves="every entry of RPATH and RUNPATH begins with `$ORIGIN` and stays inside of what pip installs into: no path "
-    "of the machine that built it, none relative to the working directory",
-    leaves_open="which other project's libraries lie in such a folder",
-    in_the_wild="torchvision 0.29.2: a RUNPATH of the machine that built it",
+    proves="every entry of RPATH and RUNPATH begins with `$ORIGIN` and stays inside the folders that pip installs "
+    "into: no path of the build machine, and none relative to the working directory",
+    leaves_open="the libraries of other projects in such a folder",
+    in_the_wild="torchvision 0.29.2: a RUNPATH of the build machine",
     examine=_search_path,
 )
 
@@ -153,8 +154,9 @@ def _libraries(wheel: Inspection) -> Iterator[Finding]:
                 found = missing.setdefault(why, _Missing(files={}, libraries={}))
                 found.files[name] = found.libraries[library] = None
         if right:
-            brought = sorted(lib for lib in extension.needed if not resolver.is_platforms(extension.arch, lib))
-            yield finding("libraries", [], f"{name}, beside the platform's: {', '.join(brought) or 'none'}")
+            others = sorted(lib for lib in extension.needed if not resolver.is_platforms(extension.arch, lib))
+            shown = f"{', '.join(others)}, and the platform's" if others else "only the platform's"
+            yield finding("libraries", [], f"{name}: {shown}")
     # One finding for all files with the same mistake.
     yield from (finding("libraries", [_sentence(why, found)], "") for why, found in missing.items())
     if wrong := [*_never_opened(wheel), *_twice(wheel)]:
@@ -171,7 +173,7 @@ class _Missing:
 
 def _sentence(why: str, missing: _Missing) -> str:
     files, libraries = list(missing.files), list(missing.libraries)
-    others = f" and {len(files) - 1} more need" if len(files) > 1 else " needs"
+    others = f" and {counted(len(files) - 1, 'more file')} need" if len(files) > 1 else " needs"
     return f"{files[0]}{others} {join_truncated(libraries)}: {why}"
 
 
@@ -180,7 +182,7 @@ def _never_opened(wheel: Inspection) -> Iterator[str]:
     for name, extension in wheel.extensions.items():
         library = posixpath.basename(name)
         if extension.kind == "library" and every_process_has(library):
-            yield f"{name} is a copy of {library}, which every process has of the platform: this one is never opened"
+            yield f"{name} is never loaded: every process already has the platform's {library}"
 
 
 def _twice(wheel: Inspection) -> Iterator[str]:
@@ -194,7 +196,8 @@ def _twice(wheel: Inspection) -> Iterator[str]:
                 continue
             others = (path for path, other in wheel.extensions.items() if soname in other.needed and path != copy)
             if other := next((path for path in others if bundled.found(path, soname) is None), None):
-                yield f"{name} needs {library}, the wheel's own {soname}, and {other} torch's or CUDA's: two at once"
+                copies = f"{name} needs the wheel's copy {library}, and {other} the one of torch or CUDA"
+                yield f"{soname} is loaded twice: {copies}"
 
 
 def _out_of_reach(wheel: Inspection, name: str, library: str) -> str | None:
@@ -213,7 +216,7 @@ def _out_of_reach(wheel: Inspection, name: str, library: str) -> str | None:
     names = {None, library, posixpath.basename(place or "")}
     if place is None or any(load.library in names for load in wheel.loads):
         return None
-    return f"in the wheel as {place}, where the loader does not look"
+    return f"in the wheel as {place}, where the loader does not search"
 
 
 def _without(resolver: SymbolResolver, name: str, arch: str, library: str) -> str | None:
@@ -226,22 +229,21 @@ def _without(resolver: SymbolResolver, name: str, arch: str, library: str) -> st
         return resolver.without_torch(arch, library)
     if cuda_releases(library):
         return resolver.without_cuda(arch, library)
-    return "neither the wheel's, the platform's, torch's nor CUDA's"
+    return "not in the wheel, the platform, torch or CUDA"
 
 
 LIBRARIES = Rule(
     name="libraries",
-    proves="every library in DT_NEEDED is the wheel's own, one that the tag's platform must have, one that the "
-    "required torch releases have, or one of CUDA's of the version's major release that those torch releases load, "
-    "whose package is required, or that the driver has, each by its exact name; no file needs the wheel's own copy of "
-    "a library of CUDA's or torch's that another file needs from there; no library of the wheel is a copy of one that "
-    "every process has",
-    leaves_open="libraries that Python code loads by names that are no literals (ctypes, torch.ops.load_library); "
-    "whether a literal name that it loads is there; whether a library of CUDA's is loaded before: one whose package is "
-    "required, one that torch loads when it is first of use, and any where no torch is required; whether every file "
-    "that loads a library has the DT_RPATH that another one hands on to it",
-    in_the_wild="torchvision 0.29.2: `image_stable.so` needs `libcudart.3eda8113.so.13`, a copy of its own, and "
-    "`_C_stable.so` needs `libcudart.so.13`, which torch brings: two runtimes in one process",
+    proves="every library in DT_NEEDED exists under its exact name: in the wheel, in the tag's platform, in all "
+    "required torch releases, or in CUDA. A CUDA library must have the version's major release, and either those torch "
+    "releases load it, or its package is required, or the driver has it. No file needs the wheel's copy of a torch or "
+    "CUDA library while another file needs the original. No library is a copy of one that every process has",
+    leaves_open="libraries that Python code loads by a computed name (ctypes, torch.ops.load_library); whether a "
+    "literal name exists; whether a CUDA library is already loaded if its package is required, if torch loads it "
+    "lazily, or if no torch is required; a library that is found by the DT_RPATH of one of the files that load it, but "
+    "not of the others",
+    in_the_wild="torchvision 0.29.2: `image_stable.so` needs its own copy `libcudart.3eda8113.so.13`, and "
+    "`_C_stable.so` needs torch's `libcudart.so.13`: two runtimes in one process",
     examine=_libraries,
 )
 
@@ -258,19 +260,19 @@ def _platform(wheel: Inspection) -> Iterator[Finding]:
             needs = _needs(wheel, name, implied)
             policies.add(policy := lowest_satisfied_policy(*needs))
             wrong += [
-                f"the tag says {tag}, the symbols of {name} need {policy}{_traced(implied, tag, *needs[1:])}"
+                f"the tag is {tag}, but the symbols of {name} need {policy}{_traced(implied, tag, *needs[1:])}"
                 for tag in claimed
                 if not is_no_older(tag, policy) and not promises(tag, *needs)
             ]
         wrong += [mistake for tag in claimed for mistake in _not_promised(name, extension, tag)]
-    said = ", ".join(sorted(policies)) or "no platform"
-    yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {said}")
+    needed = ", ".join(sorted(policies)) or "no platform"
+    yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {needed}")
 
 
 def _traced(implied: dict[str, str], tag: str, arch: str, family: str) -> str:
     """Describe an unversioned symbol that the tag does not promise: other tools show only symbol versions."""
     broken = (v for v in sorted(implied) if not promises(tag, {v}, arch, family))
-    return next((f": {implied[version]} is there from {version} on" for version in broken), "")
+    return next((f": {implied[version]} exists since {version}" for version in broken), "")
 
 
 def _is_static(extension: Extension) -> bool:
@@ -321,24 +323,24 @@ def _not_promised(name: str, extension: Extension, tag: str) -> Iterator[str]:
     for library in extension.needed:
         banned = policy.blacklist.get(library, frozenset()) if policy else frozenset()
         if taken := sorted(r.name for r in extension.references if r.name in banned and not r.weak):
-            yield f"{name} needs {', '.join(taken)} of {library}, which {tag} does not promise"
+            yield f"{name} needs {', '.join(taken)} from {library}, which {tag} does not promise"
     # For programs, the loader does not compare the kernel.
     if promised and extension.kind == "library" and extension.linux and extension.linux > promised:
         wanted, first = (".".join(map(str, numbers)) for numbers in (extension.linux, promised))
         yield (
-            f"{name} requires Linux {wanted} (NT_GNU_ABI_TAG), and {tag} begins with {first}, on which the loader "
-            "ignores the file"
+            f"{name} requires Linux {wanted} (NT_GNU_ABI_TAG), but {tag} allows {first}, where the loader ignores "
+            "the file"
         )
 
 
 PLATFORM = Rule(
     name="platform-tag",
-    proves="the tag promises no older glibc, libstdc++ and so on than the versions of the symbols need, by the "
-    "policies that auditwheel publishes; a symbol without a version counts as the oldest in which its library has it; "
-    "no library requires a newer Linux than that glibc, whose loader compares it (before 2.36)",
-    leaves_open="which instructions of the processor are used",
-    in_the_wild="bitsandbytes 0.50.2: the tag says manylinux_2_24, `libbitsandbytes_xpu2026.so` needs "
-    "`__libc_single_threaded` of glibc 2.32; opencv-python 5.0.0.93: its tag is manylinux_2_28, `libQt5Core` asks for "
-    "Linux 3.17",
+    proves="the tag's platform has all symbol versions that the files need, according to auditwheel's policies; a "
+    "symbol without a version counts as its oldest version; no library requires a newer Linux than the platform "
+    "allows, which loaders before glibc 2.36 compare",
+    leaves_open="the processor instructions that the code uses",
+    in_the_wild="bitsandbytes 0.50.2: the tag is manylinux_2_24, but `libbitsandbytes_xpu2026.so` needs "
+    "`__libc_single_threaded` of glibc 2.32; opencv-python 5.0.0.93: the tag is manylinux_2_28, but `libQt5Core` "
+    "requires Linux 3.17",
     examine=_platform,
 )

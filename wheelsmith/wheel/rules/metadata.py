@@ -32,11 +32,11 @@ def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
     name, version = wheel.name.project, wheel.name.version
     counts = {field: len(wheel.metadata.get_all(field, [])) for field in ("Name", "Version")}
     wrong = [f"METADATA has {count} lines for {field}" for field, count in counts.items() if count != 1]
-    said, number = wheel.metadata.get("Name"), wheel.metadata.get("Version")
-    if said is not None and canonicalize_name(said) != name:
-        wrong.append(f"METADATA says {said[:100]}, the file name {name}")
+    found, number = wheel.metadata.get("Name"), wheel.metadata.get("Version")
+    if found is not None and canonicalize_name(found) != name:
+        wrong.append(f"METADATA has the name {found[:100]}, but the file name has {name}")
     if number is not None and not same_version(number, version):
-        wrong.append(f"METADATA says version {number[:100]}, the file name {version}")
+        wrong.append(f"METADATA has version {number[:100]}, but the file name has {version}")
     folder, _, folder_version = wheel.info.removesuffix(".dist-info").rpartition("-")
     if canonicalize_name(folder) != name or not same_version(folder_version, version):
         wrong.append(f"the folder {wheel.info} belongs to another project or version than {name} {version}")
@@ -49,9 +49,9 @@ def _data_folders(wheel: Inspection) -> Iterator[str]:
     expected = wheel.info.removesuffix(".dist-info") + ".data"
     for top, scheme, *_ in (f"{name}//".split("/") for name in wheel.files):
         if top.endswith(".data") and scheme and top != expected:
-            yield f"the folder {top} is not {expected}: installers disagree on what it is"
+            yield f"the folder {top} is not {expected}: installers treat it differently"
         elif top == expected and scheme not in _SCHEMES:
-            yield f"{top} holds {scheme}, which installers do not know"
+            yield f"{top} contains {scheme}, which installers do not support"
 
 
 def _tags(wheel: Inspection) -> Iterator[Finding]:
@@ -61,10 +61,10 @@ def _tags(wheel: Inspection) -> Iterator[Finding]:
         try:
             written |= parse_tag(line.strip())
         except ValueError:
-            wrong.append(f"WHEEL says {line[:60]!r}, which is no tag")
+            wrong.append(f"WHEEL has the invalid tag {line[:60]!r}")
     claimed = wheel.name.tags
     if written != claimed:
-        wrong.append(f"WHEEL says {_listed(written) or 'nothing'}, the file name {_listed(claimed)}")
+        wrong.append(f"WHEEL has {_listed(written) or 'no tag'}, but the file name has {_listed(claimed)}")
     wrong += _format(wheel)
     if not wheel.environments and any(tag.interpreter.startswith(("cp3", "py3", "pp3")) for tag in claimed):
         wrong.append(f"Requires-Python {wheel.metadata.get('Requires-Python')!r} excludes every Python of the tags")
@@ -79,14 +79,14 @@ def _format(wheel: Inspection) -> Iterator[str]:
             yield f"WHEEL has {count} lines for {field}"
     version = (headers.get("Wheel-Version") or "").strip()
     if version.partition(".")[0] != "1":
-        yield f"WHEEL says Wheel-Version {version[:40]!r}: installers know 1.0"
+        yield f"WHEEL has Wheel-Version {version[:40]!r}, but installers support 1.0"
     pure = headers.get("Root-Is-Purelib")
     if pure is None or pure.strip().lower() not in {"true", "false"}:
-        yield f"WHEEL says Root-Is-Purelib {'nothing' if pure is None else repr(pure[:40])}: it is true or false"
+        yield f"Root-Is-Purelib in WHEEL is {'missing' if pure is None else repr(pure[:40])}, not true or false"
     build = (headers.get("Build") or "").strip()
     # WHEEL may omit the build number of the file name: installers use only the file name.
     if build not in {"", wheel.name.build}:
-        yield f"WHEEL says build {build[:40]!r}, the file name {wheel.name.build!r}"
+        yield f"WHEEL has the build number {build[:40]!r}, but the file name has {wheel.name.build!r}"
 
 
 def _listed(tags: set[Tag] | frozenset[Tag]) -> str:
@@ -96,19 +96,19 @@ def _listed(tags: set[Tag] | frozenset[Tag]) -> str:
 NAME_AND_VERSION = Rule(
     name="name-and-version",
     proves="METADATA, the `.dist-info` folder, the `.data` folder and the file name agree on name and version; `.data` "
-    "holds only what installers know",
-    leaves_open="whether that version was published with other bytes",
+    "contains only subfolders that installers support",
+    leaves_open="whether the same version was published with other bytes",
     examine=_name_and_version,
 )
 
 
 TAGS = Rule(
     name="tags",
-    proves="WHEEL and the file name agree on every tag, and on the build number where WHEEL has one; the format is one "
-    "that installers read; Requires-Python admits a Python that the tags name",
-    leaves_open="whether there is a Python with the tags' ABI; whether those Pythons can import it, which `suffix`, "
-    "`abi3` and `python-symbols` ask",
-    in_the_wild="sgl-kernel 0.3.21: WHEEL says `cp310-abi3-linux_x86_64`, the file name `manylinux2014_x86_64`",
+    proves="WHEEL and the file name agree on every tag, and on the build number if WHEEL has one; installers support "
+    "the format version; Requires-Python admits a Python of the tags",
+    leaves_open="whether a Python with the tags' ABI exists; whether those Pythons can import the wheel (see `suffix`, "
+    "`abi3` and `python-symbols`)",
+    in_the_wild="sgl-kernel 0.3.21: WHEEL has `cp310-abi3-linux_x86_64`, but the file name has `manylinux2014_x86_64`",
     examine=_tags,
 )
 
@@ -116,8 +116,8 @@ TAGS = Rule(
 def _metadata(wheel: Inspection) -> Iterator[Finding]:
     raw, unread = parse_email(wheel.metadata_file)
     wrong = [
-        *(["its headers end at a line that is no header"] if wheel.metadata.defects else []),
-        *(f"{name} is no field of METADATA, stands there twice or is no UTF-8" for name in sorted(unread)),
+        *(["its headers contain an invalid line"] if wheel.metadata.defects else []),
+        *(f"{name} is not a field of METADATA, occurs twice or is not UTF-8" for name in sorted(unread)),
         *wheel.requirements.wrong,
         *_validated({key: value for key, value in raw.items() if key in _REQUIRED}),
         # setuptools wrote License-File years before a metadata version defined it, and installers read it.
@@ -125,7 +125,7 @@ def _metadata(wheel: Inspection) -> Iterator[Finding]:
         *_absent(wheel),
         *_itself(wheel),
     ]
-    yield finding("metadata", list(dict.fromkeys(wrong)), "METADATA keeps the core metadata specification")
+    yield finding("metadata", list(dict.fromkeys(wrong)), "METADATA follows the core metadata specification")
 
 
 def _validated(raw: dict[str, object]) -> list[str]:
@@ -145,15 +145,15 @@ def _absent(wheel: Inspection) -> Iterator[str]:
         # Since metadata 2.4, license files are in `licenses/`. Before, each tool chose its own folder.
         path = value.strip()
         if not any(name.endswith(f"/{path}") or name == f"{wheel.info}/{path.rpartition('/')[2]}" for name in files):
-            yield f"License-File says {path[:100]!r}, and there is no such file in {wheel.info}"
+            yield f"License-File is {path[:100]!r}, but there is no such file in {wheel.info}"
     for value in wheel.metadata.get_all("Import-Name", []):
         module = value.partition(";")[0].strip().replace(".", "/")
         if module and not any(path.startswith((f"{module}/", f"{module}.")) for path in wheel.files):
-            yield f"Import-Name says {value[:60]!r}, and there is no such module in it"
+            yield f"Import-Name is {value[:60]!r}, but there is no such module in the wheel"
     provided = {canonicalize_name(value.strip()) for value in wheel.metadata.get_all("Provides-Extra", [])}
     markers = " and ".join(str(line.marker) for line in wheel.requirements.lines if line.marker)
-    asked = {canonicalize_name(found[1] or found[2]) for found in _EXTRA.finditer(markers)}
-    yield from (f"Requires-Dist asks for the extra {name}, which is not provided" for name in sorted(asked - provided))
+    used = {canonicalize_name(found[1] or found[2]) for found in _EXTRA.finditer(markers)}
+    yield from (f"Requires-Dist uses the extra {name}, which is not provided" for name in sorted(used - provided))
 
 
 def _itself(wheel: Inspection) -> Iterator[str]:
@@ -161,14 +161,14 @@ def _itself(wheel: Inspection) -> Iterator[str]:
     for line in wheel.requirements.lines:
         same = canonicalize_name(line.name) == wheel.name.project and line.marker is None
         if same and not line.specifier.contains(wheel.name.version, prereleases=True):
-            yield f"Requires-Dist says {str(line)[:100]!r}, and it is {wheel.name.version} itself"
+            yield f"Requires-Dist has {str(line)[:100]!r}, but the wheel itself has version {wheel.name.version}"
 
 
 METADATA = Rule(
     name="metadata",
-    proves="METADATA keeps the core metadata specification; it names no module, licence file or extra that the wheel "
-    "lacks, and does not require the project itself in another version",
-    leaves_open="a field of a later version of the specification is accepted in an earlier one, as installers do",
+    proves="METADATA follows the core metadata specification; the wheel has every module, licence file and extra in "
+    "METADATA; it does not require another version of its own project",
+    leaves_open="fields of a later version of the specification, which installers also accept",
     in_the_wild="ply 3.11: `Metadata-Version: 2.0`, which was never accepted, and `Description-Content-Type: UNKNOWN`",
     examine=_metadata,
 )
@@ -188,20 +188,20 @@ def _recorded(wheel: Inspection) -> Iterator[Finding]:
         return
     if recorded is None:
         return
-    said, own = recorded.data["wheel"], (wheel.name.project, str(wheel.name.version))
+    planned, own = recorded.data["wheel"], (wheel.name.project, str(wheel.name.version))
     # In a variant wheel, the label replaces the local version.
-    same = (canonicalize_name(said["distribution"]), said["version"]) == own or wheel.name.label is not None
-    wrong = [] if same else [f"it records a plan of {said['distribution'][:80]} {said['version'][:80]}"]
+    same = (canonicalize_name(planned["distribution"]), planned["version"]) == own or wheel.name.label is not None
+    wrong = [] if same else [f"it records a plan for {planned['distribution'][:80]} {planned['version'][:80]}"]
     metadata = hashlib.sha256(wheel.metadata_file).hexdigest()
-    if same and wheel.name.label is None and said.get("metadata") not in {None, metadata}:
-        wrong = ["it records a plan of another METADATA"]
-    yield finding("recorded-plan", wrong, f"the plan {recorded.digest[:12]} of {said['distribution'][:80]}")
+    if same and wheel.name.label is None and planned.get("metadata") not in {None, metadata}:
+        wrong = ["it records a plan with another METADATA"]
+    yield finding("recorded-plan", wrong, f"the plan {recorded.digest[:12]} of {planned['distribution'][:80]}")
 
 
 def _promises(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
     if spec.metadata is not None:
         same = wheel.metadata_file == spec.metadata.encode()
-        yield finding("plan-metadata", [] if same else ["METADATA is not the plan's"], "METADATA is the plan's")
+        yield finding("plan-metadata", [] if same else ["METADATA differs from the plan"], "METADATA as planned")
     name, version, tags = wheel.name.project, wheel.name.version, wheel.name.tags
     planned = (canonicalize_name(spec.distribution), spec.version)
     wrong = [] if (name, str(version)) == planned else [f"the plan is for {spec.distribution} {spec.version}"]
@@ -218,10 +218,10 @@ def _promises(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
 
 PLAN = Rule(
     name="plan",
-    proves="in a build: name, version, tags and METADATA are the plan's; a plan that a wheel records is of its name, "
-    "version and METADATA",
-    leaves_open="METADATA of a project that writes its own, which other rules read; whether the plan that is recorded "
-    "makes this wheel, which `wheelsmith verify-rebuild` proves",
+    proves="in a build: name, version, tags and METADATA are as planned; a recorded plan has the wheel's name, version "
+    "and METADATA",
+    leaves_open="METADATA of a project, which the project writes and other rules check; whether the recorded plan "
+    "builds this wheel (see `wheelsmith verify-rebuild`)",
     examine=_plan,
 )
 
@@ -232,9 +232,9 @@ def _variant(wheel: Inspection) -> Iterator[Finding]:
         return
     variant = variant_of(wheel.info_file(VARIANT_FILE), wheel.path.name, label)
     wrong = list(property_mistakes(variant, joined(wheel.gpu_code.values())))
-    said, version = wheel.labelled.compute, wheel.local_version.compute
-    if version and said and version != said:
-        wrong.append(f"the label says {said}, the version {version}: they compete within it")
+    labelled, version = wheel.labelled.compute, wheel.local_version.compute
+    if version and labelled and version != labelled:
+        wrong.append(f"the label is for {labelled}, but the version is for {version}")
     wrong += [reason.replace("version", "label") for reason in wheel.labelled.wrong]
     claimed = variant.properties.get("nvidia", {}).get("sm_arch", ())
     yield finding("variant", wrong, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
@@ -242,9 +242,9 @@ def _variant(wheel: Inspection) -> Iterator[Finding]:
 
 VARIANT = Rule(
     name="variant",
-    proves="of a variant wheel: `variant.json` keeps the format, there is linked code for every GPU that it "
-    "names, and what made the code is no newer major than the CUDA that it asks for; a label such as `cu130_80` says "
-    "the same; the null variant has none, and needs no CUDA",
-    leaves_open="that the code for a GPU that is named is all that the package needs there",
+    proves="in a variant wheel: `variant.json` follows the format; there is linked code for every GPU in it; no newer "
+    "major release of CUDA made the code than the one in it; a label such as `cu130_80` agrees with it; the null "
+    "variant has no GPU code and needs no CUDA",
+    leaves_open="whether the code for a GPU is complete",
     examine=_variant,
 )

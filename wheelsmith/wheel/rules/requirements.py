@@ -44,35 +44,33 @@ def _framework(rule: str, wheel: Inspection, name: str, requirement: FrameworkRe
     """Compare the requirement for a framework with the release and the compute platform in the version."""
     version = wheel.local_version
     release = version.release if version.framework == name else None
-    said = f"the version says {STABLE if version.stable else f'{name} {release}'}"
+    claimed = f"the version names {STABLE if version.stable else f'{name} {release}'}"
     if requirement is None:
-        return finding(rule, [f"{said}, and no {framework(name).project} is required"], "")
+        return finding(rule, [f"{claimed}, but the wheel does not require {framework(name).project}"], "")
     wrong = list(requirement.wrong)
-    required = f"Requires-Dist says {requirement.text}"
+    required = f"Requires-Dist has {requirement.text}"
     others = [*(each for each in requirement.releases if each != release), *requirement.beyond]
     if release and others:
-        wrong.append(f"{said}, {required}, which may be {', '.join(others[:3])}")
+        wrong.append(f"{claimed}, but {required}, which admits {', '.join(others[:3])}")
     if release and requirement.absent:
-        wrong.append(f"{said}, and none is required for {requirement.absent[0]}")
+        wrong.append(f"{claimed}, but the wheel does not require it for {requirement.absent[0]}")
     newest = list(framework(name).releases())[-1]
     if version.stable and not wrong and newest not in requirement.releases and not requirement.beyond:
-        wrong.append(f"{said}, {required}, which leaves out {name} {newest}")
+        wrong.append(f"{claimed}, but {required}, which excludes {name} {newest}")
     wrong += [
-        f"the version says {wheel.compute}, {required}, which is {name} for {build}"
+        f"the version is for {wheel.compute}, but {required}, which is {name} for {build}"
         for build in requirement.builds
         if not build.startswith(wheel.compute or "")
     ]
-    also = f" ({', '.join(requirement.beyond)} too)" if requirement.beyond else ""
-    return finding(
-        rule, wrong, f"Requires-Dist: {requirement.text}: {', '.join(requirement.releases) or 'no known'}{also}"
-    )
+    admitted = ", ".join([*requirement.releases, *requirement.beyond]) or "no known release"
+    return finding(rule, wrong, f"{required}, which admits {admitted}")
 
 
 def _together(wheel: Inspection) -> Iterator[Finding]:
     required: dict[str, list[Requirement]] = {}
     for line in wheel.requirements.lines:
         required.setdefault(canonicalize_name(line.name), []).append(line)
-    required.pop(TORCH, None)  # `torch-requirement` judges it
+    required.pop(TORCH, None)  # `torch-requirement` checks it
     if not required:
         return
     wrong: dict[str, None] = {}
@@ -90,10 +88,10 @@ def _contradiction(lines: Sequence[Requirement]) -> str | None:
     """Return why no version can satisfy all requirements of one project, or None."""
     for line in lines:
         if line.url and line.url.lower().startswith("file:"):
-            return f"Requires-Dist says {line.name} @ {line.url[:80]}: that is a file of one machine"
+            return f"Requires-Dist has {line.name} @ {line.url[:80]}, which is a file on one machine"
     if SpecifierSet(",".join(str(line.specifier) for line in lines if line.specifier)).is_unsatisfiable():
         text = " and ".join(dict.fromkeys(f"{line.name}{line.specifier}"[:80] for line in lines))
-        return f"Requires-Dist says {text}: no version is all of that"
+        return f"Requires-Dist has {text}, which no version satisfies"
     return None
 
 
@@ -107,12 +105,12 @@ def _cuda(wheel: Inspection) -> Iterator[Finding]:
         if (majors := _cuda_majors(line)) is not None and any(holds(line, where) for where in wheel.environments)
     }
     wrong = [
-        f"the version says {compute}, and it requires {line}, which is for CUDA {', '.join(map(str, sorted(majors)))}"
+        f"the version is for {compute}, but it requires {line}, which is for CUDA {', '.join(map(str, sorted(majors)))}"
         for line, majors in lines.items()
         if compute == "cpu" or cuda_major(compute) not in majors
     ]
     if lines:
-        yield finding("cuda-requirement", wrong, f"{counted(len(lines), 'package')} of CUDA may be of that CUDA")
+        yield finding("cuda-requirement", wrong, f"{counted(len(lines), 'CUDA package')} can be for {compute}")
 
 
 def _cuda_majors(line: Requirement) -> set[int] | None:
@@ -120,8 +118,8 @@ def _cuda_majors(line: Requirement) -> set[int] | None:
     name, known = canonicalize_name(line.name), cuda_packages()
     if found := _SUFFIXED.fullmatch(name):
         return {int(found["major"])}
-    if asked := {int(found["major"]) for extra in line.extras if (found := _EXTRA.fullmatch(extra.lower()))}:
-        return asked
+    if by_extra := {int(found["major"]) for extra in line.extras if (found := _EXTRA.fullmatch(extra.lower()))}:
+        return by_extra
     if name in known.by_major:
         return {major for major in _MAJORS if _admits(line.specifier, f">={major}.dev0,<{major + 1}.dev0")}
     if first := known.first_of_13.get(name):
@@ -140,34 +138,30 @@ def _admits(specifiers: SpecifierSet, among: str) -> bool:
 
 TORCH_REQUIREMENT = Rule(
     name="torch-requirement",
-    proves="all `Requires-Dist` lines for torch together, for every Python and machine that the tags allow, admit what "
-    "the local version names: `+cu130.torch2.11` requires 2.11 and no other, `+cu130.torchstable` the newest too; they "
-    "do not contradict each other, name no URL and pin no build of torch for another compute platform",
-    leaves_open="what an extra requires; a version that names no torch is judged by `symbols`, which asks the releases "
-    "that are admitted",
+    proves="for every Python and machine of the tags, all `Requires-Dist` lines for torch together agree with the "
+    "local version: `+cu130.torch2.11` admits only torch 2.11, and `+cu130.torchstable` also the newest torch; the "
+    "lines do not contradict each other, have no URL, and pin no torch build for another compute platform",
+    leaves_open="requirements of extras; versions that name no torch (`symbols` checks the admitted releases)",
     examine=_torch,
 )
 FRAMEWORK_REQUIREMENT = Rule(
     name="framework-requirement",
-    proves="the same of other frameworks: `+cu130.tvmffi0.1` requires apache-tvm-ffi 0.1 and no other minor",
-    leaves_open="as `torch-requirement`",
+    proves="the same for other frameworks: `+cu130.tvmffi0.1` admits only apache-tvm-ffi 0.1",
+    leaves_open="the same as `torch-requirement`",
     examine=_other_framework,
 )
 TOGETHER = Rule(
     name="requirements",
-    proves="no project is required in versions that contradict each other, all `Requires-Dist` lines for it together, "
-    "for every Python and machine that the tags allow and for each extra: no version is `numpy<1,>2`; none is a file "
-    "of one machine",
-    leaves_open="whether such a version was ever published, and whether two projects can be installed together; "
-    "requirements by URL",
+    proves="for every Python and machine of the tags and for each extra, the `Requires-Dist` lines for a project do "
+    "not contradict each other, as `numpy<1,>2` would; no requirement is a file on one machine",
+    leaves_open="whether such a version exists, and whether two projects can be installed together; URLs",
     examine=_together,
 )
 CUDA = Rule(
     name="cuda-requirement",
-    proves="where the version names a CUDA, each package of NVIDIA's and each project that is named for a CUDA may be "
-    "of that one: `+cu130` requires no `nvidia-cuda-runtime-cu12` and no `nvidia-cufft<12`, which is CUDA 12's; `+cpu` "
-    "requires nothing that is named for a CUDA",
-    leaves_open="which packages of CUDA a wheel needs: torch brings most of them, and a machine may have a toolkit; "
-    "what an extra requires; requirements by URL",
+    proves="if the version names a CUDA release, all required CUDA packages can be for that release: `+cu130` does not "
+    "require `nvidia-cuda-runtime-cu12`, or `nvidia-cufft<12`, which is for CUDA 12; `+cpu` requires no CUDA package",
+    leaves_open="missing CUDA packages: torch requires most of them, and a machine may have a toolkit; requirements of "
+    "extras; URLs",
     examine=_cuda,
 )

@@ -47,8 +47,8 @@ def _symbols(wheel: Inspection) -> Iterator[Finding]:
 
 def _musl(name: str, extension: Extension) -> Finding:
     foreign = ", ".join(sorted(set(extension.needed) & torch_names(extension.arch)))
-    wrong = [f"{name} is linked with musl, and {foreign} is for glibc alone"] if foreign else []
-    return finding("symbols", wrong, f"{name} is linked with musl, whose symbols are not known here")
+    wrong = [f"{name} is linked with musl, but {foreign} needs glibc"] if foreign else []
+    return finding("symbols", wrong, f"{name} is linked with musl: its symbols are not checked")
 
 
 def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
@@ -63,20 +63,20 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     missing = [r for r in absent if not loaded or not resolver.offers(loaded, arch, r)]
     unknown = [r for r in missing if scope.unknown and not _is_known(r)]
     wrong = [
-        f"{name} needs the version {need.name} of {need.library}, which {_lacks(scope, need)}"
+        f"{name} needs the version {need.name} of {need.library}, but {_lacks(scope, need)}"
         for need in extension.needed_versions
         if not need.weak and not resolver.has_version(scope, name, need)
     ]
     wrong += [f"{text} does not export {symbol}, which {name} needs" for symbol, text in frameworks.items() if text]
     wrong += _missing(resolver, scope, name, extension, [r for r in missing if r not in unknown])
     others = {
-        f"torch {', '.join(resolver.torch or scope.torch)}'s": len(torchs),
-        f"{', '.join(sorted(scope.brought))}'s": len(frameworks),
-        f"left to {', '.join(sorted(scope.unknown))}": len(unknown),
-        "left to libraries that the wheel's code loads for all to see": len(absent) - len(missing),
+        f"from torch {', '.join(resolver.torch or scope.torch)}": len(torchs),
+        f"from {', '.join(sorted(scope.brought))}": len(frameworks),
+        f"not checked, because of {', '.join(sorted(scope.unknown))}": len(unknown),
+        "assumed to be in libraries that the wheel loads with RTLD_GLOBAL": len(absent) - len(missing),
     }
-    told = "".join(f", {count} of them {library}" for library, count in others.items() if count)
-    return finding("symbols", wrong, f"{name}: {counted(len(extension.references), 'symbol')}{told}")
+    sources = "".join(f", {count} of them {source}" for source, count in others.items() if count)
+    return finding("symbols", wrong, f"{name}: {counted(len(extension.references), 'symbol')}{sources}")
 
 
 def _missing(
@@ -92,7 +92,7 @@ def _missing(
         missing = [r for r in missing if r not in torchs]
         if symbols := [r.name for r in torchs if not r.weak]:
             more = f" and {counted(len(symbols) - 1, 'more symbol')}" if len(symbols) > 1 else ""
-            yield f"{name} needs {symbols[0]}{more} of torch, and no release that the wheel requires is known here"
+            yield f"{name} needs {symbols[0]}{more} from torch, but the wheel requires an unknown release of torch"
     for reference in missing:
         if why := _why(resolver, scope, name, arch, reference):
             yield why
@@ -133,7 +133,7 @@ def _is_torchs(reference: Reference, arch: str) -> bool:
 
 def _lacks(scope: LookupScope, need: NeededVersion) -> str:
     known = scope.others.union(*scope.torch.values())
-    return "has no such version" if need.library in known else "it does not need, or has no such version"
+    return "the library has no such version" if need.library in known else "no library that it needs has it"
 
 
 def _lacking(resolver: SymbolResolver, scope: LookupScope, arch: str, symbol: str) -> list[str]:
@@ -152,32 +152,31 @@ def _why(resolver: SymbolResolver, scope: LookupScope, name: str, arch: str, ref
     if somewhere or _TORCHS.match(symbol):
         lacking = _lacking(resolver, scope, arch, symbol)
         if somewhere >= set(lacking):
-            brings = "and no library that brings it"
+            reason = "no library that it needs exports it"
             if resolver.torch is None and not scope.torch:
-                brings = "and it needs no library of torch"
-            return None if reference.weak else f"{name} needs {symbol} of torch, {brings}"
-        takes = "takes as absent" if reference.weak else "needs"
-        return f"torch {', '.join(lacking)} does not export {symbol}, which {name} {takes}"
+                reason = "it needs no library of torch"
+            return None if reference.weak else f"{name} needs {symbol} from torch, but {reason}"
+        kind = "the weak symbol " if reference.weak else ""
+        return f"torch {', '.join(lacking)} does not export {kind}{symbol}, which {name} needs"
     version = f" in version {reference.version}" if reference.version else ""
     if not reference.weak:
-        return f"{name} needs {symbol}{version}, which nothing that it needs exports"
+        return f"{name} needs {symbol}{version}, but no library that it needs exports it"
     # A weak symbol with a version is not optional: its library must provide the version.
     if reference.version is None or symbol.startswith(_THREAD_LOCAL):
         return None
-    return f"{name} takes {symbol} as absent, and no {reference.library} has it{version}"
+    return f"{name} needs the weak symbol {symbol}{version}, but no {reference.library} exports it"
 
 
 SYMBOLS = Rule(
     name="symbols",
-    proves="every symbol, with its version, is exported by a library that the file needs, directly or not: the wheel's "
-    "own, the platform's, CUDA's, or torch's in every release that the wheel may be installed beside. A weak symbol "
-    "may be absent, unless it is torch's or has a version",
-    leaves_open="what the symbols do. CUDA's are those of "
-    "its newest release of the same major number; those of a platform's library without versions are today's; musl's "
-    "are not known; where Python code loads libraries for all to see (RTLD_GLOBAL) by names that it puts together, "
-    "CUDA's and the wheel's own are believed to be among them, and where machine code of another file calls dlopen, "
-    "the wheel's own",
-    in_the_wild="torchopt 0.7.3: it requires `torch>=1.13`, and needs `_ZN3c106detail14torchCheckFailEPKcS2_jRKSs`, "
+    proves="a library that the file needs, directly or indirectly, exports every symbol with its version: a library of "
+    "the wheel, the platform, CUDA, or torch. torch must export it in every release that the wheel admits. A weak "
+    "symbol may be missing, unless it belongs to torch or has a version",
+    leaves_open="the behaviour of the symbols; CUDA symbols that exist only in later releases of the same major "
+    "number; symbols that were added later to platform libraries without versions; symbols of musl. If Python code "
+    "loads libraries with RTLD_GLOBAL by a computed name, the rule assumes all libraries of CUDA and of the wheel; if "
+    "machine code of another file calls dlopen, those of the wheel",
+    in_the_wild="torchopt 0.7.3: it requires `torch>=1.13`, but needs `_ZN3c106detail14torchCheckFailEPKcS2_jRKSs`, "
     "which torch 2.7 and later do not export",
     examine=_symbols,
 )
@@ -191,7 +190,7 @@ def _abi3(wheel: Inspection) -> Iterator[Finding]:
         strong, weak = _python_symbols(wheel, name, extension)
         wrong = [f"{symbol} is not in the stable ABI of {since}" for symbol in outside_abi3(strong, since)]
         # A weak symbol of a later stable ABI is allowed: a module can use it if the Python is new enough.
-        wrong += [f"{symbol} is in no stable ABI, though it may be absent" for symbol in outside_abi3(weak, "cp3999")]
+        wrong += [f"the weak symbol {symbol} is in no stable ABI" for symbol in outside_abi3(weak, "cp3999")]
         yield finding("abi3", [f"{name}: {message}" for message in wrong], f"{name}: stable ABI of {since}")
 
 
@@ -204,19 +203,21 @@ def _release(wheel: Inspection) -> Iterator[Finding]:
         strong, weak = _python_symbols(wheel, name, extension)
         if not strong and not weak:
             continue
-        nobodys = _outside_every_release([*strong, *weak])
-        wrong = [f"no CPython exports {symbol}" for symbol in nobodys if known]
-        wrong += [f"no PyPy exports {symbol}" for symbol in strong if pypy and symbol not in nobodys]
+        unknown = _outside_every_release([*strong, *weak])
+        wrong = [f"no CPython exports {symbol}" for symbol in unknown if known]
+        wrong += [f"no PyPy exports {symbol}" for symbol in strong if pypy and symbol not in unknown]
         for interpreter, abi in tags:
             # A tag such as py3-none is for every Python, and all Pythons have only the stable ABI in common.
             stable = abi == "none" and not interpreter.startswith("cp")
             absent = outside_abi3(strong, "cp3999") if stable else _outside_release(strong, interpreter)
             if abi.endswith("t"):
-                absent = [symbol for symbol in absent if symbol not in nobodys]
-            what = "the stable ABI" if stable else f"CPython {interpreter[2:3]}.{interpreter[3:]}"
-            wrong += [f"{symbol} is not in {what}" for symbol in absent]
+                absent = [symbol for symbol in absent if symbol not in unknown]
+            place = "the stable ABI" if stable else f"CPython {interpreter[2:3]}.{interpreter[3:]}"
+            wrong += [f"{symbol} is not in {place}" for symbol in absent]
         yield finding(
-            "python-symbols", [f"{name}: {message}" for message in wrong], f"{name}: {len(strong)} of CPython"
+            "python-symbols",
+            [f"{name}: {message}" for message in wrong],
+            f"{name}: {counted(len(strong), 'CPython symbol')}",
         )
 
 
@@ -268,18 +269,17 @@ def _stable_abi() -> dict[str, tuple[int, int]]:
 ABI3 = Rule(
     name="abi3",
     proves="every CPython symbol is in the stable ABI of the tag's Python, and a weak one in that of a later Python",
-    leaves_open="whether the symbols are used as the stable ABI has them",
-    in_the_wild="protobuf 6.33.6: `PyUnicode_AsUTF8AndSize` in a cp39-abi3 wheel, in the stable ABI from 3.10 on",
+    leaves_open="whether the code uses the symbols as the stable ABI defines them",
+    in_the_wild="protobuf 6.33.6: `PyUnicode_AsUTF8AndSize` in a cp39-abi3 wheel; the stable ABI has it since 3.10",
     examine=_abi3,
 )
 
 
 RELEASE = Rule(
     name="python-symbols",
-    proves="every symbol that is named as CPython's is exported by the CPython that the tag names; where the tag names "
-    "none, it is in the stable ABI; a weak one is exported by some CPython at least",
-    leaves_open="what free-threaded Pythons export beyond others, what else PyPy exports, and releases that are not "
-    "known",
+    proves="the CPython release of the tag exports every symbol with a CPython name; if the tag names no release, the "
+    "symbol is in the stable ABI; a weak symbol is exported by any CPython release",
+    leaves_open="additional symbols of free-threaded Pythons and of PyPy; unknown releases",
     examine=_release,
 )
 
@@ -289,7 +289,7 @@ def _torch_ops(wheel: Inspection) -> Iterator[Finding]:
     kernels = list(hub_kernels(_trees({name: sources[name] for name in sources if is_ops_module(name)})))
     wrong = [message for kernel in kernels for message in _shared(wheel, kernel, sources)]
     if kernels:
-        yield finding("torch-ops", wrong, "what is registered has the kernel's own namespace")
+        yield finding("torch-ops", wrong, "all operators are in the kernel's own namespace")
 
 
 def _trees(sources: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
@@ -317,10 +317,9 @@ def _shared(wheel: Inspection, kernel: HubKernel, sources: Mapping[str, bytes]) 
 TORCH_OPS = Rule(
     name="torch-ops",
     proves="a Hub kernel (a package whose `_ops` module has `add_op_namespace_prefix`) registers operators under its "
-    "own namespace, as huggingface/kernels asks. They are read from literals, constants and f-strings in calls of "
-    "`torch.library`, and from the symbols that `TORCH_LIBRARY` makes",
-    leaves_open="names that are put together while the code runs or come from another file, and stripped symbols; "
-    "projects that are no Hub kernels may share a namespace",
-    in_the_wild="silu-and-mul-bad-registration, which huggingface/kernels keeps as an example: `myns::silu_and_mul`",
+    "own namespace, as huggingface/kernels requires. The rule reads literals, constants and f-strings in calls of "
+    "`torch.library`, and the symbols of `TORCH_LIBRARY`",
+    leaves_open="names that the code computes or imports, and stripped symbols; other projects may share a namespace",
+    in_the_wild="silu-and-mul-bad-registration, an example of huggingface/kernels: `myns::silu_and_mul`",
     examine=_torch_ops,
 )
