@@ -8,7 +8,7 @@ import pytest
 from signatures import SIGNATURE
 from wheels import make_wheel
 
-from wheelsmith.index.entries.side_files import LARGEST, side_files
+from wheelsmith.index.entries.side_files import MAX_SIZE, side_files
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.storage.folder import Folder
 
@@ -137,7 +137,7 @@ FORGED = {
 
 def test_what_is_a_link_or_too_large_is_not_taken(signatures, made, tmp_path, run):
     beside = made.with_name(f"{made.name}.signature")
-    os.truncate(beside, LARGEST + 1)
+    os.truncate(beside, MAX_SIZE + 1)
     answer = run("index", "add", tmp_path / "index", made)
     assert (answer.code, "is larger than 16 MiB" in answer.err) == (4, True)
     beside.rename(tmp_path / "private")
@@ -147,6 +147,6 @@ def test_what_is_a_link_or_too_large_is_not_taken(signatures, made, tmp_path, ru
 
 
 def test_what_is_too_large_is_not_published_on(index, made, monkeypatch, tmp_path, run):
-    monkeypatch.setattr("wheelsmith.index.publish.input_folders.LARGEST", len(SIGNED) - 1)
+    monkeypatch.setattr("wheelsmith.index.publish.input_folders.MAX_SIZE", len(SIGNED) - 1)
     answer = run("publish", tmp_path / "target", "--from", index)
     assert (answer.code, f"{made.name}.metadata" in answer.err) == (4, True)

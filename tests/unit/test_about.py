@@ -11,7 +11,7 @@ from states import of_torch, project
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, load_catalogue
-from wheelsmith.index.entries.metadata import About, about_of, requires_beside_torch, requires_torch
+from wheelsmith.index.entries.metadata import About, other_requirements, read_about, required_torch
 from wheelsmith.index.entries.state import add_entries, yank
 from wheelsmith.index.entries.stored_states import dump_state, listing_of, load_state
 from wheelsmith.index.site.human import human_pages, human_root
@@ -23,17 +23,17 @@ def told(**fields: str | list[str]) -> About:
     for name, values in fields.items():
         header = name.replace("_", "-")
         lines += [f"{header}: {value}" for value in (values if isinstance(values, list) else [values])]
-    return about_of("\n".join([*lines, "", ""]).encode())
+    return read_about("\n".join([*lines, "", ""]).encode())
 
 
 def test_what_cannot_be_read_is_not_required():
     broken = b"Requires-Dist: torch; (\nRequires-Dist: a\n"
-    assert requires_torch(broken) is None
-    assert requires_beside_torch(broken) == ("a",)
+    assert required_torch(broken) is None
+    assert other_requirements(broken) == ("a",)
 
 
 def asked_of(*lines: str) -> str | None:
-    return requires_torch("".join(f"Requires-Dist: {line}\n" for line in lines).encode())
+    return required_torch("".join(f"Requires-Dist: {line}\n" for line in lines).encode())
 
 
 def test_what_is_asked_of_torch_is_asked_on_linux():
@@ -110,12 +110,12 @@ def test_what_is_long_is_cut_and_what_turns_or_hides_text_goes():
 
 @given(st.binary(max_size=400))
 def test_no_bytes_make_it_fail(data):
-    about = about_of(b"Summary: " + data + b"\nProject-URL: " + data + b"\nLicense: " + data)
+    about = read_about(b"Summary: " + data + b"\nProject-URL: " + data + b"\nLicense: " + data)
     assert About.from_json(about.to_json()) == about
 
 
 def test_the_page_has_them_in_its_header_as_text():
-    page = page_of(about_of(b"Summary: </p><script>x\nLicense: <i>\nProject-URL: <b>Home, https://k.example/?a&b\n"))
+    page = page_of(read_about(b"Summary: </p><script>x\nLicense: <i>\nProject-URL: <b>Home, https://k.example/?a&b\n"))
     assert '<p class="summary" dir="auto">&lt;/p&gt;&lt;script&gt;x</p>' in page
     assert "<bdi>&lt;i&gt;</bdi>" in page
     assert '<a href="https://k.example/?a&amp;b" rel="nofollow noreferrer"><bdi>&lt;b&gt;Home</bdi></a>' in page

@@ -10,7 +10,15 @@ from states import cell, entry, of_torch, project, unserved
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, load_catalogue
 from wheelsmith.index.entries.entry import NoWheel, PlannedVersion, WheelOutcome, WheelTest
-from wheelsmith.index.entries.state import add_entries, completeness, outdated, record_test, remove, retain, yank
+from wheelsmith.index.entries.state import (
+    add_entries,
+    completeness,
+    outdated_versions,
+    record_test,
+    remove,
+    remove_outdated,
+    yank,
+)
 from wheelsmith.index.entries.stored_states import dump_state, load_state
 from wheelsmith.index.publish.writer import project_pages
 from wheelsmith.wheel.variant_format import variant_for
@@ -162,36 +170,36 @@ def nightlies(*days):
 
 def test_the_newest_stay_and_whole_versions_go():
     state = nightlies(1, 2, 9, 10)
-    assert outdated(state, keep=2) == ("1.0.dev2", "1.0.dev1")
-    kept = retain(state, keep=2)
+    assert outdated_versions(state, keep=2) == ("1.0.dev2", "1.0.dev1")
+    kept = remove_outdated(state, keep=2)
     assert [item.filename for item in kept.entries] == [item.filename for item in nightlies(9, 10).entries]
     # Their names never get other bytes.
     assert [item.filename for item in kept.removed] == [item.filename for item in nightlies(1, 2).entries]
-    assert retain(kept, keep=2) == kept
+    assert remove_outdated(kept, keep=2) == kept
 
 
 def test_what_is_young_stays():
     state = nightlies(1, 2, 3)
-    assert outdated(state, keep=1, before="2026-01-02T03:04:05Z") == ()
-    assert outdated(state, keep=1, before="2026-01-02T03:04:06Z") == ("1.0.dev2", "1.0.dev1")
+    assert outdated_versions(state, keep=1, before="2026-01-02T03:04:05Z") == ()
+    assert outdated_versions(state, keep=1, before="2026-01-02T03:04:06Z") == ("1.0.dev2", "1.0.dev1")
 
 
 def test_a_yanked_version_is_none_of_those_that_stay():
     state = yank(nightlies(1, 2, 3), "1.0.dev3", "bad")
-    assert outdated(state, keep=1) == ("1.0.dev1",)
-    assert outdated(state, keep=3) == ()
+    assert outdated_versions(state, keep=1) == ("1.0.dev1",)
+    assert outdated_versions(state, keep=3) == ()
 
 
 def test_a_version_that_failed_altogether_goes_with_those_of_its_age():
     state = add_entries(nightlies(1, 3), [], [], [said(version="1.0.dev2"), said(version="1.0.dev4")])
-    assert outdated(state, keep=1) == ("1.0.dev2", "1.0.dev1")
-    assert [item.version for item in retain(state, keep=1).planned] == ["1.0.dev4"]
+    assert outdated_versions(state, keep=1) == ("1.0.dev2", "1.0.dev1")
+    assert [item.version for item in remove_outdated(state, keep=1).planned] == ["1.0.dev4"]
 
 
 def test_what_was_planned_and_answered_for_a_version_goes_with_it():
     answer = unserved(ARM, NoWheel.EXCLUDED, "no")
     state = add_entries(nightlies(2), [of_torch("2.11", None)], [answer], [PLANNED])
-    gone = retain(add_entries(state, [of_torch("2.11", None, version="2.0")]), keep=1)
+    gone = remove_outdated(add_entries(state, [of_torch("2.11", None, version="2.0")]), keep=1)
     assert ([entry.filename for entry in gone.entries], gone.answers, gone.planned) == (
         ["k-2.0+cpu.torch2.11-cp39-abi3-manylinux_2_34_x86_64.whl"],
         (),

@@ -19,7 +19,15 @@ from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION, Number
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
 from wheelsmith.index.entries.entry import ProjectState, ProjectStatus, WheelOutcome, WheelTest
-from wheelsmith.index.entries.state import outdated, record_test, remove, retain, set_status, unyank, yank
+from wheelsmith.index.entries.state import (
+    outdated_versions,
+    record_test,
+    remove,
+    remove_outdated,
+    set_status,
+    unyank,
+    yank,
+)
 from wheelsmith.index.publish.input_folders import foreign_wheels
 from wheelsmith.index.publish.publishing import publish
 from wheelsmith.index.publish.record_tests import LONGEST, load_tests, record_tests
@@ -174,9 +182,9 @@ def retain_(*, target: str, project: str, keep: int, age: float | None, dry_run:
     before = show_moment(max(0.0, time.time() - age)) if age is not None else None
     storage = open_storage(target)
     state = Index(storage).known(project)
-    gone = outdated(state, keep=keep, before=before)
+    gone = outdated_versions(state, keep=keep, before=before)
     if gone:
-        _change(target, project, partial(retain, keep=keep, before=before), dry_run=dry_run)
+        _change(target, project, partial(remove_outdated, keep=keep, before=before), dry_run=dry_run)
     for version in gone:
         click.echo(version)
     click.echo(f"{counted(len(gone), 'version')} {'would be ' if dry_run else ''}removed: {storage.name}", err=True)

@@ -19,7 +19,7 @@ from wheelsmith.cli.storage import (
     target_argument,
 )
 from wheelsmith.index.entries.entry import IndexEntry
-from wheelsmith.index.entries.state import check_project, index_address
+from wheelsmith.index.entries.state import check_project, normalize_address
 from wheelsmith.index.publish.input_folders import release_from
 from wheelsmith.index.publish.kernels_layout import hub_builds
 from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
@@ -64,7 +64,7 @@ def command(
     """
     if channel is not None:
         target, found_at = channel_address(target, channel), found_at and channel_address(found_at, channel)
-    address = index_address(found_at) if found_at else None
+    address = normalize_address(found_at) if found_at else None
     release = release_from(folders)
     opened = open_index(target, dry_run=dry_run)
     with hub_builds(release.offers, target) as beside:
@@ -154,7 +154,7 @@ def promotion(  # noqa: PLR0913  # one parameter for each option
         project=check_project(project),
         version=public_version(version),
         tests=RequiredOutcome(require),
-        address=index_address(channel_address(found_at, into)) if found_at else None,
+        address=normalize_address(channel_address(found_at, into)) if found_at else None,
         incomplete=incomplete,
     )
     promoted = promote(open_storage(channel_address(target, source)), opened.used, promotion, address)

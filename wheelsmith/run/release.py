@@ -17,7 +17,7 @@ from wheelsmith.index.doctor.crawl import CrawlScope, examine
 from wheelsmith.index.doctor.finding import Severity
 from wheelsmith.index.entries.catalogue import Catalogue, VersionChanges, catalogue_of, version_changes
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState
-from wheelsmith.index.entries.state import check_project, completeness, of_version
+from wheelsmith.index.entries.state import check_project, completeness, select_version
 from wheelsmith.index.entries.stored_states import load_project
 from wheelsmith.index.publish.input_folders import release_from
 from wheelsmith.index.publish.release import IndexRelease
@@ -64,7 +64,7 @@ class BuiltVersion:
     @property
     def entries(self) -> tuple[IndexEntry, ...]:
         """Return the wheels of this version. The folder may have wheels of earlier versions too."""
-        return of_version(self.state.entries, self.version)
+        return select_version(self.state.entries, self.version)
 
     @property
     def catalogue(self) -> Catalogue:
@@ -84,7 +84,7 @@ def built(out: Path) -> BuiltVersion:
     except (OSError, ValueError, PackageIndexError):
         raise ReleaseError(f"{out} has no readable record of a run", remedy=_BUILD) from None
     state = Index(Folder(out / "index")).states().get(project)
-    if state is None or not of_version(state.entries, str(version)):
+    if state is None or not select_version(state.entries, str(version)):
         raise ReleaseError(f"{out} has no wheel of {project} {version}", remedy=_BUILD)
     failed = sorted(cell.cell.id for cell in run.planned if cell.status in {Status.FAILED, Status.CANCELLED})
     return BuiltVersion(state=state, version=str(version), failed=tuple(failed))

@@ -29,9 +29,9 @@ from wheelsmith.model import TORCH, Cell, CellSettings, SourceId
 from wheelsmith.platforms import CPU, platform_of
 
 SCHEMA_VERSION = 1
-_LONGEST = 2000  # characters of a reason
+_MAX_REASON = 2000  # characters of a reason
 # Fields of a wheel with the same form as in a state.
-_SAME = (
+_WHEEL_FIELDS = (
     "filename",
     "sha256",
     "size",
@@ -74,8 +74,8 @@ def catalogue_of(state: ProjectState) -> Catalogue:
     listed.sort(key=lambda entry: entry.version, reverse=True)
     return Catalogue(
         project=state.project,
-        wheels=tuple(map(_listed, listed)),
-        unserved=tuple(_unserved(answer) for answer in state.answers if answer.cell.settings.advertise),
+        wheels=tuple(map(_public_entry, listed)),
+        unserved=tuple(_public_unserved(answer) for answer in state.answers if answer.cell.settings.advertise),
         status=state.status,
         status_reason=state.status_reason,
         about=newest_about(listed),
@@ -118,55 +118,55 @@ def load_catalogue(data: bytes, place: str) -> Catalogue:
         plain = read_json(data)
         if plain["schema_version"] > SCHEMA_VERSION:
             raise PackageIndexError(f"{place} was written by a newer wheelsmith", remedy="update wheelsmith")
-        catalogue = _read(plain)
+        catalogue = _parse_catalogue(plain)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise PackageIndexError(f"{place} is not a valid catalogue: {in_one_line(error)}") from None
     return catalogue
 
 
-def _read(plain: Any) -> Catalogue:
+def _parse_catalogue(plain: Any) -> Catalogue:
     about, project = plain.get("about"), plain["project"]
-    wheels = tuple(filter(None, map(_read_wheel, plain.get("wheels", ()))))
+    wheels = tuple(filter(None, map(_parse_wheel, plain.get("wheels", ()))))
     if any(wheel.project != project for wheel in wheels):
         raise ValueError(f"it lists a wheel of another project than {project}")
     return Catalogue(
         project=project,
         wheels=wheels,
-        unserved=tuple(filter(None, map(_read_unserved, plain.get("unserved", ())))),
+        unserved=tuple(filter(None, map(_parse_unserved, plain.get("unserved", ())))),
         status=ProjectStatus(plain.get("status", ProjectStatus.ACTIVE)),
         status_reason=plain.get("status_reason"),
-        about=None if about is None else About.from_json(_known(About, about)),
-        versions=tuple(Completeness.from_json(_known(Completeness, each)) for each in plain.get("versions", ())),
+        about=None if about is None else About.from_json(_known_fields(About, about)),
+        versions=tuple(Completeness.from_json(_known_fields(Completeness, each)) for each in plain.get("versions", ())),
     )
 
 
-def _read_wheel(data: Any) -> IndexEntry | None:
+def _parse_wheel(data: Any) -> IndexEntry | None:
     """Return a wheel, or None if all of its cells have unknown frameworks or compute platforms."""
-    cells = tuple(filter(None, map(_read_cell, data.get("cells", ()))))
+    cells = tuple(filter(None, map(_parse_cell, data.get("cells", ()))))
     if data.get("cells") and not cells:
         return None
     made, bundle = data.get("provenance"), data.get("bundle")
     if made is not None:
-        made = {**_known(Provenance, made), "source": _known(SourceId, made["source"])}
+        made = {**_known_fields(Provenance, made), "source": _known_fields(SourceId, made["source"])}
     plain = {
-        **{name: data[name] for name in _SAME if name in data},
+        **{name: data[name] for name in _WHEEL_FIELDS if name in data},
         "provenance": made,
-        "tests": [_known(WheelTest, test) for test in data.get("tests", ())],
+        "tests": [_known_fields(WheelTest, test) for test in data.get("tests", ())],
         # The path contains the hash: files/ab/<sha256>/<name>.
         "side_files": {} if bundle is None else {BUNDLE: bundle.split("/")[2]},
         "metadata_sha256": "",
     }
-    return replace(IndexEntry.from_json(_known(IndexEntry, plain)), cells=cells)
+    return replace(IndexEntry.from_json(_known_fields(IndexEntry, plain)), cells=cells)
 
 
-def _read_unserved(data: Any) -> CellWithoutWheel | None:
-    cell = _read_cell(data["cell"])
+def _parse_unserved(data: Any) -> CellWithoutWheel | None:
+    cell = _parse_cell(data["cell"])
     if cell is None:
         return None
-    return CellWithoutWheel.from_json(_known(CellWithoutWheel, {**data, "cell": cell.to_json()}))
+    return CellWithoutWheel.from_json(_known_fields(CellWithoutWheel, {**data, "cell": cell.to_json()}))
 
 
-def _read_cell(data: Any) -> Cell | None:
+def _parse_cell(data: Any) -> Cell | None:
     """Return a cell, or None if its framework or compute platform is unknown."""
     framework, found = data.get("framework", TORCH), platform_of(data["compute"])
     if framework not in frameworks() or (found is None and data["compute"] != CPU):
@@ -182,7 +182,7 @@ def _read_cell(data: Any) -> Cell | None:
     )
 
 
-def _known(cls: type[Record], data: Any) -> dict[str, Any]:
+def _known_fields(cls: type[Record], data: Any) -> dict[str, Any]:
     """Return the known fields of a record. Required fields that were omitted as empty become None."""
     known = fields(cls)  # type: ignore[arg-type]  # every Record is a dataclass
     required = [each.name for each in known if each.default is MISSING and each.default_factory is MISSING]
@@ -195,7 +195,7 @@ def _versions(state: ProjectState, listed: set[Version]) -> tuple[Completeness, 
     return tuple(each for number, each in enumerate(found) if number == 0 or Version(each.version) in listed)
 
 
-def _listed(entry: IndexEntry) -> IndexEntry:
+def _public_entry(entry: IndexEntry) -> IndexEntry:
     """Return a wheel with only the fields that a catalogue contains."""
     return replace(
         entry,
@@ -206,8 +206,8 @@ def _listed(entry: IndexEntry) -> IndexEntry:
     )
 
 
-def _unserved(answer: CellWithoutWheel) -> CellWithoutWheel:
-    reason = visible(" ".join(answer.reason.split()))[:_LONGEST]
+def _public_unserved(answer: CellWithoutWheel) -> CellWithoutWheel:
+    reason = visible(" ".join(answer.reason.split()))[:_MAX_REASON]
     return replace(answer, cell=public_cell(answer.cell), reason=reason, tail=tuple(map(visible, answer.tail)))
 
 
@@ -215,7 +215,7 @@ def wheel_json(wheel: IndexEntry) -> dict[str, Any]:
     """Return the JSON form of a wheel in a catalogue, including empty fields."""
     plain = wheel.to_json()
     return {
-        **{name: plain.get(name, []) for name in _SAME},
+        **{name: plain.get(name, []) for name in _WHEEL_FIELDS},
         "version": str(wheel.version),
         "path": wheel.url,
         "roots": list(wheel.roots),
@@ -286,9 +286,10 @@ def version_changes(earlier: Catalogue, now: Catalogue, version: str) -> Version
     older = max((version for version in published if version < newer), default=None)
     before = _by_cell(earlier, older) if older else {}
     current = _by_cell(now, newer)
-    told = {item.cell.id: f"{item.status}: {item.reason}" for item in now.unserved if Version(item.version) == newer}
+    unserved = (item for item in now.unserved if Version(item.version) == newer)
+    explained = {item.cell.id: f"{item.status}: {item.reason}" for item in unserved}
     missing = (each.missing for each in now.versions if Version(each.version) == newer)
-    reasons = {name: "planned but not built" for names in missing for name in names} | told
+    reasons = {name: "planned but not built" for names in missing for name in names} | explained
     cells = tuple(
         CellChange(cell=name, before=before.get(name), now=current.get(name), reason=reasons.get(name))
         for name in sorted({*before, *current, *reasons})

@@ -22,21 +22,21 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.redact import redact
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.metadata import About, check_line, check_link
-from wheelsmith.index.entries.side_files import BUNDLE, CORE_METADATA, SIGNATURES, Announced, file_key, side_files
+from wheelsmith.index.entries.side_files import BUNDLE, CORE_METADATA, SIGNATURES, AnnouncedFile, file_key, side_files
 from wheelsmith.model import Cell, SourceId, WheelName, WheelRecord, read_wheel_name
 from wheelsmith.platforms import parse_capability, platforms
 from wheelsmith.wheel.variant_format import Variant
 
 SCHEMA_VERSION = 4
-_BEFORE_TESTS = 3  # version of states without tests and plans, for older releases of wheelsmith
+_SCHEMA_WITHOUT_TESTS = 3  # version of states without tests and plans, for older releases of wheelsmith
 EVERYTHING = "simple"  # the root that lists every wheel
-_LARGEST = 1 << 50  # bytes
+_MAX_SIZE = 1 << 50  # bytes
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]{0,250}\.whl")
 _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
 _WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,30}")
 _CELL = re.compile(r"[a-z0-9][a-z0-9_.-]{0,120}")
-_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,260}(/[A-Za-z0-9._~%+-]+)*/?", re.ASCII)
+_ADDRESS_PATTERN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,260}(/[A-Za-z0-9._~%+-]+)*/?", re.ASCII)
 
 
 class ProjectStatus(StrEnum):
@@ -103,7 +103,7 @@ class WheelTest(Record):
         if self.details is not None:
             check_link(self.details)
         if self.cell is not None:
-            _require(_CELL, self.cell, "the id of a cell")
+            _check_pattern(_CELL, self.cell, "the id of a cell")
 
     @property
     def machine_and_cell(self) -> tuple[str, str]:
@@ -121,14 +121,14 @@ def outcome_of(tests: Iterable[WheelTest]) -> WheelOutcome:
     return next((each for each in worst if each in found), WheelOutcome.UNTESTED)
 
 
-def worst_by(tests: Iterable[_Test], key: Callable[[_Test], tuple[str, ...]]) -> tuple[_Test, ...]:
+def worst_tests(tests: Iterable[_Test], key: Callable[[_Test], tuple[str, ...]]) -> tuple[_Test, ...]:
     """Return the worst test of each key, sorted by key. The first of equal tests wins."""
-    found: dict[tuple[str, ...], _Test] = {}
+    worst: dict[tuple[str, ...], _Test] = {}
     for test in tests:
-        before = found.setdefault(key(test), test)
-        if outcome_of((before, test)) is not before.outcome:
-            found[key(test)] = test
-    return tuple(found[each] for each in sorted(found))
+        known = worst.setdefault(key(test), test)
+        if outcome_of((known, test)) is not known.outcome:
+            worst[key(test)] = test
+    return tuple(worst[each] for each in sorted(worst))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,11 +177,11 @@ class IndexEntry(WheelRecord):
             _read_name(self.variant_of)
         # Catalogues do not list the hash of METADATA.
         for text in (self.sha256, *filter(None, (self.metadata_sha256,)), *self.side_files.values()):
-            _require(_HASH, text, "a sha256")
+            _check_pattern(_HASH, text, "a sha256")
         # The hash of METADATA is in metadata_sha256.
         if unknown := self.side_files.keys() - (side_files().keys() - {CORE_METADATA}):
             raise ValueError(f"{min(unknown)[:100]!r} is not a known suffix of side files")
-        if not 0 <= self.size < _LARGEST:
+        if not 0 <= self.size < _MAX_SIZE:
             raise ValueError(f"{self.filename} has an invalid size")
         for cell in self.cells:
             _check_cell(cell)
@@ -208,7 +208,7 @@ class IndexEntry(WheelRecord):
     @property
     def public(self) -> Version:
         """Return the version without its local part."""
-        return _public(self.filename)
+        return _public_version(self.filename)
 
     @property
     def outcome(self) -> WheelOutcome:
@@ -228,13 +228,13 @@ class IndexEntry(WheelRecord):
     @property
     def url(self) -> str:
         """Return the path, quoted for a URL."""
-        return in_address(self.path)
+        return quote_path(self.path)
 
     @property
     def bundle(self) -> str | None:
         """Return the path of the wheel's signed statement, quoted for a URL; None if the wheel is not signed."""
         found = (side.path for side in self.announced if side.kind.suffix == BUNDLE)
-        return next(map(in_address, found), None)
+        return next(map(quote_path, found), None)
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -249,11 +249,11 @@ class IndexEntry(WheelRecord):
         return (EVERYTHING,) if self.variant else (EVERYTHING, *sorted(computes))
 
     @property
-    def announced(self) -> tuple[Announced, ...]:
+    def announced(self) -> tuple[AnnouncedFile, ...]:
         """Return the side files of the wheel, including METADATA."""
         hashes = {CORE_METADATA: self.metadata_sha256, **self.side_files}
         return tuple(
-            Announced(
+            AnnouncedFile(
                 kind=(kind := side_files()[suffix]),
                 filename=f"{self.filename}{suffix}",
                 sha256=sha256,
@@ -277,15 +277,15 @@ class IndexEntry(WheelRecord):
         kept = {suffix: sha256 for suffix, sha256 in self.side_files.items() if suffix not in files}
         return replace(self, metadata_sha256=metadata, side_files={**kept, **hashes})
 
-    def with_more(self, offered: IndexEntry) -> IndexEntry:
+    def with_missing_files(self, offered: IndexEntry) -> IndexEntry:
         """Return a copy with the additional side files of another entry.
 
         The files of one signature stay together. If the two have different signatures, no signature file is added.
         """
-        known, more = self.side_files, offered.side_files
-        if not known.keys().isdisjoint(SIGNATURES) and known.get(BUNDLE) != more.get(BUNDLE):
-            more = {suffix: sha256 for suffix, sha256 in more.items() if suffix not in SIGNATURES}
-        return replace(self, side_files={**more, **known})
+        files, offered_files = self.side_files, offered.side_files
+        if not files.keys().isdisjoint(SIGNATURES) and files.get(BUNDLE) != offered_files.get(BUNDLE):
+            offered_files = {suffix: sha256 for suffix, sha256 in offered_files.items() if suffix not in SIGNATURES}
+        return replace(self, side_files={**offered_files, **files})
 
 
 class NoWheel(StrEnum):
@@ -326,7 +326,7 @@ class Removed(Record):
     def __post_init__(self) -> None:
         """Reject an invalid file name or hash."""
         _read_name(self.filename)
-        _require(_HASH, self.sha256, "a sha256")
+        _check_pattern(_HASH, self.sha256, "a sha256")
 
     @property
     def project(self) -> str:
@@ -398,7 +398,7 @@ class ProjectState(Record):
         if not self.planned:
             del plain["planned"]
         if self.address is None and not self.planned and not any(entry.tests for entry in self.entries):
-            plain["schema_version"] = _BEFORE_TESTS
+            plain["schema_version"] = _SCHEMA_WITHOUT_TESTS
         return plain
 
 
@@ -418,7 +418,7 @@ def check_root(name: str) -> None:
 
     :raises ValueError: it is not.
     """
-    _require(_WORD, name, "the name of a root")
+    _check_pattern(_WORD, name, "the name of a root")
 
 
 def check_release(text: str) -> None:
@@ -426,10 +426,10 @@ def check_release(text: str) -> None:
 
     :raises ValueError: it does not.
     """
-    _require(_RELEASE, text, "a release such as 2.11")
+    _check_pattern(_RELEASE, text, "a release such as 2.11")
 
 
-def in_address(path: str) -> str:
+def quote_path(path: str) -> str:
     """Quote a path for a URL. Some hosts read ``+`` as a space."""
     return path.replace("+", "%2B")
 
@@ -439,23 +439,24 @@ def _is_address(text: str) -> bool:
         parts = urlsplit(text)
     except ValueError:
         return False
-    own = parts.scheme == "http" and parts.hostname in {"127.0.0.1", "localhost", "::1"}
-    return bool(_ADDRESS.fullmatch(text) and (parts.scheme == "https" or own) and parts.hostname and not parts.username)
+    is_local = parts.scheme == "http" and parts.hostname in {"127.0.0.1", "localhost", "::1"}
+    is_secure = parts.scheme == "https" or is_local
+    return bool(_ADDRESS_PATTERN.fullmatch(text) and is_secure and parts.hostname and not parts.username)
 
 
-def _require(pattern: re.Pattern[str], text: str, what: str) -> None:
+def _check_pattern(pattern: re.Pattern[str], text: str, what: str) -> None:
     if not pattern.fullmatch(text):
         raise ValueError(f"{text[:100]!r} is not {what}")
 
 
 @lru_cache(maxsize=1 << 16)
 def _read_name(filename: str) -> WheelName:
-    _require(_FILE, filename, "the plain file name of a wheel")
+    _check_pattern(_FILE, filename, "the plain file name of a wheel")
     return read_wheel_name(filename)
 
 
 @lru_cache(maxsize=1 << 16)
-def _public(filename: str) -> Version:
+def _public_version(filename: str) -> Version:
     return Version(_read_name(filename).version.public)
 
 
@@ -464,6 +465,6 @@ def _check_cell(cell: Cell) -> None:
     for text in filter(None, (cell.release, cell.python, cell.toolkit)):
         check_release(text)
     for text in (cell.arch, cell.os):
-        _require(_WORD, text, "an architecture or a system")
+        _check_pattern(_WORD, text, "an architecture or a system")
     if cell.framework not in frameworks() or cell.platform not in platforms():
         raise ValueError(f"{cell.id[:100]!r} has an unknown framework or compute platform")

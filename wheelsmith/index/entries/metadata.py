@@ -18,7 +18,7 @@ from packaging.version import InvalidVersion
 from wheelsmith.base.json_dataclass import Record
 
 # Marker environments for which torch has wheels.
-_PLACES = tuple(
+_ENVIRONMENTS = tuple(
     {
         "extra": "",
         "implementation_name": "cpython",
@@ -38,22 +38,22 @@ _PLACES = tuple(
 )
 
 
-def headers_of(metadata: bytes) -> RawMetadata:
+def parse_headers(metadata: bytes) -> RawMetadata:
     """Return the headers of METADATA, with the names of the packaging library."""
     return parse_email(metadata)[0]
 
 
-def requires_torch(metadata: bytes) -> str | None:
+def required_torch(metadata: bytes) -> str | None:
     """Return the versions of torch that METADATA requires on Linux, e.g. ``==2.11.*``; None if torch is not required.
 
     The requirements of all environments are combined. The result may therefore be narrower than the requirement in
     one environment, but never wider.
     """
-    needs = [each for each in _requirements(metadata) if _is_torch(each) and _may_hold(each)]
+    needs = [each for each in _requirements(metadata) if _is_torch(each) and _may_apply(each)]
     return str(SpecifierSet(",".join(str(need.specifier) for need in needs if need.specifier))) if needs else None
 
 
-def requires_beside_torch(metadata: bytes) -> tuple[str, ...]:
+def other_requirements(metadata: bytes) -> tuple[str, ...]:
     """Return the requirements in METADATA other than torch, in their order, without extras."""
     return tuple(
         str(requirement)
@@ -64,30 +64,30 @@ def requires_beside_torch(metadata: bytes) -> tuple[str, ...]:
 
 def unreadable_requirement(metadata: bytes) -> str | None:
     """Return the first invalid Requires-Dist in METADATA, or None."""
-    return next((text for text in _texts(metadata) if _read(text) is None), None)
+    return next((text for text in _requirement_texts(metadata) if _parse_requirement(text) is None), None)
 
 
 def _is_torch(requirement: Requirement) -> bool:
     return requirement.name.lower() == "torch"
 
 
-def _may_hold(requirement: Requirement) -> bool:
+def _may_apply(requirement: Requirement) -> bool:
     """Return True if the marker of a requirement may hold in an environment for which torch has wheels."""
     try:
-        return requirement.marker is None or any(map(requirement.marker.evaluate, _PLACES))
+        return requirement.marker is None or any(map(requirement.marker.evaluate, _ENVIRONMENTS))
     except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion, ValueError):
         return True
 
 
 def _requirements(metadata: bytes) -> Iterator[Requirement]:
-    return filter(None, map(_read, _texts(metadata)))
+    return filter(None, map(_parse_requirement, _requirement_texts(metadata)))
 
 
-def _texts(metadata: bytes) -> list[str]:
-    return headers_of(metadata).get("requires_dist", [])
+def _requirement_texts(metadata: bytes) -> list[str]:
+    return parse_headers(metadata).get("requires_dist", [])
 
 
-def _read(text: str) -> Requirement | None:
+def _parse_requirement(text: str) -> Requirement | None:
     try:
         return Requirement(text)
     except InvalidRequirement:
@@ -95,9 +95,9 @@ def _read(text: str) -> Requirement | None:
 
 
 # Maximum lengths on a page, in characters. A longer licence is the text of a licence, not a name, and is not shown.
-_LINE = 300
-_LICENCE, _LABEL, _LINKS = 80, 32, 6
-_ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,500}")
+_MAX_LINE = 300
+_MAX_LICENCE, _MAX_LABEL, _MAX_LINKS = 80, 32, 6
+_LINK_PATTERN = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,500}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,15 +117,17 @@ class About(Record):
             check_link(address)
 
 
-def about_of(metadata: bytes) -> About:
+def read_about(metadata: bytes) -> About:
     """Return the summary, licence and links in METADATA, without invisible characters and unsafe links."""
-    headers: Mapping[str, Any] = headers_of(metadata)
+    headers: Mapping[str, Any] = parse_headers(metadata)
     links: dict[str, str] = {}
     for label, address in _links(headers):
         links.setdefault(address, label)
-    kept = [(label, address) for address, label in links.items()]
+    unique = [(label, address) for address, label in links.items()]
     return About(
-        summary=_line(headers.get("summary", ""), _LINE), license=_licence(headers), links=tuple(kept[:_LINKS])
+        summary=_single_line(headers.get("summary", ""), _MAX_LINE),
+        license=_licence(headers),
+        links=tuple(unique[:_MAX_LINKS]),
     )
 
 
@@ -134,7 +136,7 @@ def check_line(text: str) -> None:
 
     :raises ValueError: it is not.
     """
-    if _line(text, _LINE) != text:
+    if _single_line(text, _MAX_LINE) != text:
         raise ValueError(f"{text[:100]!r} is not a line of visible text")
 
 
@@ -143,38 +145,38 @@ def check_link(address: str) -> None:
 
     :raises ValueError: the URL is not http or https, or its host is hidden, e.g. by a user name.
     """
-    if not _is_plain(address):
+    if not _is_safe_link(address):
         raise ValueError(f"{address[:100]!r} is not an allowed link")
 
 
 def _links(headers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for label, address in (("Homepage", headers.get("home_page", "")), *headers.get("project_urls", {}).items()):
-        if (name := _line(label, _LABEL)) and _is_plain(address):
+        if (name := _single_line(label, _MAX_LABEL)) and _is_safe_link(address):
             yield name, address
 
 
 def _licence(headers: Mapping[str, Any]) -> str | None:
     text = headers.get("license", "")
-    own = text if "\n" not in text.strip() and len(text) <= _LICENCE and text.strip().upper() != "UNKNOWN" else ""
+    name = text if "\n" not in text.strip() and len(text) <= _MAX_LICENCE and text.strip().upper() != "UNKNOWN" else ""
     classified = next((item for item in headers.get("classifiers", ()) if item.startswith("License ::")), "")
-    return _line(headers.get("license_expression") or own or classified.rpartition(" :: ")[2], _LICENCE)
+    return _single_line(headers.get("license_expression") or name or classified.rpartition(" :: ")[2], _MAX_LICENCE)
 
 
-def _is_plain(address: str) -> bool:
+def _is_safe_link(address: str) -> bool:
     try:
-        parts = urlsplit(address) if _ADDRESS.fullmatch(address) else urlsplit("")
+        parts = urlsplit(address) if _LINK_PATTERN.fullmatch(address) else urlsplit("")
         return bool(parts.hostname) and "@" not in parts.netloc
     except ValueError:
         return False
 
 
-def _line(text: str, longest: int) -> str | None:
-    """Return text as one line without invisible characters, shortened to ``longest``; None if nothing is left."""
-    plain = "".join(map(_shown, text[: 4 * longest]))
+def _single_line(text: str, max_length: int) -> str | None:
+    """Return text as one line without invisible characters, shortened to ``max_length``; None if nothing is left."""
+    plain = "".join(map(_visible_character, text[: 4 * max_length]))
     words = " ".join(plain.split())
-    return (words if len(words) <= longest else f"{words[: longest - 1].rstrip()}…") or None
+    return (words if len(words) <= max_length else f"{words[: max_length - 1].rstrip()}…") or None
 
 
-def _shown(sign: str) -> str:
+def _visible_character(sign: str) -> str:
     """Return a printable character unchanged. Format characters are removed, other invisible ones become a space."""
     return sign if sign.isprintable() else "" if unicodedata.category(sign) == "Cf" else " "

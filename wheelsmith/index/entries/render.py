@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from wheelsmith.base.json_dataclass import dumps_pretty
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry, ProjectState, ProjectStatus
-from wheelsmith.index.entries.side_files import Announced, file_key
+from wheelsmith.index.entries.side_files import AnnouncedFile, file_key
 from wheelsmith.index.entries.state import variants_by_version
 from wheelsmith.index.entries.stored_states import Listing
 from wheelsmith.wheel.variant_format import dump_variants
@@ -61,15 +61,15 @@ def variants_files(state: ProjectState) -> tuple[VariantsFile, ...]:
 def simple_pages(state: ProjectState) -> dict[str, bytes]:
     """Return all installer pages of one project: key → bytes."""
     ordered = sorted(state.entries, key=lambda entry: (entry.version, entry.filename))
-    beside = {entry.filename: _attributes(entry, state.address) for entry in ordered}
+    beside = {entry.filename: _side_file_attributes(entry, state.address) for entry in ordered}
     offered: dict[str, list[tuple[Version, dict[str, Any]]]] = {}
     for entry in ordered:
-        file = _file(entry, state.address)
+        file = _file_entry(entry, state.address)
         for root in entry.roots:
             offered.setdefault(root, []).append((entry.version, file))
     pages = {}
     for root in sorted(offered):
-        detail = _detail(state, root, offered[root])
+        detail = _project_detail(state, root, offered[root])
         pages[f"{root}/{state.project}/index.json"] = dumps_pretty(detail)
         pages[f"{root}/{state.project}/index.html"] = (
             _template("project.html").render(detail, project_status=detail["project-status"], beside=beside).encode()
@@ -97,7 +97,7 @@ def _variants_file(entries: list[IndexEntry]) -> VariantsFile:
     )
 
 
-def _detail(state: ProjectState, root: str, files: Sequence[tuple[Version, dict[str, Any]]]) -> dict[str, Any]:
+def _project_detail(state: ProjectState, root: str, files: Sequence[tuple[Version, dict[str, Any]]]) -> dict[str, Any]:
     reason = {"reason": state.status_reason} if state.status_reason else {}
     # A quarantined project must offer nothing (PEP 792).
     offered = [] if state.status is ProjectStatus.QUARANTINED else files
@@ -108,12 +108,12 @@ def _detail(state: ProjectState, root: str, files: Sequence[tuple[Version, dict[
         "name": state.project,
         "project-status": {"status": state.status, **reason},
         "versions": [str(version) for version in sorted({version for version, _ in offered})],
-        "files": [file for _, file in offered] + [_file_of_variants(each) for each in variants],
+        "files": [file for _, file in offered] + [_variants_file_entry(each) for each in variants],
     }
 
 
-def _file(entry: IndexEntry, address: str | None) -> dict[str, Any]:
-    beside = (side.kind.in_json(url, side.sha256) for side, url in _announced(entry, address))
+def _file_entry(entry: IndexEntry, address: str | None) -> dict[str, Any]:
+    beside = (side.kind.in_json(url, side.sha256) for side, url in _announced_urls(entry, address))
     return {
         "filename": entry.filename,
         "url": _url(entry.path),
@@ -129,22 +129,22 @@ def _file(entry: IndexEntry, address: str | None) -> dict[str, Any]:
     }
 
 
-def _attributes(entry: IndexEntry, address: str | None) -> dict[str, str]:
+def _side_file_attributes(entry: IndexEntry, address: str | None) -> dict[str, str]:
     """Return the HTML attributes that announce the side files of a wheel."""
-    given = (side.kind.in_html(url, side.sha256) for side, url in _announced(entry, address))
+    given = (side.kind.in_html(url, side.sha256) for side, url in _announced_urls(entry, address))
     return dict(pair for attributes in given for pair in attributes.items())
 
 
-def _announced(entry: IndexEntry, address: str | None) -> Iterator[tuple[Announced, str]]:
+def _announced_urls(entry: IndexEntry, address: str | None) -> Iterator[tuple[AnnouncedFile, str]]:
     """Yield the side files that pages announce, each with its URL."""
     for side in entry.announced:
         if not side.kind.needs_address:
             yield side, _url(side.path)
         elif address is not None:
-            yield side, address + _quoted(side.path)
+            yield side, address + _quote_file_name(side.path)
 
 
-def _file_of_variants(file: VariantsFile) -> dict[str, Any]:
+def _variants_file_entry(file: VariantsFile) -> dict[str, Any]:
     return {
         "filename": file.filename,
         "url": _url(file.path),
@@ -156,10 +156,10 @@ def _file_of_variants(file: VariantsFile) -> dict[str, Any]:
 
 
 def _url(path: str) -> str:
-    return f"../../{_quoted(path)}"
+    return f"../../{_quote_file_name(path)}"
 
 
-def _quoted(path: str) -> str:
+def _quote_file_name(path: str) -> str:
     folder, _, name = path.rpartition("/")
     # Some hosts read + in a path as a space.
     return f"{folder}/{quote(name)}"

@@ -12,7 +12,7 @@ from wheelsmith.wheel.attestation import bundle, pep740
 
 CORE_METADATA = ".metadata"
 BUNDLE, PROVENANCE = bundle.SUFFIX, pep740.SUFFIX
-LARGEST = 16 << 20  # bytes
+MAX_SIZE = 16 << 20  # bytes
 SIGNATURES = (BUNDLE, PROVENANCE)
 
 
@@ -52,7 +52,7 @@ class SideFile:
         return file_key(sha256, f"{filename}{self.suffix}") if self.has_own_hash else f"{wheel}{self.suffix}"
 
 
-def _signed_wheel(content: bytes) -> set[tuple[str, str]]:
+def _bundle_subjects(content: bytes) -> set[tuple[str, str]]:
     from wheelsmith.wheel.attestation.statement import read_subject
 
     return {read_subject(bundle.read_bundle(content).statement)}
@@ -72,7 +72,7 @@ _KINDS = (
         suffix=BUNDLE,
         in_json=lambda url, sha256: {"_sigstore-bundle": {"url": url, "hashes": {"sha256": sha256}}},
         in_html=lambda url, sha256: {"data-sigstore-bundle": f"{url}#sha256={sha256}"},
-        subjects=_signed_wheel,
+        subjects=_bundle_subjects,
     ),
     # Attestations of wheels that were signed with a certificate. The URL must be absolute (PEP 740): readers reject a
     # page with a relative one.
@@ -93,7 +93,7 @@ def side_files() -> dict[str, SideFile]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announced:
+class AnnouncedFile:
     """A side file of a wheel, as announced in the wheel's entry.
 
     :param path: path in the index.
@@ -109,6 +109,6 @@ class Announced:
         return hashlib.sha256(data).hexdigest() == self.sha256
 
 
-def signatures(files: Mapping[str, bytes]) -> dict[str, bytes | None]:
+def signature_files(files: Mapping[str, bytes]) -> dict[str, bytes | None]:
     """Return the signature files among the side files, with None for each missing kind."""
     return {suffix: files.get(suffix) for suffix in SIGNATURES}

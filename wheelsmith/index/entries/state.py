@@ -51,7 +51,7 @@ def check_project(name: str) -> str:
     return project
 
 
-def of_version(entries: Iterable[IndexEntry], version: str) -> tuple[IndexEntry, ...]:
+def select_version(entries: Iterable[IndexEntry], version: str) -> tuple[IndexEntry, ...]:
     """Return the wheels of a version, including variant wheels.
 
     :param version: the version, without a local part.
@@ -82,40 +82,40 @@ def add_entries(
     :param planned: the cells that the versions of these wheels should serve.
     :raises PackageIndexError: a file name was already published with other bytes, or the project takes no new wheels.
     """
-    gone = {item.filename: item for item in state.removed}
+    removed = {item.filename: item for item in state.removed}
     merged = {entry.filename: entry for entry in state.entries}
     for entry in entries:
-        if known := merged.get(entry.filename) or gone.pop(entry.filename, None):
-            _check_same(known, entry)
-        merged[entry.filename] = _merged(merged.get(entry.filename), entry)
+        if known := merged.get(entry.filename) or removed.pop(entry.filename, None):
+            _check_same_bytes(known, entry)
+        merged[entry.filename] = _merge_entry(merged.get(entry.filename), entry)
     if not state.status.takes_wheels and merged.keys() - {entry.filename for entry in state.entries}:
         raise PackageIndexError(
             f"{state.project} is {state.status} and accepts no new wheels",
             remedy=f"wheelsmith index status INDEX {state.project} active",
         )
-    kept = tuple(merged[name] for name in sorted(merged))
-    _check_variants(kept)
+    sorted_entries = tuple(merged[name] for name in sorted(merged))
+    _check_variants(sorted_entries)
     return replace(
         state,
-        entries=kept,
-        answers=_answers(kept, [*state.answers, *answers]),
-        removed=tuple(gone.values()),
+        entries=sorted_entries,
+        answers=_current_answers(sorted_entries, [*state.answers, *answers]),
+        removed=tuple(removed.values()),
         planned=_merge_planned(state.planned, planned),
     )
 
 
 def is_known(known: IndexEntry, new: IndexEntry) -> bool:
     """Return True if adding a wheel again would change at most its tests."""
-    return replace(_merged(known, new), tests=known.tests) == known
+    return replace(_merge_entry(known, new), tests=known.tests) == known
 
 
-def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
+def _merge_entry(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
     """Merge a new entry into the known entry of the same wheel, if any. The result serves the cells of both."""
     if known is None:
         return replace(new, cells=tuple(sorted(new.cells, key=lambda cell: cell.id)))
     cells = {cell.id: cell for cell in (*known.cells, *new.cells)}
     return replace(
-        known.with_more(new),
+        known.with_missing_files(new),
         cells=tuple(cells[name] for name in sorted(cells)),
         provenance=known.provenance or new.provenance,
         about=known.about or new.about,
@@ -123,7 +123,7 @@ def _merged(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
     )
 
 
-def _check_same(known: IndexEntry | Removed, new: IndexEntry) -> None:
+def _check_same_bytes(known: IndexEntry | Removed, new: IndexEntry) -> None:
     if known.sha256 != new.sha256:
         where = "is" if isinstance(known, IndexEntry) else "was"
         raise PackageIndexError(
@@ -145,7 +145,9 @@ def _check_variants(entries: Iterable[IndexEntry]) -> None:
             )
 
 
-def _answers(entries: Sequence[IndexEntry], answers: Iterable[CellWithoutWheel]) -> tuple[CellWithoutWheel, ...]:
+def _current_answers(
+    entries: Sequence[IndexEntry], answers: Iterable[CellWithoutWheel]
+) -> tuple[CellWithoutWheel, ...]:
     """Return the latest answer for each unserved cell of the newest version."""
     given = [(Version(answer.version), answer) for answer in answers]
     if not given:
@@ -184,7 +186,7 @@ def yank(state: ProjectState, chosen: str, reason: str) -> ProjectState:
     :param chosen: a wheel's file name, or a version with or without a local part.
     :raises PackageIndexError: no wheel matches.
     """
-    return _change(state, _chosen(state, chosen), lambda entry: replace(entry, yanked=reason))
+    return _change(state, _select_files(state, chosen), lambda entry: replace(entry, yanked=reason))
 
 
 def unyank(state: ProjectState, chosen: str) -> ProjectState:
@@ -193,7 +195,7 @@ def unyank(state: ProjectState, chosen: str) -> ProjectState:
     :param chosen: a wheel's file name, or a version with or without a local part.
     :raises PackageIndexError: no wheel matches.
     """
-    return _change(state, _chosen(state, chosen), lambda entry: replace(entry, yanked=None))
+    return _change(state, _select_files(state, chosen), lambda entry: replace(entry, yanked=None))
 
 
 def remove(state: ProjectState, chosen: str) -> ProjectState:
@@ -202,7 +204,7 @@ def remove(state: ProjectState, chosen: str) -> ProjectState:
     :param chosen: a wheel's file name, or a version with or without a local part.
     :raises PackageIndexError: no wheel matches.
     """
-    return _without(state, _chosen(state, chosen))
+    return _remove_files(state, _select_files(state, chosen))
 
 
 def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectState:
@@ -211,7 +213,7 @@ def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectSta
     :param chosen: a wheel's file name, or a version with or without a local part.
     :raises PackageIndexError: no wheel matches, or no matching wheel serves the test's cell.
     """
-    names = _chosen(state, chosen)
+    names = _select_files(state, chosen)
     serving = {
         entry.filename
         for entry in state.entries
@@ -222,7 +224,7 @@ def record_test(state: ProjectState, chosen: str, test: WheelTest) -> ProjectSta
     return _change(state, serving, lambda entry: replace(entry, tests=_merge_tests(entry.tests, [test])))
 
 
-def index_address(text: str) -> str:
+def normalize_address(text: str) -> str:
     """Return the address of an index in the form that states contain.
 
     :raises PackageIndexError: the address is invalid.
@@ -238,7 +240,7 @@ def set_address(state: ProjectState, address: str) -> ProjectState:
 
     :raises PackageIndexError: the address is invalid.
     """
-    return replace(state, address=index_address(address))
+    return replace(state, address=normalize_address(address))
 
 
 def set_status(state: ProjectState, status: ProjectStatus, reason: str | None) -> ProjectState:
@@ -252,10 +254,12 @@ def _merge_tests(before: Iterable[WheelTest], new: Iterable[WheelTest]) -> tuple
     return tuple(last[key] for key in sorted(last))
 
 
-def _without(state: ProjectState, names: Collection[str]) -> ProjectState:
+def _remove_files(state: ProjectState, names: Collection[str]) -> ProjectState:
     """Remove wheels from the entries, and remove the plans of versions without remaining wheels."""
-    gone = [Removed(filename=item.filename, sha256=item.sha256) for item in state.entries if item.filename in names]
-    removed = sorted([*state.removed, *gone], key=lambda item: item.filename)
+    newly_removed = [
+        Removed(filename=item.filename, sha256=item.sha256) for item in state.entries if item.filename in names
+    ]
+    removed = sorted([*state.removed, *newly_removed], key=lambda item: item.filename)
     entries = tuple(entry for entry in state.entries if entry.filename not in names)
     empty = {entry.public for entry in state.entries} - {entry.public for entry in entries}
     planned = tuple(item for item in state.planned if Version(item.version) not in empty)
@@ -267,8 +271,8 @@ def _change(state: ProjectState, names: Collection[str], change: Callable[[Index
     return replace(state, entries=tuple(entries))
 
 
-def _chosen(state: ProjectState, chosen: str) -> set[str]:
-    names = {entry.filename for entry in state.entries if _is(entry, chosen)}
+def _select_files(state: ProjectState, chosen: str) -> set[str]:
+    names = {entry.filename for entry in state.entries if _matches(entry, chosen)}
     if not names:
         raise PackageIndexError(
             f"{state.project} has no wheel {chosen}",
@@ -277,7 +281,7 @@ def _chosen(state: ProjectState, chosen: str) -> set[str]:
     return names
 
 
-def _is(entry: IndexEntry, chosen: str) -> bool:
+def _matches(entry: IndexEntry, chosen: str) -> bool:
     if chosen in {entry.filename, entry.variant_of}:
         return True
     try:
@@ -285,8 +289,8 @@ def _is(entry: IndexEntry, chosen: str) -> bool:
     except ValueError:  # InvalidVersion, or a number of thousands of digits
         return False
     # A variant wheel is changed together with the plain wheel of the same content.
-    named = {entry.version, read_wheel_name(entry.variant_of or entry.filename).version}
-    return version in named or (version.local is None and entry.public == version)
+    versions = {entry.version, read_wheel_name(entry.variant_of or entry.filename).version}
+    return version in versions or (version.local is None and entry.public == version)
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------
@@ -338,7 +342,7 @@ def _completeness(planned: PlannedVersion, served: Collection[str]) -> Completen
     return Completeness(version=planned.version, planned=wanted, missing=missing)
 
 
-def outdated(state: ProjectState, *, keep: int, before: str | None = None) -> tuple[str, ...]:
+def outdated_versions(state: ProjectState, *, keep: int, before: str | None = None) -> tuple[str, ...]:
     """Return the versions that may be removed, newest first, without local parts.
 
     :param keep: number of newest versions to keep. Versions with only yanked wheels do not count.
@@ -350,14 +354,14 @@ def outdated(state: ProjectState, *, keep: int, before: str | None = None) -> tu
     standing = sorted({entry.public for entry in state.entries if entry.yanked is None}, reverse=True)
     if len(standing) < keep:
         return ()
-    rest = sorted((version for version in published if version < standing[keep - 1]), reverse=True)
-    return tuple(str(version) for version in rest if before is None or published[version] < before)
+    older = sorted((version for version in published if version < standing[keep - 1]), reverse=True)
+    return tuple(str(version) for version in older if before is None or published[version] < before)
 
 
-def retain(state: ProjectState, *, keep: int, before: str | None = None) -> ProjectState:
+def remove_outdated(state: ProjectState, *, keep: int, before: str | None = None) -> ProjectState:
     """Remove the wheels and plans of outdated versions."""
-    gone = {Version(version) for version in outdated(state, keep=keep, before=before)}
-    without = _without(state, {entry.filename for entry in state.entries if entry.public in gone})
-    planned = tuple(item for item in without.planned if Version(item.version) not in gone)
-    answers = tuple(item for item in without.answers if Version(item.version) not in gone)
-    return replace(without, planned=planned, answers=answers)
+    versions = {Version(version) for version in outdated_versions(state, keep=keep, before=before)}
+    remaining = _remove_files(state, {entry.filename for entry in state.entries if entry.public in versions})
+    planned = tuple(item for item in remaining.planned if Version(item.version) not in versions)
+    answers = tuple(item for item in remaining.answers if Version(item.version) not in versions)
+    return replace(remaining, planned=planned, answers=answers)

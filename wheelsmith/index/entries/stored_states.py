@@ -28,7 +28,7 @@ LISTING = "_state/.listing.json"
 # A run writes one file here, named by the digest of its results. The folder is not hidden, because CI systems may skip
 # hidden files when they copy folders between jobs.
 RUNS = "_state/runs"
-_LARGEST = 256 << 20  # bytes of a state
+_MAX_SIZE = 256 << 20  # bytes of a state
 _STATE_KEY = re.compile(r"_state/(?P<project>[a-z0-9]([a-z0-9-]*[a-z0-9])?)\.json")
 
 
@@ -37,7 +37,7 @@ def state_key(project: str) -> str:
     return f"{STATE}{project}.json"
 
 
-def project_in(key: str) -> str | None:
+def project_of_key(key: str) -> str | None:
     """Return the project of a state's key, or None if the key is not that of a state."""
     match = _STATE_KEY.fullmatch(key)
     return match["project"] if match else None
@@ -45,7 +45,7 @@ def project_in(key: str) -> str | None:
 
 def project_names(storage: Storage) -> list[str]:
     """Return the names of the projects that have a state, sorted."""
-    return sorted(name for item in storage.listing(STATE) if (name := project_in(item.key)))
+    return sorted(name for item in storage.listing(STATE) if (name := project_of_key(item.key)))
 
 
 def dump_state(state: ProjectState) -> bytes:
@@ -61,8 +61,8 @@ def load_state(data: bytes, place: str, project: str) -> ProjectState:
     :param project: the project that the state must belong to.
     :raises UnreadableError: the state is broken, belongs to another project, or was written by a newer wheelsmith.
     """
-    if len(data) > _LARGEST:
-        raise UnreadableError(f"{place} is larger than {_LARGEST >> 20} MiB")
+    if len(data) > _MAX_SIZE:
+        raise UnreadableError(f"{place} is larger than {_MAX_SIZE >> 20} MiB")
     try:
         plain = read_json(data)
         if plain["schema_version"] > SCHEMA_VERSION:
@@ -98,7 +98,7 @@ def read_project(place: str, project: str, stored: Stored | None) -> ProjectStat
     return load_state(stored.data, f"{place}/{state_key(project)}", project)
 
 
-def existing_project(storage: Storage, project: str) -> ProjectState:
+def load_existing_project(storage: Storage, project: str) -> ProjectState:
     """Return the state of a project that must exist.
 
     :raises PackageIndexError: the project does not exist, or its state cannot be read.
@@ -117,7 +117,7 @@ def load_states(storage: Storage) -> dict[str, ProjectState]:
     return {name: load_project(storage, name)[0] for name in project_names(storage)}
 
 
-def sift_states(storage: Storage) -> tuple[dict[str, ProjectState], dict[str, UnreadableError]]:
+def load_readable_states(storage: Storage) -> tuple[dict[str, ProjectState], dict[str, UnreadableError]]:
     """Return the readable states and the errors of the broken ones, both by project."""
     states, broken = {}, {}
     for name in project_names(storage):

@@ -24,8 +24,8 @@ from wheelsmith.frameworks import (
 )
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, PlannedVersion, ProjectState
 from wheelsmith.index.entries.metadata import unreadable_requirement
-from wheelsmith.index.entries.side_files import CORE_METADATA, LARGEST, side_files
-from wheelsmith.index.entries.stored_states import RUNS, load_states, project_in
+from wheelsmith.index.entries.side_files import CORE_METADATA, MAX_SIZE, side_files
+from wheelsmith.index.entries.stored_states import RUNS, load_states, project_of_key
 from wheelsmith.index.publish.release import IndexRelease, UploadReader, WheelUpload, read_upload, upload_of
 from wheelsmith.index.resolve.target import accepts, wanted
 from wheelsmith.index.storage.folder import Folder
@@ -78,13 +78,13 @@ def _files_beside(wheel: Path) -> dict[str, bytes]:
         path = wheel.with_name(f"{wheel.name}{suffix}")
         try:
             with open_file(path) as file:
-                found[suffix] = file.read(LARGEST + 1)
+                found[suffix] = file.read(MAX_SIZE + 1)
         except (FileNotFoundError, NotRegularError):
             continue
         except OSError as error:
             raise PackageIndexError(f"{path} cannot be read: {error.strerror}") from None
-        if len(found[suffix]) > LARGEST:
-            raise PackageIndexError(f"{path} is larger than {LARGEST >> 20} MiB", remedy="move it to another folder")
+        if len(found[suffix]) > MAX_SIZE:
+            raise PackageIndexError(f"{path} is larger than {MAX_SIZE >> 20} MiB", remedy="move it to another folder")
     return found
 
 
@@ -277,7 +277,7 @@ def listed_wheel(storage: Storage, path: Path, entry: IndexEntry, reader: Upload
     beside = {}
     for side in replace(entry, metadata_sha256=upload.entry.metadata_sha256).announced:
         stored = storage.read(side.path)
-        if stored is None or len(stored.data) > LARGEST or not side.matches(stored.data):
+        if stored is None or len(stored.data) > MAX_SIZE or not side.matches(stored.data):
             raise PackageIndexError(f"{side.filename} in {folder} is not the file that was published", remedy=remedy)
         beside[side.kind.suffix] = stored.data
     own = replace(
@@ -317,7 +317,7 @@ def _indexes(folder: Path) -> list[Path]:
 
 
 def _is_index(folder: Path) -> bool:
-    return any(project_in(f"_state/{path.name}") for path in (folder / "_state").glob("*.json"))
+    return any(project_of_key(f"_state/{path.name}") for path in (folder / "_state").glob("*.json"))
 
 
 def _below(folder: Path, pattern: str) -> list[Path]:

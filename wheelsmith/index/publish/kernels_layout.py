@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.frameworks import frameworks, read_local_version
 from wheelsmith.index.entries.entry import IndexEntry
-from wheelsmith.index.entries.metadata import headers_of
+from wheelsmith.index.entries.metadata import parse_headers
 from wheelsmith.index.entries.state import Transition
 from wheelsmith.index.publish.release import IndexRelease, WheelUpload
 from wheelsmith.index.publish.writer import Index
@@ -210,7 +210,7 @@ def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, byt
     module = _module(files)
     package = _package(files, module)
     _check_imports(module, package)
-    said = headers_of(next(data for path, data in files.items() if path.endswith(".dist-info/METADATA")))
+    said = parse_headers(next(data for path, data in files.items() if path.endswith(".dist-info/METADATA")))
     layout: dict[str, bytes] = {}
     for variant in _variants(entry):
         unique = _identifier(module, package, variant)

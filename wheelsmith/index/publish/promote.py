@@ -14,9 +14,9 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import AddressError, PackageIndexError, PromotionError
 from wheelsmith.base.units import show_moment
-from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome, worst_by
-from wheelsmith.index.entries.state import completeness, is_known, of_version, set_address
-from wheelsmith.index.entries.stored_states import existing_project, load_project
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome, worst_tests
+from wheelsmith.index.entries.state import completeness, is_known, select_version, set_address
+from wheelsmith.index.entries.stored_states import load_existing_project, load_project
 from wheelsmith.index.publish.input_folders import listed_wheel
 from wheelsmith.index.publish.kernels_layout import add_release, hub_builds
 from wheelsmith.index.publish.publishing import Published, check_signatures
@@ -149,9 +149,9 @@ def _chosen(source: Storage, promotion: Promotion) -> ProjectState:
 
     :raises PackageIndexError: the version does not exist or does not fulfil the conditions.
     """
-    state = existing_project(source, promotion.project)
+    state = load_existing_project(source, promotion.project)
     version = promotion.version
-    entries = of_version(state.entries, version)
+    entries = select_version(state.entries, version)
     if not entries:
         there = sorted({entry.public for entry in state.entries}, reverse=True)
         raise PackageIndexError(
@@ -192,7 +192,7 @@ def _refuse_yanked(state: ProjectState, promotion: Promotion, target: Storage) -
 
     :raises PromotionError: a wheel is yanked.
     """
-    there = of_version(state.entries, promotion.version)
+    there = select_version(state.entries, promotion.version)
     if yanked := [entry.filename for entry in there if entry.yanked is not None]:
         raise PromotionError(
             f"{promotion} is yanked in {target.name}: {_several(yanked)}",
@@ -256,7 +256,7 @@ def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
         if entry.key not in tests:
             return entry
         both = (*tests[entry.key], *entry.tests)
-        return replace(entry, tests=worst_by(both, key=lambda test: test.machine_and_cell))
+        return replace(entry, tests=worst_tests(both, key=lambda test: test.machine_and_cell))
 
     return replace(before, entries=tuple(map(tested, before.entries)))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from wheelsmith.base.errors import AttestationError, PackageIndexError
 from wheelsmith.base.units import listed, show_moment
 from wheelsmith.index.entries.entry import IndexEntry
-from wheelsmith.index.entries.side_files import BUNDLE, PROVENANCE, signatures
+from wheelsmith.index.entries.side_files import BUNDLE, PROVENANCE, signature_files
 from wheelsmith.index.entries.state import set_address
 from wheelsmith.index.publish.input_folders import release_from
 from wheelsmith.index.publish.kernels_layout import HubBuild, add_release, hub_builds
@@ -88,7 +88,7 @@ def replace_signatures(storage: Storage, release: IndexRelease) -> tuple[IndexEn
         other = {entry.sha256 for entry in index.entries(project) if _is_signed_otherwise(entry, release)}
         offers = [offer for offer in release.offers if offer.entry.sha256 in other and BUNDLE in offer.side_files]
         if offers:
-            state = index.attach(project, {offer.entry.sha256: signatures(offer.side_files) for offer in offers})
+            state = index.attach(project, {offer.entry.sha256: signature_files(offer.side_files) for offer in offers})
             changed += [entry for entry in state.entries if entry.sha256 in other]
     return tuple(changed)
 

@@ -13,9 +13,9 @@ from functools import partial
 from wheelsmith.base.errors import PackageIndexError, WheelTestError
 from wheelsmith.base.json_dataclass import Record, in_one_line, read_json
 from wheelsmith.base.sanitize import visible
-from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome, WheelTest, worst_by
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome, WheelTest, worst_tests
 from wheelsmith.index.entries.state import project_of, record_test
-from wheelsmith.index.entries.stored_states import existing_project
+from wheelsmith.index.entries.stored_states import load_existing_project
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.protocol import Storage
 
@@ -85,13 +85,13 @@ def record_tests(
                 raise WheelTestError(f"{place} tests {each.wheel}, which is not one of the built wheels")
             by_project.setdefault(project, []).append(each)
     worst = {
-        project: worst_by(tests, key=lambda each: (each.wheel, *each.machine_and_cell))
+        project: worst_tests(tests, key=lambda each: (each.wheel, *each.machine_and_cell))
         for project, tests in sorted(by_project.items())
     }
     changes = {project: partial(_recorded, tests=tests) for project, tests in worst.items()}
     # Invalid changes must fail before anything is written.
     for project, change in changes.items():
-        change(existing_project(storage, project))
+        change(load_existing_project(storage, project))
     storage.transaction(lambda held: _change(held, changes))
     return tuple(each for tests in worst.values() for each in tests)
 
@@ -108,7 +108,7 @@ def _listed(storage: Storage, test: RecordedTest, place: str) -> str:
     """
     try:
         project = project_of(test.wheel)
-        entries = existing_project(storage, project).entries
+        entries = load_existing_project(storage, project).entries
     except PackageIndexError as error:
         raise WheelTestError(f"{place}: {visible(error.message[:_SHOWN])}", remedy=error.remedy) from None
     if (test.wheel, test.sha256) not in {entry.key for entry in entries}:

@@ -16,7 +16,7 @@ from wheelsmith.base.errors import PackageIndexError, Place, WheelError
 from wheelsmith.base.json_dataclass import canonical_digest, in_one_line
 from wheelsmith.frameworks import read_local_version
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, PlannedVersion, Provenance
-from wheelsmith.index.entries.metadata import about_of, headers_of, requires_beside_torch, requires_torch
+from wheelsmith.index.entries.metadata import other_requirements, parse_headers, read_about, required_torch
 from wheelsmith.index.entries.side_files import CORE_METADATA
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Status, read_wheel_name, same_version
 from wheelsmith.store import Store, StoredWheel
@@ -191,14 +191,14 @@ def upload_of(wheel: Path, read: Mapping[str, Any]) -> WheelUpload:
 def read_upload(request: Mapping[str, Any]) -> dict[str, Any]:
     """Read a wheel. This runs in the worker."""
     facts = wheel_facts(Path(request["path"]))
-    _check_names(facts.file.filename, headers_of(facts.metadata))
+    _check_names(facts.file.filename, parse_headers(facts.metadata))
     try:
         entry = IndexEntry.of(
             facts.file,
-            requires_torch=requires_torch(facts.metadata),
-            requires=requires_beside_torch(facts.metadata),
+            requires_torch=required_torch(facts.metadata),
+            requires=other_requirements(facts.metadata),
             variant=facts.variant,
-            about=about_of(facts.metadata),
+            about=read_about(facts.metadata),
         )
     except ValueError as error:
         raise PackageIndexError(

@@ -17,7 +17,7 @@ from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, PlannedVersion, ProjectState
 from wheelsmith.index.entries.side_files import CORE_METADATA
-from wheelsmith.index.entries.state import Transition, add_entries, check_project, of_version
+from wheelsmith.index.entries.state import Transition, add_entries, check_project, select_version
 from wheelsmith.index.entries.stored_states import RUNS, dump_state, load_project, load_states, state_key
 from wheelsmith.index.publish.release import (
     UploadReader,
@@ -175,7 +175,7 @@ def _planned(
 ) -> PlannedVersion:
     """Return the planned cells of the matrix, and those that this or an earlier run excluded or tried to build."""
     status = {answer.cell.id: answer.status for answer in answers if Version(answer.version) == version}
-    tried = {cell.id for entry in of_version(entries, str(version)) for cell in entry.cells}
+    tried = {cell.id for entry in select_version(entries, str(version)) for cell in entry.cells}
     tried |= {name for name, found in status.items() if found is NoWheel.FAILED}
     excluded = {name for name, found in status.items() if found is NoWheel.EXCLUDED}
     return PlannedVersion(

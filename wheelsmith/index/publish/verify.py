@@ -23,8 +23,8 @@ from wheelsmith.index.entries.stored_states import (
     dump_listing,
     listing_of,
     load_listing,
-    project_in,
-    sift_states,
+    load_readable_states,
+    project_of_key,
     state_key,
 )
 from wheelsmith.index.publish.release import UploadReader
@@ -75,7 +75,7 @@ def verify(storage: Storage) -> tuple[IndexProblem, ...]:
     """
     # Read the states after listing the files, because a publisher changes the state before it writes pages.
     keys = _keys(storage)
-    states, broken = sift_states(storage)
+    states, broken = load_readable_states(storage)
     wrong = [_broken(name, error) for name, error in sorted(broken.items())]
     with UploadReader() as reader:
         for entry in (entry for state in states.values() for entry in state.entries):
@@ -92,7 +92,7 @@ def verify(storage: Storage) -> tuple[IndexProblem, ...]:
 def advise(storage: Storage) -> tuple[IndexProblem, ...]:
     """Return suggestions for an index whose files match its states."""
     advice = []
-    for name, state in sift_states(storage)[0].items():
+    for name, state in load_readable_states(storage)[0].items():
         standing = [entry for entry in state.entries if entry.yanked is None and entry.roots]
         for old, by in find_outranked(entry.version for entry in standing).items():
             message = f"{name} {old}, for more than one torch, sorts below {by}: users without a pin get an older one"
@@ -185,7 +185,7 @@ def _unexpected(
         if is_page(key) and key not in expected and key.split("/")[1] not in broken:
             message = f"{key} is a page that no state needs"
             yield IndexProblem(key=key, message=message, remedy=_repair_command(storage), unexpected=True)
-        elif key.startswith(STATE) and not key.startswith((f"{STATE}.", RUNS)) and project_in(key) is None:
+        elif key.startswith(STATE) and not key.startswith((f"{STATE}.", RUNS)) and project_of_key(key) is None:
             remedy = "move it out of this folder, which is for states only"
             yield IndexProblem(key=key, message=f"{key} is not the state of a project", remedy=remedy)
 

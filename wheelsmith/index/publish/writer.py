@@ -22,15 +22,15 @@ from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.index.entries.catalogue import catalogue_key
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, PlannedVersion, ProjectState
 from wheelsmith.index.entries.render import simple_pages, simple_roots, variants_files
-from wheelsmith.index.entries.side_files import Announced
+from wheelsmith.index.entries.side_files import AnnouncedFile
 from wheelsmith.index.entries.state import Transition, add_entries, check_project
 from wheelsmith.index.entries.stored_states import (
     LISTING,
     Listing,
     dump_listing,
     dump_state,
-    existing_project,
     listing_of,
+    load_existing_project,
     load_listing,
     load_project,
     load_states,
@@ -217,7 +217,7 @@ class Index:
 
         :raises PackageIndexError: the project does not exist, or its state cannot be read.
         """
-        return existing_project(self._storage, check_project(project))
+        return load_existing_project(self._storage, check_project(project))
 
     def states(self) -> dict[str, ProjectState]:
         """Return the states of all projects.
@@ -254,7 +254,7 @@ class Index:
         project = check_project(project)
 
         def work(storage: Storage) -> ProjectState:
-            existing_project(storage, project)
+            load_existing_project(storage, project)
             state = _advance(storage, project, transition)
             write_pages(storage, [project])
             return state
@@ -318,13 +318,13 @@ def _add(storage: Storage, offers: Sequence[WheelUpload], changes: Mapping[str, 
 
 def _attach(storage: Storage, project: str, files: Mapping[str, Mapping[str, bytes | None]]) -> ProjectState:
     # Only these wheels get files. A wheel that another writer adds from now on gets none.
-    known = existing_project(storage, project)
+    known = load_existing_project(storage, project)
     there = {entry.sha256: files[entry.sha256] for entry in known.entries if entry.sha256 in files}
 
     def beside(state: ProjectState) -> ProjectState:
         return replace(state, entries=tuple(entry.with_files(there.get(entry.sha256, {})) for entry in state.entries))
 
-    def sides(state: ProjectState) -> Iterator[tuple[Announced, bytes]]:
+    def sides(state: ProjectState) -> Iterator[tuple[AnnouncedFile, bytes]]:
         for entry in state.entries:
             for side in entry.announced:
                 data = there.get(entry.sha256, {}).get(side.kind.suffix)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from wheelsmith.base.errors import PackageIndexError, SettingError
 from wheelsmith.base.redact import has_credentials, redact
-from wheelsmith.index.entries.state import index_address
+from wheelsmith.index.entries.state import normalize_address
 from wheelsmith.index.storage.location import parse_address
 
 # Text that is safe between double quotes in a shell command in YAML. A colon and a space would begin a YAML value.
@@ -213,7 +213,7 @@ def _check_served(url: str) -> None:
     :raises SettingError: the address cannot be that of an index.
     """
     try:
-        index_address(url)
+        normalize_address(url)
     except PackageIndexError as error:
         why = f"--url {url} is not valid: {error.message}"
         raise SettingError(why, remedy="pass the public address of the index: --url https://…") from None
