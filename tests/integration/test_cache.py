@@ -301,7 +301,7 @@ def test_nothing_is_removed_while_a_run_is_going_on(cache):
     with in_use(cache), in_use(cache):
         before = everything(cache)
         assert is_in_use(cache)
-        with pytest.raises(CacheInUseError, match="a run or another prune is going on") as caught:
+        with pytest.raises(CacheInUseError, match="in use by a run or another prune") as caught:
             prune(cache, Bounds(since=float("inf")))
         assert caught.value.exit_code == 4
         assert caught.value.remedy

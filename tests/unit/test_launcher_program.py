@@ -115,7 +115,7 @@ def test_without_the_variable_it_is_the_next_compiler_on_path(called, tmp_path, 
     assert capfd.readouterr().out == "the compiler itself: -c a b\n"
     (tmp_path / "bin" / "gcc").unlink()
     alone = subprocess.run(["gcc"], env={"PATH": f"{tmp_path}/launch"}, check=False, capture_output=True, text=True)
-    assert (alone.returncode, alone.stderr) == (127, "wheelsmith: there is no gcc on PATH\n")
+    assert (alone.returncode, alone.stderr) == (127, "wheelsmith: gcc is not on PATH\n")
 
 
 def test_nvcc_is_the_one_beside_it(called, tmp_path, capfd):
