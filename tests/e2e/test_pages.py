@@ -26,7 +26,7 @@ from states import of_torch, project
 from wheelsmith.index.entries.catalogue import catalogue_of
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, slots_of, template_for
+from wheelsmith.index.resolve.install_commands import Installer, Presence, fill_template, slot_values, template_for
 from wheelsmith.index.resolve.target import Choice, Target
 from wheelsmith.index.site.human import human_pages
 from wheelsmith.index.storage.folder import Folder
@@ -138,7 +138,7 @@ def said(answer, target, installer, torch, base):
     if not isinstance(answer, Choice):
         return f"No wheel: {answer.reason}."
     told = template_for(installer, torch, others=bool(answer.wheel.requires))
-    return [fill(told, {**slots_of(answer, target, torch), "base": base}).text()]
+    return [fill_template(told, {**slot_values(answer, target, torch), "base": base}).text()]
 
 
 # --- the commands, run ---------------------------------------------------------------------------------------------

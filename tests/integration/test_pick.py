@@ -16,7 +16,7 @@ from sampled import sampled
 from shop import NOW, make_pypi, make_shop, make_torches, torch_wheel
 from wheels import make_wheel, offer
 
-from wheelsmith.index.pick.machine import Machine, look
+from wheelsmith.index.pick.machine import Machine, probe_machine
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
@@ -72,7 +72,7 @@ def pick(monkeypatch, capsys):
 )
 def test_torch_is_read_without_being_imported(venv, version, cuda, compute):
     give_torch(venv, version, cuda)
-    machine = look(str(venv))
+    machine = probe_machine(str(venv))
     assert (machine.torch, machine.torch_compute) == (version, compute)
     assert (machine.python, machine.pip) == (str(venv / "bin" / "python"), False)
     assert machine.glibc.startswith("2.")
@@ -81,16 +81,16 @@ def test_torch_is_read_without_being_imported(venv, version, cuda, compute):
 def test_what_torch_was_built_for_may_be_in_its_version_alone(venv):
     site = give_torch(venv, "2.11.0+cu130", "13.0")
     (site / "torch" / "version.py").unlink()
-    assert look(str(venv)).torch_compute == "cu130"
+    assert probe_machine(str(venv)).torch_compute == "cu130"
     (site / "torch" / "version.py").write_text("cuda = None\nhip: str = '6.4'\n")
-    assert look(str(venv)).torch_compute == "rocm"
+    assert probe_machine(str(venv)).torch_compute == "rocm"
 
 
 def test_a_torch_in_the_working_folder_is_none_of_the_environments(venv, tmp_path, monkeypatch):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("")
     monkeypatch.chdir(tmp_path)
-    assert look(str(venv)).torch is None
+    assert probe_machine(str(venv)).torch is None
 
 
 LIBCUDA = """
@@ -109,7 +109,7 @@ def test_the_driver_is_asked_for_its_cuda_and_its_gpus(tmp_path, monkeypatch, no
     gcc = ["gcc", "-shared", "-fPIC", f"-DNO_DEVICE={no_device}", "-o", tmp_path / "libcuda.so.1", tmp_path / "cuda.c"]
     subprocess.run(gcc, check=True)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    machine = look(sys.executable)
+    machine = probe_machine(sys.executable)
     assert machine.driver == "12.8"
     assert [(gpu.name, gpu.capability) for gpu in machine.gpus] == gpus
 
@@ -123,7 +123,7 @@ def test_nvidia_smi_is_asked_where_the_library_is_not_found(tmp_path, monkeypatc
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr("wheelsmith.platforms.cuda._probe_source", lambda: "print('null')")
-    machine = look(sys.executable)
+    machine = probe_machine(sys.executable)
     assert (machine.driver, [(g.name, g.capability) for g in machine.gpus]) == ("13.0", [("NVIDIA RTX, odd", "12.0")])
 
 
@@ -339,7 +339,7 @@ def test_an_answer_that_is_no_catalogue(pick, tmp_path, data):
 
 
 def test_a_machine_is_data():
-    machine = look(sys.executable)
+    machine = probe_machine(sys.executable)
     assert Machine.from_json(json.loads(json.dumps(machine.to_json()))) == machine
     assert machine.python_version.startswith(PYTHON)
 

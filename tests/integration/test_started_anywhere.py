@@ -11,7 +11,7 @@ from wheels import make_wheel
 from wheelsmith.base.errors import WheelError
 from wheelsmith.engine import engines
 from wheelsmith.engine.sandbox_selftest import run_selftest
-from wheelsmith.index.pick.machine import look, perform
+from wheelsmith.index.pick.machine import probe_machine, run_install
 from wheelsmith.index.resolve.install_commands import Template
 from wheelsmith.wheel import repair
 from wheelsmith.wheel.archive import open_wheel
@@ -48,12 +48,12 @@ def test_a_wheel_is_packed_and_repaired(trap, tmp_path):
 
 
 def test_an_environment_is_looked_at(trap):
-    assert look(sys.executable).python_version.startswith("3.")
+    assert probe_machine(sys.executable).python_version.startswith("3.")
     assert not trap.exists()
 
 
 def test_the_chosen_command_is_run(trap):
-    perform(Template(lines=((sys.executable, "-m", "zipfile", "-h"),)))
+    run_install(Template(lines=((sys.executable, "-m", "zipfile", "-h"),)))
     assert not trap.exists()
 
 

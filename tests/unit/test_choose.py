@@ -19,7 +19,14 @@ from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue
 from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
 from wheelsmith.index.entries.render import simple_pages
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, slots_of, template_for, torch_compute
+from wheelsmith.index.resolve.install_commands import (
+    Installer,
+    Presence,
+    fill_template,
+    slot_values,
+    template_for,
+    torch_compute,
+)
 from wheelsmith.index.resolve.target import Choice, Refusal, Target
 from wheelsmith.index.site.grid import GridStatus, catalogue_cells
 from wheelsmith.index.site.human import human_pages
@@ -39,7 +46,7 @@ def choose(state, **wanted):
 
 def command(choice, wanted, installer=Installer.PIP, torch=Presence.PRESENT):
     told = template_for(installer, torch, others=bool(choice.wheel.requires))
-    return fill(told, {**slots_of(choice, wanted, torch), "base": BASE})
+    return fill_template(told, {**slot_values(choice, wanted, torch), "base": BASE})
 
 
 TWO = project(of_torch("2.11", "13.0"), of_torch("2.13", "13.0"), of_torch("2.11", None))

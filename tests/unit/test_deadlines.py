@@ -65,7 +65,7 @@ def test_a_request_has_an_end(first):
 
 
 def test_pick_does_not_wait_for_ever(first, monkeypatch):
-    monkeypatch.setattr("wheelsmith.index.pick.source._LONGEST", 0.2)
+    monkeypatch.setattr("wheelsmith.index.pick.source._MAX_SECONDS", 0.2)
     with dripping(first) as url, pytest.raises(PackageIndexError, match="took longer"):
         find_catalogue("p", url)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, template_for
+from wheelsmith.index.resolve.install_commands import Installer, Presence, fill_template, template_for
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -104,6 +104,6 @@ def test_nor_does_a_command_that_is_written_for_somebody(installer, torch, other
         "torch_index": "https://download.pytorch.org/whl/cu130",
         "base": "https://kernels.example.org/",
     }
-    lines = fill(template_for(installer, torch, others=others), slots).lines
+    lines = fill_template(template_for(installer, torch, others=others), slots).lines
     assert [found for words in lines if (found := loose(list(words)))] == []
     assert any(word.startswith("k") for words in lines for word in words)

@@ -15,7 +15,7 @@ from wheelsmith.index.entries.entry import NoWheel, ProjectStatus
 from wheelsmith.index.entries.stored_states import listing_of
 from wheelsmith.index.publish.writer import project_pages, root_pages
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.install_commands import clean_base
+from wheelsmith.index.resolve.install_commands import quote_address
 from wheelsmith.index.resolve.target import Choice, Target
 from wheelsmith.index.site.grid import GridStatus, catalogue_cells, grids
 from wheelsmith.index.site.human import human_pages, human_root
@@ -204,7 +204,7 @@ def test_a_cell_of_a_later_versions_platform_or_framework_is_passed_over(later):
     ],
 )
 def test_an_address_holds_nothing_that_a_shell_reads(address, base):
-    assert clean_base(address) == base
+    assert quote_address(address) == base
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from states import cell, entry, of_torch, project, provenance
 
 from wheelsmith.index.entries.catalogue import catalogue_of
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.site.picker import picker_of, span, versions_of
+from wheelsmith.index.site.picker import format_releases, make_picker, versions_of
 
 
 def versions(*entries):
     chooser = Chooser(catalogue_of(project(*entries)))
-    return versions_of(chooser, picker_of(chooser))
+    return versions_of(chooser, make_picker(chooser))
 
 
 def headings(version):
@@ -72,8 +72,8 @@ def test_a_wheel_for_one_python_is_linked_with_it():
 
 
 def test_a_span_names_its_ends():
-    assert [span(names) for names in ((), ("2.9",), ("2.9", "2.10", "2.11"))] == ["", "2.9", "2.9 – 2.11"]  # noqa: RUF001  # a range
-    assert [span(names) for names in (("2.11", "2.13"), ("2.8", "2.10", "2.11"), ("2.9", "3.0"))] == [
+    assert [format_releases(names) for names in ((), ("2.9",), ("2.9", "2.10", "2.11"))] == ["", "2.9", "2.9 – 2.11"]  # noqa: RUF001  # a range
+    assert [format_releases(names) for names in (("2.11", "2.13"), ("2.8", "2.10", "2.11"), ("2.9", "3.0"))] == [
         "2.11, 2.13",
         "2.8, 2.10 – 2.11",  # noqa: RUF001  # a range
         "2.9, 3.0",

@@ -15,7 +15,7 @@ from wheelsmith.cli.options import POLICY, json_option, optional_policy, policy_
 if TYPE_CHECKING:
     from wheelsmith.index.pick.decide import Decision, Overrides
     from wheelsmith.index.pick.machine import Machine
-    from wheelsmith.index.pick.source import Found
+    from wheelsmith.index.pick.source import FoundCatalogue
     from wheelsmith.index.resolve.install_commands import Template
     from wheelsmith.index.resolve.target import Refusal
     from wheelsmith.wheel.attestation.verification import Verified
@@ -82,10 +82,10 @@ def command(
     With --key, --identity or --policy, the wheel needs a trusted signature, and the command contains its hash.
     """
     from wheelsmith.index.pick.decide import Overrides, decide
-    from wheelsmith.index.pick.machine import for_python, look, perform
-    from wheelsmith.index.pick.source import find_catalogue, verified
+    from wheelsmith.index.pick.machine import probe_machine, run_install, use_environment
+    from wheelsmith.index.pick.source import find_catalogue, verify_choice
     from wheelsmith.index.resolve.choose import Chooser
-    from wheelsmith.index.resolve.install_commands import Installer, clean_base
+    from wheelsmith.index.resolve.install_commands import Installer, quote_address
     from wheelsmith.index.resolve.target import Refusal
 
     if run and installer not in {None, *_RUNNABLE}:
@@ -93,12 +93,12 @@ def command(
     policy = optional_policy(**{option: asked.pop(option) for option in POLICY})
     if policy and installer == "uv-project":
         raise click.UsageError("--installer uv-project cannot pin the hash of the signed wheel: choose another one")
-    found, machine = find_catalogue(name, index), look(python)
+    found, machine = find_catalogue(name, index), probe_machine(python)
     chooser = Chooser(found.catalogue)
     wanted = Overrides(compute=asked.pop("cuda"), python=asked.pop("python_version"), **asked)
     decision, held = decide(chooser, machine, wanted), None
     if policy:
-        decision, held = verified(decision, found, policy)
+        decision, held = verify_choice(decision, found, policy)
     chosen = Installer(installer or machine.installer)
     if not as_json:
         say(sentences(machine, wanted, decision, found, chooser.warning))
@@ -107,10 +107,10 @@ def command(
         if as_json:
             click.echo(json.dumps(_data(machine, decision, None, None), indent=1))
         raise NoMatchingWheelError(decision.answer.reason, remedy=remedy_of(decision.answer))
-    commands = for_python(decision.commands(chosen, clean_base(found.base)), chosen, machine)
+    commands = use_environment(decision.commands(chosen, quote_address(found.base)), chosen, machine)
     click.echo(json.dumps(_data(machine, decision, commands, held), indent=1) if as_json else commands.text())
     if run:
-        perform(commands)
+        run_install(commands)
 
 
 def say(lines: Iterator[str]) -> None:
@@ -122,7 +122,7 @@ def say(lines: Iterator[str]) -> None:
 
 
 def sentences(
-    machine: Machine, asked: Overrides, decision: Decision, found: Found, warning: str | None
+    machine: Machine, asked: Overrides, decision: Decision, found: FoundCatalogue, warning: str | None
 ) -> Iterator[str]:
     """Yield lines that describe the machine, the chosen wheel and the reasons."""
     from wheelsmith.index.resolve.target import Choice

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wheelsmith.index.entries.entry import IndexEntry
     from wheelsmith.index.pick.decide import Decision, Overrides
     from wheelsmith.index.pick.machine import Machine
-    from wheelsmith.index.pick.source import Found
+    from wheelsmith.index.pick.source import FoundCatalogue
     from wheelsmith.wheel.attestation.policy import SignaturePolicy
 
 _OUTPUT = click.Path(path_type=Path, dir_okay=False)
@@ -64,9 +64,9 @@ def command(  # noqa: PLR0913  # one parameter for each option
     from wheelsmith.cli.run_with_reports import cancelled_by_signals
     from wheelsmith.index.entries.entry import WheelOutcome
     from wheelsmith.index.pick.decide import Overrides
-    from wheelsmith.index.pick.machine import for_python, look
+    from wheelsmith.index.pick.machine import probe_machine, use_environment
     from wheelsmith.index.publish.record_tests import dump_tests
-    from wheelsmith.index.resolve.install_commands import Installer, clean_base
+    from wheelsmith.index.resolve.install_commands import Installer, quote_address
     from wheelsmith.run import install_check
 
     if output and output.is_file() and not output.is_symlink():
@@ -76,14 +76,14 @@ def command(  # noqa: PLR0913  # one parameter for each option
     details = details or _ci_address()
     install_check.check_words(where or "here", details)
     found = _found(project, index, out)
-    with cancelled_by_signals() as cancel, install_check.fresh_environment(look(python).python) as environment:
-        machine = look(str(environment), install_check.activated(environment))
+    with cancelled_by_signals() as cancel, install_check.fresh_environment(probe_machine(python).python) as environment:
+        machine = probe_machine(str(environment), install_check.activated(environment))
         decision, wheel = _decided(found, machine, Overrides(torch=torch, compute=cuda), policy)
-        install = for_python(decision.commands(Installer.PIP, clean_base(found.base)), Installer.PIP, machine)
+        install = use_environment(decision.commands(Installer.PIP, quote_address(found.base)), Installer.PIP, machine)
         click.echo(install.text(), err=True)
         tester = install_check.WheelTester(
             environment=environment,
-            base=clean_base(found.base),
+            base=quote_address(found.base),
             command=words,
             attempts=attempts,
             seconds=timeout,
@@ -104,7 +104,7 @@ def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _found(project: str, index: str, out: Path | None) -> Found:
+def _found(project: str, index: str, out: Path | None) -> FoundCatalogue:
     from dataclasses import replace
 
     from wheelsmith.index.pick.source import find_catalogue
@@ -115,21 +115,21 @@ def _found(project: str, index: str, out: Path | None) -> Found:
 
 
 def _decided(
-    found: Found, machine: Machine, wanted: Overrides, policy: SignaturePolicy | None
+    found: FoundCatalogue, machine: Machine, wanted: Overrides, policy: SignaturePolicy | None
 ) -> tuple[Decision, IndexEntry]:
     """Choose a wheel as ``pick`` does, and print the reasons.
 
     :raises NoMatchingWheelError: no wheel fits.
     """
     from wheelsmith.index.pick.decide import decide
-    from wheelsmith.index.pick.source import verified
+    from wheelsmith.index.pick.source import verify_choice
     from wheelsmith.index.resolve.choose import Chooser
     from wheelsmith.index.resolve.target import Refusal
 
     chooser = Chooser(found.catalogue)
     decision = decide(chooser, machine, wanted)
     if policy:
-        decision, _ = verified(decision, found, policy)
+        decision, _ = verify_choice(decision, found, policy)
     say(sentences(machine, wanted, decision, found, chooser.warning))
     if isinstance(decision.answer, Refusal):
         raise NoMatchingWheelError(decision.answer.reason, remedy=remedy_of(decision.answer))

@@ -12,7 +12,7 @@ from wheelsmith import __version__
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_size
 from wheelsmith.index.entries.catalogue import public_cell
-from wheelsmith.index.site.grid import GridCell, GridStatus, grids, used_statuses
+from wheelsmith.index.site.grid import GridCell, GridStatus, grids, legend_statuses
 from wheelsmith.index.site.human import assets, environment
 from wheelsmith.model import RebuildAnswer, RunFinished, Status
 from wheelsmith.model.run_record import CellRecord, RunRecord
@@ -47,7 +47,7 @@ def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline:
             complete=there == len(wanted),
             tally=_tally(record),
             grids=shown,
-            legend=used_statuses(shown),
+            legend=legend_statuses(shown),
             failed=[result for result in record.results if result.status is Status.FAILED],
             timeline=timeline,
             version=__version__,

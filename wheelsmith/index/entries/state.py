@@ -351,10 +351,10 @@ def outdated_versions(state: ProjectState, *, keep: int, before: str | None = No
     published: dict[Version, str] = {Version(item.version): "" for item in state.planned}
     for entry in state.entries:
         published[entry.public] = max(published.get(entry.public, ""), entry.upload_time)
-    standing = sorted({entry.public for entry in state.entries if entry.yanked is None}, reverse=True)
-    if len(standing) < keep:
+    not_yanked = sorted({entry.public for entry in state.entries if entry.yanked is None}, reverse=True)
+    if len(not_yanked) < keep:
         return ()
-    older = sorted((version for version in published if version < standing[keep - 1]), reverse=True)
+    older = sorted((version for version in published if version < not_yanked[keep - 1]), reverse=True)
     return tuple(str(version) for version in older if before is None or published[version] < before)
 
 

@@ -16,12 +16,12 @@ from wheelsmith.index.resolve.install_commands import (
     Installer,
     Presence,
     Template,
-    by_address,
-    fill,
-    slots_of,
+    fill_template,
+    pin_by_url,
+    slot_values,
     template_for,
 )
-from wheelsmith.index.resolve.target import Choice, KnownWheel, Nearest, Refusal, Target
+from wheelsmith.index.resolve.target import Choice, Nearest, ParsedWheel, Refusal, Target
 from wheelsmith.platforms import CPU, compute_name, platform_of, platforms
 
 
@@ -73,114 +73,126 @@ class Decision:
         if isinstance(self.answer, Refusal):
             raise NoMatchingWheelError(self.answer.reason)
         framework = self.target.framework
-        others = bool(KnownWheel(self.answer.wheel).beside(framework))
+        others = bool(ParsedWheel(self.answer.wheel).other_requirements(framework))
         template = template_for(installer, self.presence, framework=framework, others=others)
         if self.by_hash:
-            template = by_address(template)
-        return fill(template, {**slots_of(self.answer, self.target, self.presence), "base": base})
+            template = pin_by_url(template)
+        return fill_template(template, {**slot_values(self.answer, self.target, self.presence), "base": base})
 
 
-def decide(chooser: Chooser, machine: Machine, asked: Overrides) -> Decision:
+def decide(chooser: Chooser, machine: Machine, overrides: Overrides) -> Decision:
     """Choose a wheel for a machine. An installed torch is replaced only if the user requests another one."""
     if not framework(chooser.axes.framework).builds_per_compute:
-        return _beside_any_torch(chooser, machine, asked)
-    compute = _compute(asked.compute) if asked.compute else machine.torch_compute
-    wanted = asked.torch or machine.torch
-    release = _release(wanted) if wanted else None
-    if refusal := _unusable(machine, asked):
-        return Decision(
-            target=_target(chooser, machine, asked, release or "0", "cpu"), presence=Presence.PRESENT, answer=refusal
-        )
+        return _decide_without_cuda_builds(chooser, machine, overrides)
+    compute = _compute_of(overrides.compute) if overrides.compute else machine.torch_compute
+    wanted = overrides.torch or machine.torch
+    release = _release_of(wanted) if wanted else None
+    if refusal := _unusable_torch(machine, overrides):
+        target = _make_target(chooser, machine, overrides, release or "0", "cpu")
+        return Decision(target=target, presence=Presence.PRESENT, answer=refusal)
     if release is None or compute is None:
-        return _with_any_torch(chooser, machine, asked, release, compute)
-    presence, notes = _torch(machine, asked, release, compute)
+        return _decide_open_values(chooser, machine, overrides, release, compute)
+    presence, notes = _torch_presence(machine, overrides, release, compute)
     if wanted and Version(wanted).is_prerelease:
-        said = f"torch {wanted} is a pre-release; the wheel is built for torch {release} and may fail to load"
-        notes = (*notes, said)
-    target = _target(chooser, machine, asked, release, compute)
-    if presence is Presence.PRESENT and _here(machine, asked) and machine.torch and release == _release(machine.torch):
+        note = f"torch {wanted} is a pre-release; the wheel is built for torch {release} and may fail to load"
+        notes = (*notes, note)
+    target = _make_target(chooser, machine, overrides, release, compute)
+    if (
+        presence is Presence.PRESENT
+        and _is_this_machine(machine, overrides)
+        and machine.torch
+        and release == _release_of(machine.torch)
+    ):
         target = replace(target, torch_version=machine.torch)
-    return _decided(chooser, target, presence, notes)
+    return _decide_target(chooser, target, presence, notes)
 
 
-def _decided(chooser: Chooser, target: Target, presence: Presence, notes: tuple[str, ...]) -> Decision:
+def _decide_target(chooser: Chooser, target: Target, presence: Presence, notes: tuple[str, ...]) -> Decision:
     answer = chooser.choose(target)
     if isinstance(answer, Refusal) and (near := next((n for n in answer.nearest if n.fits), None)):
         taken = chooser.choose(near.target)
         if isinstance(taken, Choice):
-            return Decision(target=near.target, presence=presence, answer=taken, notes=(*notes, _instead(target, near)))
+            return Decision(
+                target=near.target, presence=presence, answer=taken, notes=(*notes, _substitute_note(target, near))
+            )
     return Decision(target=target, presence=presence, answer=answer, notes=notes)
 
 
-def _instead(target: Target, near: Nearest) -> str:
+def _substitute_note(target: Target, near: Nearest) -> str:
     found = platform_of(target.compute)
     has = f", which has {found[0].devices.compatibility_rule}" if found else ""
     return f"there is no wheel for {compute_name(target.compute)}; the one for {near.change} runs on this torch{has}"
 
 
-def _torch(machine: Machine, asked: Overrides, release: str, compute: str) -> tuple[Presence, tuple[str, ...]]:
+def _torch_presence(
+    machine: Machine, overrides: Overrides, release: str, compute: str
+) -> tuple[Presence, tuple[str, ...]]:
     same = (
-        _here(machine, asked)
+        _is_this_machine(machine, overrides)
         and machine.torch is not None
-        and (release, compute) == (_release(machine.torch), machine.torch_compute)
+        and (release, compute) == (_release_of(machine.torch), machine.torch_compute)
     )
-    keep = same if asked.keep_torch is None else asked.keep_torch
+    keep = same if overrides.keep_torch is None else overrides.keep_torch
     if keep:
         return Presence.PRESENT, ()
-    if machine.torch is None or not _here(machine, asked):
+    if machine.torch is None or not _is_this_machine(machine, overrides):
         return Presence.ABSENT, ("the command installs torch with the wheel",)
     return Presence.ABSENT, (f"this replaces torch {machine.torch}, as requested",)
 
 
-def _with_any_torch(
-    chooser: Chooser, machine: Machine, asked: Overrides, release: str | None, compute: str | None
+def _decide_open_values(
+    chooser: Chooser, machine: Machine, overrides: Overrides, release: str | None, compute: str | None
 ) -> Decision:
     """Choose missing values, too: the newest torch with a wheel, and the newest CUDA that the driver supports."""
-    presence = Presence.PRESENT if asked.keep_torch else Presence.ABSENT
-    computes = [compute] if compute else _computes(chooser, machine, asked)
-    return _first(chooser, machine, asked, [release] if release else chooser.axes.releases[::-1], computes, presence)
+    presence = Presence.PRESENT if overrides.keep_torch else Presence.ABSENT
+    computes = [compute] if compute else _candidate_computes(chooser, machine, overrides)
+    releases = [release] if release else chooser.axes.releases[::-1]
+    return _first_served(chooser, machine, overrides, releases, computes, presence)
 
 
-def _beside_any_torch(chooser: Chooser, machine: Machine, asked: Overrides) -> Decision:
+def _decide_without_cuda_builds(chooser: Chooser, machine: Machine, overrides: Overrides) -> Decision:
     """Choose a wheel for a framework without CUDA builds. The compute platform of an installed torch is preferred."""
-    compute = _compute(asked.compute) if asked.compute else None
-    computes = [compute] if compute else _computes(chooser, machine, asked)
-    if refusal := _unrunnable(machine, asked):
-        target = _target(chooser, machine, asked, chooser.axes.releases[-1], computes[0] if computes else "cpu")
+    compute = _compute_of(overrides.compute) if overrides.compute else None
+    computes = [compute] if compute else _candidate_computes(chooser, machine, overrides)
+    if refusal := _unsupported_system(machine, overrides):
+        first = computes[0] if computes else "cpu"
+        target = _make_target(chooser, machine, overrides, chooser.axes.releases[-1], first)
         return Decision(target=target, presence=Presence.PRESENT, answer=refusal)
-    there = machine.frameworks.get(chooser.axes.framework) if _here(machine, asked) else None
-    beside = machine.torch_compute if _here(machine, asked) else None
-    if not compute and beside in computes:
-        computes = [beside, *(name for name in computes if name != beside)]
-    keep = there is not None if asked.keep_torch is None else asked.keep_torch
-    releases = [_release(there)] if there and keep else chooser.axes.releases[::-1]
-    found = _first(chooser, machine, asked, releases, computes, Presence.PRESENT if keep else Presence.ABSENT)
+    is_here = _is_this_machine(machine, overrides)
+    installed = machine.frameworks.get(chooser.axes.framework) if is_here else None
+    preferred = machine.torch_compute if is_here else None
+    if not compute and preferred in computes:
+        computes = [preferred, *(name for name in computes if name != preferred)]
+    keep = installed is not None if overrides.keep_torch is None else overrides.keep_torch
+    releases = [_release_of(installed)] if installed and keep else chooser.axes.releases[::-1]
+    presence = Presence.PRESENT if keep else Presence.ABSENT
+    found = _first_served(chooser, machine, overrides, releases, computes, presence)
     name, notes = chooser.axes.framework, found.notes
-    if there:
-        replaced = not keep and _release(there) != found.target.release
-        notes = (f"this replaces {name} {there}, as requested",) if replaced else ()
-    if asked.torch:
-        notes = (*notes, f"a wheel for {name} works with any torch: --torch {asked.torch} has no effect")
+    if installed:
+        replaced = not keep and _release_of(installed) != found.target.release
+        notes = (f"this replaces {name} {installed}, as requested",) if replaced else ()
+    if overrides.torch:
+        notes = (*notes, f"a wheel for {name} works with any torch: --torch {overrides.torch} has no effect")
     return replace(found, notes=notes)
 
 
-def _computes(chooser: Chooser, machine: Machine, asked: Overrides) -> list[str]:
+def _candidate_computes(chooser: Chooser, machine: Machine, overrides: Overrides) -> list[str]:
     """Return the compute platforms to try, newest CUDA first. Without a driver, only the CPU remains."""
-    driver = asked.driver or (machine.driver if _here(machine, asked) else None)
+    driver = overrides.driver or (machine.driver if _is_this_machine(machine, overrides) else None)
     return [name for name in chooser.axes.computes[::-1] if driver or name == "cpu"]
 
 
-def _first(
+def _first_served(
     chooser: Chooser,
     machine: Machine,
-    asked: Overrides,
+    overrides: Overrides,
     releases: Sequence[str],
     computes: Sequence[str],
     presence: Presence,
 ) -> Decision:
     """Return the first combination that has a wheel. If none has, return the refusal for the first combination."""
     name = chooser.axes.framework
-    targets = [_target(chooser, machine, asked, each, compute) for each in releases for compute in computes]
+    targets = [_make_target(chooser, machine, overrides, each, compute) for each in releases for compute in computes]
     note = f"{name} is not installed in {machine.python}; the command installs it with the wheel"
     for target in targets:
         if isinstance(choice := chooser.choose(target), Choice):
@@ -188,60 +200,60 @@ def _first(
             return Decision(target=target, presence=presence, answer=choice, notes=notes)
     if targets:
         return Decision(target=targets[0], presence=presence, answer=chooser.choose(targets[0]))
-    said = "this machine has no NVIDIA driver, and there is no CPU wheel; for another machine, use --cuda"
-    target = _target(chooser, machine, asked, releases[0] if releases else "0", "cpu")
-    return Decision(target=target, presence=presence, answer=Refusal(code="compute", reason=said))
+    reason = "this machine has no NVIDIA driver, and there is no CPU wheel; for another machine, use --cuda"
+    target = _make_target(chooser, machine, overrides, releases[0] if releases else "0", "cpu")
+    return Decision(target=target, presence=presence, answer=Refusal(code="compute", reason=reason))
 
 
-def _unusable(machine: Machine, asked: Overrides) -> Refusal | None:
+def _unusable_torch(machine: Machine, overrides: Overrides) -> Refusal | None:
     """Return the refusal if no wheel can work with this system, Python or torch; None otherwise."""
-    if refusal := _unrunnable(machine, asked):
+    if refusal := _unsupported_system(machine, overrides):
         return refusal
-    if machine.torch is None or asked.compute is not None:
+    if machine.torch is None or overrides.compute is not None:
         return None
     if machine.torch_compute is None:
         return Refusal(
             code="torch", reason=f"the CUDA release of torch {machine.torch} could not be detected; name it with --cuda"
         )
     if not _is_compute(machine.torch_compute):
-        said = f"torch {machine.torch} is built for {machine.torch_compute}, for which there are no wheels"
-        return Refusal(code="torch", reason=said)
+        reason = f"torch {machine.torch} is built for {machine.torch_compute}, for which there are no wheels"
+        return Refusal(code="torch", reason=reason)
     return None
 
 
-def _unrunnable(machine: Machine, asked: Overrides) -> Refusal | None:
+def _unsupported_system(machine: Machine, overrides: Overrides) -> Refusal | None:
     """Return the refusal if no wheel can run on this system or Python; None otherwise."""
-    if machine.platform != "linux" and asked.arch is None:
+    if machine.platform != "linux" and overrides.arch is None:
         return Refusal(code="os", reason=f"there are wheels for Linux only; this is {machine.platform}")
-    if machine.implementation != "cpython" and asked.python is None:
+    if machine.implementation != "cpython" and overrides.python is None:
         return Refusal(code="python", reason=f"there are wheels for CPython only; this is {machine.implementation}")
     return None
 
 
-def _here(machine: Machine, asked: Overrides) -> bool:
+def _is_this_machine(machine: Machine, overrides: Overrides) -> bool:
     """Return True if the request is for this machine and this environment."""
-    return asked.arch in {None, machine.arch} and asked.python is None
+    return overrides.arch in {None, machine.arch} and overrides.python is None
 
 
-def _target(chooser: Chooser, machine: Machine, asked: Overrides, release: str, compute: str) -> Target:
-    here = _here(machine, asked)
+def _make_target(chooser: Chooser, machine: Machine, overrides: Overrides, release: str, compute: str) -> Target:
+    here = _is_this_machine(machine, overrides)
     gpus = tuple(sorted({gpu.capability for gpu in machine.gpus})) if here else ()
     on_gpu = compute != "cpu"
     return Target(
         framework=chooser.axes.framework,
         release=release,
         compute=compute,
-        arch=asked.arch or machine.arch,
-        python=asked.python.removesuffix("t") if asked.python else machine.python_version,
-        free_threaded=asked.python.endswith("t") if asked.python else machine.free_threaded,
+        arch=overrides.arch or machine.arch,
+        python=overrides.python.removesuffix("t") if overrides.python else machine.python_version,
+        free_threaded=overrides.python.endswith("t") if overrides.python else machine.free_threaded,
         # The detected values do not apply to another machine.
-        glibc=asked.glibc or (machine.glibc if here else None),
-        capabilities=((asked.capability,) if asked.capability else gpus) if on_gpu else (),
-        driver=(asked.driver or (machine.driver if here else None)) if on_gpu else None,
+        glibc=overrides.glibc or (machine.glibc if here else None),
+        capabilities=((overrides.capability,) if overrides.capability else gpus) if on_gpu else (),
+        driver=(overrides.driver or (machine.driver if here else None)) if on_gpu else None,
     )
 
 
-def _release(version: str) -> str:
+def _release_of(version: str) -> str:
     """Return the release of a version, e.g. ``2.11`` for ``2.11.0+cu130``.
 
     :raises MachineError: the version is invalid.
@@ -253,7 +265,7 @@ def _release(version: str) -> str:
     return f"{parsed.major}.{parsed.minor}"
 
 
-def _compute(text: str) -> str:
+def _compute_of(text: str) -> str:
     """Return the compute platform of a release, e.g. ``cu130`` for ``13.0``.
 
     :raises MachineError: it is not a compute platform.

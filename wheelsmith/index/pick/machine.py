@@ -21,7 +21,7 @@ from wheelsmith.model import TORCH
 from wheelsmith.platforms import Gpu, platforms
 
 # Remove the current folder from sys.path. It is not part of the environment and may contain an untrusted json.py.
-_APART = "import sys; sys.path = [folder for folder in sys.path if folder]; exec(sys.argv[1])"
+_RUN_ISOLATED = "import sys; sys.path = [folder for folder in sys.path if folder]; exec(sys.argv[1])"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Machine(Record):
         return "uv" if not self.pip and shutil.which("uv") else "pip"
 
 
-def look(python: str | None, variables: Mapping[str, str] | None = None) -> Machine:
+def probe_machine(python: str | None, variables: Mapping[str, str] | None = None) -> Machine:
     """Inspect an environment without importing its packages.
 
     :param python: an interpreter or the folder of a virtual environment; None selects the ``python`` on PATH.
@@ -69,7 +69,7 @@ def look(python: str | None, variables: Mapping[str, str] | None = None) -> Mach
     """
     interpreter = _interpreter(python)
     others = {each.project: name for name, each in frameworks().items() if name != TORCH}
-    found = run_for_json([interpreter, "-c", _APART, _script("look_python.py"), *others], variables)
+    found = run_for_json([interpreter, "-c", _RUN_ISOLATED, _script("look_python.py"), *others], variables)
     if found is None:
         mistake = f"{interpreter} is not a working Python 3.8 or newer"
         raise MachineError(mistake, remedy=f"run it: {interpreter} --version")
@@ -86,7 +86,7 @@ def look(python: str | None, variables: Mapping[str, str] | None = None) -> Mach
         pip=found["pip"],
         ensurepip=found["ensurepip"],
         torch=torch.get("version"),
-        torch_compute=_compute(torch) if torch else None,
+        torch_compute=_torch_compute(torch) if torch else None,
         frameworks={others[project]: version for project, version in found["installed"].items()},
         driver=driver.version if driver else None,
         gpus=driver.gpus if driver else (),
@@ -105,7 +105,7 @@ def _interpreter(python: str | None) -> str:
     return chosen
 
 
-def _compute(torch: dict[str, str]) -> str | None:
+def _torch_compute(torch: dict[str, str]) -> str | None:
     """Return the compute platform of torch, from torch/version.py or from the local part of the version."""
     for name, word in (("hip", "rocm"), ("xpu", "xpu")):
         if torch.get(name, "none") != "none":
@@ -122,19 +122,19 @@ def _script(name: str) -> str:
 
 _STDERR = 2  # the descriptor
 _GET_UV = "install uv (https://docs.astral.sh/uv/)"
-_WITH_PYTHON = {Installer.PIP, Installer.UV}
+_INTO_ENVIRONMENT = {Installer.PIP, Installer.UV}
 
 
-def for_python(commands: Template, installer: Installer, machine: Machine) -> Template:
+def use_environment(commands: Template, installer: Installer, machine: Machine) -> Template:
     """Make commands install into the machine's environment.
 
     pip is run by the environment's Python, after ensurepip if it is missing. uv gets the option ``--python``.
 
     :raises MachineError: uv is missing, or pip is missing and ensurepip cannot install it.
     """
-    if installer not in _WITH_PYTHON:
+    if installer not in _INTO_ENVIRONMENT:
         return commands
-    lines = tuple(_for_python(line, machine.python) for line in commands.lines)
+    lines = tuple(_use_python(line, machine.python) for line in commands.lines)
     if installer is Installer.UV and shutil.which("uv") is None:
         raise MachineError("uv is not installed", remedy=f"--installer pip, or {_GET_UV}")
     if installer is Installer.PIP and not machine.pip:
@@ -145,7 +145,7 @@ def for_python(commands: Template, installer: Installer, machine: Machine) -> Te
     return replace(commands, lines=lines)
 
 
-def perform(commands: Template) -> None:
+def run_install(commands: Template) -> None:
     """Run the commands in order. Their output goes to stderr, because stdout contains the command itself.
 
     :raises PackageIndexError: a command failed.
@@ -161,7 +161,7 @@ def perform(commands: Template) -> None:
             raise PackageIndexError(f"{' '.join(argv[:3])} failed with exit code {ended}; see its output above")
 
 
-def _for_python(line: tuple[str, ...], python: str) -> tuple[str, ...]:
+def _use_python(line: tuple[str, ...], python: str) -> tuple[str, ...]:
     if line[0] == "pip":
         return (python, "-m", *line)
     return (*line[:3], "--python", python, *line[3:])

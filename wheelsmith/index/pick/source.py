@@ -27,13 +27,13 @@ from wheelsmith.wheel.attestation.verification import Verified, verify_statement
 
 # Users copy the address that they give to pip, which is the address of a root.
 _ROOT = re.compile(r"/(simple|cpu|cu\d{3,})$")
-_LARGEST = 1 << 28  # bytes of a catalogue
-_PATIENCE = 30.0  # seconds without data
-_LONGEST = 120.0  # seconds for one file
+_MAX_CATALOGUE = 1 << 28  # bytes of a catalogue
+_READ_TIMEOUT = 30.0  # seconds without data
+_MAX_SECONDS = 120.0  # seconds for one file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundCatalogue:
     """A catalogue and its index.
 
     :param address: URL of the index with a trailing slash; may contain a user name and a password.
@@ -53,7 +53,7 @@ class Found:
         return self.base != self.address
 
 
-def find_catalogue(name: str, index: str) -> Found:
+def find_catalogue(name: str, index: str) -> FoundCatalogue:
     """Read the catalogue of a project.
 
     :param index: a folder, or a URL that begins with ``http://``, ``https://`` or ``file://``.
@@ -69,13 +69,13 @@ def find_catalogue(name: str, index: str) -> Found:
     addresses = tuple(dict.fromkeys((given.rstrip("/"), _ROOT.sub("", given.rstrip("/")))))
     for address in addresses:
         url = f"{address}/{catalogue_key(project)}"
-        data = _read(url, _LARGEST)
+        data = _read(url, _MAX_CATALOGUE)
         if data is None:
             continue
         catalogue = load_catalogue(data, redact(url))
         if catalogue.project != project:
             raise PackageIndexError(f"{redact(url)} is the catalogue of {catalogue.project}")
-        return Found(catalogue=catalogue, address=f"{address}/")
+        return FoundCatalogue(catalogue=catalogue, address=f"{address}/")
     names = [name for address in addresses for name in _project_names(address)]
     close = get_close_matches(project, names, n=1, cutoff=0.5)
     raise PackageIndexError(
@@ -86,7 +86,9 @@ def find_catalogue(name: str, index: str) -> Found:
     )
 
 
-def verified(decision: Decision, found: Found, policy: SignaturePolicy) -> tuple[Decision, Verified | None]:
+def verify_choice(
+    decision: Decision, found: FoundCatalogue, policy: SignaturePolicy
+) -> tuple[Decision, Verified | None]:
     """Verify the signature of the chosen wheel. Return the decision with the signed hash, and the verified claims.
 
     The wheel itself is not downloaded, because the command makes the installer compare the hash.
@@ -121,7 +123,7 @@ def _read(url: str, limit: int) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise _unreadable(shown, getattr(error, "strerror", None) or str(error)) from None
+        raise _unreadable_error(shown, getattr(error, "strerror", None) or str(error)) from None
 
 
 def _fetch(url: str, limit: int, shown: str) -> bytes | None:
@@ -131,27 +133,31 @@ def _fetch(url: str, limit: int, shown: str) -> bytes | None:
 
     data = bytearray()
     try:
-        with httpx.Client(timeout=_PATIENCE) as client, deadline(client, _LONGEST), answer(client, url) as response:
+        with (
+            httpx.Client(timeout=_READ_TIMEOUT) as client,
+            deadline(client, _MAX_SECONDS),
+            answer(client, url) as response,
+        ):
             for chunk in response.iter_bytes():
                 data += chunk
                 if len(data) > limit:
-                    raise _unreadable(shown, f"it has more than {limit} bytes")
+                    raise _unreadable_error(shown, f"it has more than {limit} bytes")
     except FAILURES as error:
-        raise _unreadable(shown, reason(error)) from None
+        raise _unreadable_error(shown, reason(error)) from None
     if response.status_code == httpx.codes.NOT_FOUND:
         return None
     if not response.is_success:
-        raise _unreadable(shown, f"{response.status_code} {response.reason_phrase}")
+        raise _unreadable_error(shown, f"{response.status_code} {response.reason_phrase}")
     return bytes(data)
 
 
-def _unreadable(shown: str, why: str) -> PackageIndexError:
+def _unreadable_error(shown: str, why: str) -> PackageIndexError:
     return PackageIndexError(f"{shown} cannot be read: {why}", remedy=f"try to open {shown}")
 
 
 def _project_names(address: str) -> list[str]:
     """Return the projects of an index, for a hint. The result is empty if the list cannot be read."""
     with suppress(PackageIndexError, ValueError, LookupError, TypeError):
-        page = parse_json(_read(f"{address}/simple/index.json", _LARGEST) or b"")
+        page = parse_json(_read(f"{address}/simple/index.json", _MAX_CATALOGUE) or b"")
         return [str(canonicalize_name(item["name"])) for item in page["projects"]]
     return []

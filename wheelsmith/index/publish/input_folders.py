@@ -27,7 +27,7 @@ from wheelsmith.index.entries.metadata import unreadable_requirement
 from wheelsmith.index.entries.side_files import CORE_METADATA, MAX_SIZE, side_files
 from wheelsmith.index.entries.stored_states import RUNS, load_states, project_of_key
 from wheelsmith.index.publish.release import IndexRelease, UploadReader, WheelUpload, read_upload, upload_of
-from wheelsmith.index.resolve.target import accepts, wanted
+from wheelsmith.index.resolve.target import accepts, combined_specifier
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.model import TORCH, Cell, WheelName, read_wheel_name
@@ -91,7 +91,10 @@ def _files_beside(wheel: Path) -> dict[str, bytes]:
 def _required_of_frameworks(entry: IndexEntry) -> dict[str, str]:
     """Return the frameworks that METADATA requires: name → accepted versions."""
     others = {name: each.project for name, each in frameworks().items() if name != TORCH}
-    asked = {TORCH: entry.requires_torch, **{name: wanted(entry.requires, own) for name, own in others.items()}}
+    asked = {
+        TORCH: entry.requires_torch,
+        **{name: combined_specifier(entry.requires, own) for name, own in others.items()},
+    }
     return {name: versions for name, versions in asked.items() if versions is not None}
 
 

@@ -93,8 +93,8 @@ def advise(storage: Storage) -> tuple[IndexProblem, ...]:
     """Return suggestions for an index whose files match its states."""
     advice = []
     for name, state in load_readable_states(storage)[0].items():
-        standing = [entry for entry in state.entries if entry.yanked is None and entry.roots]
-        for old, by in find_outranked(entry.version for entry in standing).items():
+        not_yanked = [entry for entry in state.entries if entry.yanked is None and entry.roots]
+        for old, by in find_outranked(entry.version for entry in not_yanked).items():
             message = f"{name} {old}, for more than one torch, sorts below {by}: users without a pin get an older one"
             remedy = (
                 f"build {name} {old.public} again with this wheelsmith and publish it: the new wheel {old}.{STABLE} "

@@ -16,21 +16,21 @@ from wheelsmith.base.units import listed, numbers
 from wheelsmith.frameworks import framework
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import EVERYTHING, CellWithoutWheel, NoWheel, ProjectStatus
-from wheelsmith.index.resolve.incompatibility import gpu_note, obstacle
+from wheelsmith.index.resolve.incompatibility import find_obstacle, gpu_note
 from wheelsmith.index.resolve.target import (
     Choice,
-    KnownWheel,
     Nearest,
+    ParsedWheel,
     Refusal,
     Target,
     accepts,
-    platforms_for,
+    compatible_platforms,
     tag_ranks,
 )
 from wheelsmith.model import TORCH, Cell
 from wheelsmith.platforms import compute_name, compute_order, platform_of
 
-_MOST = 3
+_MAX_NEAREST = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Axes:
     pythons: tuple[str, ...]
 
 
-def nearest(target: Target, axes: Axes, has_wheel: Callable[[Target], bool]) -> tuple[Nearest, ...]:
+def find_nearest(target: Target, axes: Axes, has_wheel: Callable[[Target], bool]) -> tuple[Nearest, ...]:
     """Return the nearest targets with a wheel: one per axis, or one with two changes if a single one is not enough.
 
     :param has_wheel: returns True if a target has a wheel.
@@ -53,18 +53,18 @@ def nearest(target: Target, axes: Axes, has_wheel: Callable[[Target], bool]) -> 
     def first(axis: Iterable[Nearest]) -> Nearest | None:
         return next((item for item in axis if has_wheel(item.target)), None)
 
-    found = [item for axis in _each(target, axes) if (item := first(axis))]
+    found = [item for axis in _neighbours(target, axes) if (item := first(axis))]
     if found:
-        return tuple(sorted(found, key=lambda item: not item.fits)[:_MOST])
-    for one in (item for axis in _each(target, axes) for item in axis):
-        for axis in _each(one.target, axes):
-            two = first(item for item in axis if not _undoes(item, one, target))
+        return tuple(sorted(found, key=lambda item: not item.fits)[:_MAX_NEAREST])
+    for one in (item for axis in _neighbours(target, axes) for item in axis):
+        for axis in _neighbours(one.target, axes):
+            two = first(item for item in axis if not _reverts(item, one, target))
             if two:
                 return (Nearest(target=two.target, change=f"{one.change} and {two.change}"),)
     return ()
 
 
-def runs_on(made_with: str, torch_has: str) -> bool:
+def runs_with_torch(made_with: str, torch_has: str) -> bool:
     """Return True if a kernel for one compute platform runs on a torch that was built for another.
 
     :param made_with: compute platform of the kernel.
@@ -81,17 +81,22 @@ def _same_abi(one: Target, other: Target) -> bool:
     return len({calls.cxx11_abi(one.release, each.arch, its[1] if its else None) for each, its in found}) == 1
 
 
-def _undoes(item: Nearest, one: Nearest, target: Target) -> bool:
+def _reverts(item: Nearest, one: Nearest, target: Target) -> bool:
     changed = ("release", "compute", "arch", "python")
     first = next(name for name in changed if getattr(one.target, name) != getattr(target, name))
     return bool(getattr(item.target, first) != getattr(one.target, first))
 
 
-def _each(target: Target, axes: Axes) -> tuple[Iterator[Nearest], ...]:
-    return _releases(target, axes), _computes(target, axes), _pythons(target, axes), _archs(target, axes)
+def _neighbours(target: Target, axes: Axes) -> tuple[Iterator[Nearest], ...]:
+    return (
+        _other_releases(target, axes),
+        _other_computes(target, axes),
+        _other_pythons(target, axes),
+        _other_archs(target, axes),
+    )
 
 
-def _releases(target: Target, axes: Axes) -> Iterator[Nearest]:
+def _other_releases(target: Target, axes: Axes) -> Iterator[Nearest]:
     order = sorted({*axes.releases, target.release}, key=numbers)
     place = order.index(target.release)
     for release in sorted(axes.releases, key=lambda each: (abs(order.index(each) - place), numbers(each))):
@@ -100,30 +105,30 @@ def _releases(target: Target, axes: Axes) -> Iterator[Nearest]:
             yield Nearest(target=changed, change=f"{target.framework} {release}")
 
 
-def _computes(target: Target, axes: Axes) -> Iterator[Nearest]:
-    for compute in sorted(axes.computes, key=lambda compute: _far(compute, target.compute)):
+def _other_computes(target: Target, axes: Axes) -> Iterator[Nearest]:
+    for compute in sorted(axes.computes, key=lambda compute: _distance_key(compute, target.compute)):
         if compute != target.compute:
             changed = replace(target, compute=compute)
-            fits = runs_on(compute, target.compute) and _same_abi(changed, target)
+            fits = runs_with_torch(compute, target.compute) and _same_abi(changed, target)
             yield Nearest(target=changed, change=compute_name(compute), fits=fits)
 
 
-def _pythons(target: Target, axes: Axes) -> Iterator[Nearest]:
+def _other_pythons(target: Target, axes: Axes) -> Iterator[Nearest]:
     here = numbers(target.python_minor)[1]
     for python in sorted(axes.pythons, key=lambda python: (abs(numbers(python)[1] - here), numbers(python))):
         if python != target.python_minor:
             yield Nearest(target=replace(target, python=python), change=f"Python {python}")
 
 
-def _archs(target: Target, axes: Axes) -> Iterator[Nearest]:
+def _other_archs(target: Target, axes: Axes) -> Iterator[Nearest]:
     for arch in axes.archs:
         if arch != target.arch:
             yield Nearest(target=replace(target, arch=arch), change=arch)
 
 
-def _far(compute: str, asked: str) -> tuple[int, ...]:
+def _distance_key(compute: str, requested: str) -> tuple[int, ...]:
     """Return a sort key for distance: other toolkits for the same GPUs come before other hardware."""
-    found, wanted = platform_of(compute), platform_of(asked)
+    found, wanted = platform_of(compute), platform_of(requested)
     if found is None or wanted is None or found[0] is not wanted[0]:
         return (3, *compute_order(compute))
     return found[0].devices.distance(found[1], wanted[1])
@@ -139,18 +144,18 @@ class Chooser:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self._wheels = [KnownWheel(wheel) for wheel in catalogue.wheels]
-        standing = [known for known in self._wheels if known.wheel.yanked is None]
-        released = [known for known in standing if not known.version.is_prerelease]
-        self._newest = max((Version(known.version.public) for known in released or standing), default=None)
-        self._by_cell: dict[tuple[str, str, str, str], list[tuple[KnownWheel, Cell]]] = {}
+        self._wheels = [ParsedWheel(wheel) for wheel in catalogue.wheels]
+        not_yanked = [known for known in self._wheels if known.wheel.yanked is None]
+        released = [known for known in not_yanked if not known.version.is_prerelease]
+        self._newest = max((Version(known.version.public) for known in released or not_yanked), default=None)
+        self._by_cell: dict[tuple[str, str, str, str], list[tuple[ParsedWheel, Cell]]] = {}
         for known in self._wheels:
             for cell in known.wheel.cells:
-                self._by_cell.setdefault(_place(cell), []).append((known, cell))
+                self._by_cell.setdefault(_place_of(cell), []).append((known, cell))
         self._unserved = {_key(item.cell): item for item in catalogue.unserved}
         self._platforms = tuple(sorted({name for known in self._wheels for name in known.platforms}))
-        self._decided: dict[Target, KnownWheel | None] = {}
-        cells = [*(cell for k in standing for cell in k.wheel.cells), *(item.cell for item in catalogue.unserved)]
+        self._decided: dict[Target, ParsedWheel | None] = {}
+        cells = [*(cell for k in not_yanked for cell in k.wheel.cells), *(item.cell for item in catalogue.unserved)]
         # A project has one framework. If its wheels differ, the newest wheel decides.
         framework = cells[0].framework if cells else TORCH
         cells = [cell for cell in cells if cell.framework == framework]
@@ -174,123 +179,125 @@ class Chooser:
         """Return the wheel for a target, or a refusal with the reason."""
         known = self._decide(target)
         if known is None:
-            return self._refusal(target)
+            return self._make_refusal(target)
         return Choice(
             wheel=known.wheel,
             root=target.compute if target.compute in known.wheel.roots else EVERYTHING,
-            exact=self.named_by_equals(known.version),
+            exact=self.is_exact(known.version),
             notes=tuple(self._notes(known, target)),
         )
 
-    def _decide(self, target: Target) -> KnownWheel | None:
+    def _decide(self, target: Target) -> ParsedWheel | None:
         if target not in self._decided:
-            self._decided[target] = self._best(target)
+            self._decided[target] = self._find_best(target)
         return self._decided[target]
 
-    def _best(self, target: Target) -> KnownWheel | None:
+    def _find_best(self, target: Target) -> ParsedWheel | None:
         ranks = self._ranks(target)
-        for candidates in (self._of_cell(target), self._beyond_cells(target)):
-            fitting = [k for k in candidates if k.wheel.yanked is None and not obstacle(k, target, ranks)]
+        for candidates in (self._wheels_of_cell(target), self._wheels_by_metadata(target)):
+            fitting = [k for k in candidates if k.wheel.yanked is None and not find_obstacle(k, target, ranks)]
             if fitting:
-                return max(fitting, key=lambda known: _preference(known, ranks))
+                return max(fitting, key=lambda known: _preference_key(known, ranks))
         return None
 
     def _ranks(self, target: Target) -> dict[Tag, int]:
         glibc = numbers(target.glibc) if target.glibc else None
-        platforms = platforms_for(self._platforms, target.arch, (glibc[0], glibc[1]) if glibc else None)
+        platforms = compatible_platforms(self._platforms, target.arch, (glibc[0], glibc[1]) if glibc else None)
         return tag_ranks(target.python, free_threaded=target.free_threaded, platforms=platforms)
 
-    def _of_cell(self, target: Target) -> list[KnownWheel]:
+    def _wheels_of_cell(self, target: Target) -> list[ParsedWheel]:
         """Return the wheels that list the target's cell."""
-        found = self._by_cell.get(_place(target), ())
+        found = self._by_cell.get(_place_of(target), ())
         return [known for known, cell in found if cell.python in {None, target.python_minor}]
 
-    def _beyond_cells(self, target: Target) -> Iterator[KnownWheel]:
+    def _wheels_by_metadata(self, target: Target) -> Iterator[ParsedWheel]:
         """Yield wheels that accept the target according to their metadata. Unserved cells get none."""
-        if self._answer(target):
+        if self._unserved_cell(target):
             return
         for known in self._wheels:
-            if not accepts(known.wants(target.framework), target.torch_version or target.release):
+            if not accepts(known.required_versions(target.framework), target.torch_version or target.release):
                 continue
             if not known.wheel.cells:
                 # An unknown local version may limit the wheel to some platform.
                 if known.version.local is None:
                     yield known
-            elif known.pure or any(
+            elif known.is_pure or any(
                 (cell.compute, cell.arch) == (target.compute, target.arch)
                 and cell.python in {None, target.python_minor}
                 for cell in known.wheel.cells
             ):
                 yield known
 
-    def _answer(self, target: Target) -> CellWithoutWheel | None:
-        place = _place(target)
+    def _unserved_cell(self, target: Target) -> CellWithoutWheel | None:
+        place = _place_of(target)
         return self._unserved.get((*place, None)) or self._unserved.get((*place, target.python_minor))
 
-    def named_by_equals(self, version: Version) -> bool:
+    def is_exact(self, version: Version) -> bool:
         """Return True if ``==`` selects only this version. ``==1.0`` also matches 1.0+cu130, which pip prefers."""
         return version.local is not None or not any(
             other.version.local and other.version.public == version.public for other in self._wheels
         )
 
-    def _notes(self, known: KnownWheel, target: Target) -> Iterator[str]:
+    def _notes(self, known: ParsedWheel, target: Target) -> Iterator[str]:
         if self._newest and Version(known.version.public) < self._newest:
-            answer = self._answer(target)
+            answer = self._unserved_cell(target)
             why = f" ({answer.status}: {answer.reason})" if answer else ""
             yield f"{self._newest} has no wheel for this{why}; {known.version.public} is the newest that has one"
-        yield from self._yanks(known, target)
-        if known.wheel.cells and known not in self._of_cell(target):
-            wants = known.wants(target.framework) or "of any version"
-            yield f"it was not built for exactly this combination; its metadata accepts {target.framework} {wants}"
+        yield from self._yank_notes(known, target)
+        if known.wheel.cells and known not in self._wheels_of_cell(target):
+            accepted = known.required_versions(target.framework) or "of any version"
+            yield f"it was not built for exactly this combination; its metadata accepts {target.framework} {accepted}"
         if note := gpu_note(known, target):
             yield note
 
-    def _yanks(self, known: KnownWheel, target: Target) -> Iterator[str]:
+    def _yank_notes(self, known: ParsedWheel, target: Target) -> Iterator[str]:
         """Yield a note for each yanked wheel that would have been preferred."""
         ranks = self._ranks(target)
-        for other in sorted(self._of_cell(target), key=lambda each: each.version, reverse=True):
-            better = other.wheel.yanked is not None and not obstacle(other, target, ranks)
-            if better and _preference(other, ranks) > _preference(known, ranks):
+        for other in sorted(self._wheels_of_cell(target), key=lambda each: each.version, reverse=True):
+            better = other.wheel.yanked is not None and not find_obstacle(other, target, ranks)
+            if better and _preference_key(other, ranks) > _preference_key(known, ranks):
                 yield f"{self.catalogue.project} {other.version} was yanked: {other.wheel.yanked or NO_REASON}"
 
     # --- refusals --------------------------------------------------------------------------------------------------
 
-    def _refusal(self, target: Target) -> Refusal:
-        code, reason, tail = self._reason(target)
+    def _make_refusal(self, target: Target) -> Refusal:
+        code, reason, tail = self._refusal_reason(target)
         # If all wheels are yanked, skip the search, which is slow for projects with many cells.
-        stands = any(known.wheel.yanked is None for known in self._wheels)
-        near = nearest(target, self.axes, lambda other: self._decide(other) is not None) if stands else ()
+        any_usable = any(known.wheel.yanked is None for known in self._wheels)
+        near = find_nearest(target, self.axes, lambda other: self._decide(other) is not None) if any_usable else ()
         return Refusal(code=code, reason=reason, tail=tail, nearest=near)
 
-    def _reason(self, target: Target) -> tuple[str, str, tuple[str, ...]]:
-        project, of_cell = self.catalogue.project, self._of_cell(target)
+    def _refusal_reason(self, target: Target) -> tuple[str, str, tuple[str, ...]]:
+        project, of_cell = self.catalogue.project, self._wheels_of_cell(target)
         if self.catalogue.status is ProjectStatus.QUARANTINED:
             return "quarantined", f"{self.warning}; its wheels must not be installed", ()
-        if obstructed := self._obstructed(of_cell, target):
+        if obstructed := self._newest_obstacle(of_cell, target):
             return obstructed
-        if answer := self._answer(target):
+        if answer := self._unserved_cell(target):
             what = "the build of" if answer.status is NoWheel.FAILED else "there is no wheel of"
             how = "failed" if answer.status is NoWheel.FAILED else "for this"
             return str(answer.status), f"{what} {project} {answer.version} {how}: {answer.reason}", answer.tail
-        if obstructed := self._obstructed(self._beyond_cells(target), target):
+        if obstructed := self._newest_obstacle(self._wheels_by_metadata(target), target):
             return obstructed
         if of_cell:
             last = max(of_cell, key=lambda known: known.version)
             return "yanked", f"{project} {last.version} was yanked: {last.wheel.yanked or NO_REASON}", ()
-        return (*self._not_served(target), ())
+        return (*self._unserved_axis(target), ())
 
-    def _obstructed(self, candidates: Iterable[KnownWheel], target: Target) -> tuple[str, str, tuple[str, ...]] | None:
+    def _newest_obstacle(
+        self, candidates: Iterable[ParsedWheel], target: Target
+    ) -> tuple[str, str, tuple[str, ...]] | None:
         """Return the reason that the newest candidate does not fit. None of the candidates fits."""
-        standing = [known for known in candidates if known.wheel.yanked is None]
-        if not standing:
+        not_yanked = [known for known in candidates if known.wheel.yanked is None]
+        if not not_yanked:
             return None
-        best = max(standing, key=lambda known: known.version)
-        found = obstacle(best, target, self._ranks(target))
+        best = max(not_yanked, key=lambda known: known.version)
+        found = find_obstacle(best, target, self._ranks(target))
         return (
             (found.code, f"{self.catalogue.project} {best.version} does not fit: {found.reason}", ()) if found else None
         )
 
-    def _not_served(self, target: Target) -> tuple[str, str]:
+    def _unserved_axis(self, target: Target) -> tuple[str, str]:
         """Return the axis whose value has no wheel at all, or the combination if each value has one."""
         project = self.catalogue.project
         cells = [cell for known in self._wheels if known.wheel.yanked is None for cell in known.wheel.cells]
@@ -315,14 +322,14 @@ class Chooser:
 
 
 def _key(cell: Cell) -> tuple[str, str, str, str, str | None]:
-    return (*_place(cell), cell.python)
+    return (*_place_of(cell), cell.python)
 
 
-def _place(of: Cell | Target) -> tuple[str, str, str, str]:
+def _place_of(of: Cell | Target) -> tuple[str, str, str, str]:
     return of.framework, of.release, of.compute, of.arch
 
 
-def _preference(known: KnownWheel, ranks: dict[Tag, int]) -> tuple[object, ...]:
+def _preference_key(known: ParsedWheel, ranks: dict[Tag, int]) -> tuple[object, ...]:
     """Return a sort key with pip's order: final releases first, then version, tag and build number."""
     rank = min(ranks[tag] for tag in known.tags if tag in ranks)
     return not known.version.is_prerelease, known.version, -rank, known.build

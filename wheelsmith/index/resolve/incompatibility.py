@@ -9,46 +9,46 @@ from packaging.tags import Tag
 
 from wheelsmith.base.units import listed, numbers
 from wheelsmith.frameworks import TorchRelease, torch_releases
-from wheelsmith.index.resolve.target import KnownWheel, Target, accepts, glibc_of
+from wheelsmith.index.resolve.target import ParsedWheel, Target, accepts, glibc_of
 from wheelsmith.model import CUDA, TORCH
 from wheelsmith.platforms import Devices, cuda_version_of, platform_of, platforms
 
 
-def torch_build(target: Target, known: KnownWheel | None = None) -> str | None:
+def torch_build(target: Target, known: ParsedWheel | None = None) -> str | None:
     """Return the compute platform of the torch build for a target, or None if no build is suitable.
 
     This is the build for the target's CUDA or for the nearest newer minor. If torch has neither, it is the newest
     build that is not older than the wheel's toolkit. For unknown torch releases and for other frameworks, which have
     no builds per CUDA, it is the target's own compute platform.
     """
-    cuda, release = cuda_version_of(target.compute), _torch(target)
+    cuda, release = cuda_version_of(target.compute), _torch_release(target)
     if cuda is None or release is None:
         return target.compute
     if newer := release.compatible_cuda(cuda):
         return _compute(newer[0])
-    older = release.compatible_cuda(_oldest(cuda, known))
+    older = release.compatible_cuda(_oldest_usable_cuda(cuda, known))
     return _compute(older[-1]) if older else None
 
 
-def _torch(target: Target) -> TorchRelease | None:
+def _torch_release(target: Target) -> TorchRelease | None:
     return torch_releases().get(target.release) if target.framework == TORCH else None
 
 
-def why_no_torch_build(target: Target, known: KnownWheel) -> str | None:
+def missing_torch_build(target: Target, known: ParsedWheel) -> str | None:
     """Return the reason that no torch build suits a wheel, or None if one does.
 
     :return: a sentence that begins with *it*.
     """
     if torch_build(target, known):
         return None
-    needed = _oldest(cuda_version_of(target.compute) or "", known)
+    needed = _oldest_usable_cuda(cuda_version_of(target.compute) or "", known)
     built = listed(list(torch_releases()[target.release].cuda))
     return f"it needs torch {target.release} for CUDA {needed} or a newer minor; torch has builds for CUDA {built} only"
 
 
-def _oldest(cuda: str, known: KnownWheel | None) -> str:
+def _oldest_usable_cuda(cuda: str, known: ParsedWheel | None) -> str:
     """Return the oldest CUDA of a torch build that can be used with a wheel."""
-    if known and known.pure:
+    if known and known.is_pure:
         return f"{cuda.split('.', maxsplit=1)[0]}.0"
     return cuda_version_of(known.toolkit or "") or cuda if known else cuda
 
@@ -68,15 +68,15 @@ class Obstacle(NamedTuple):
     reason: str
 
 
-def obstacle(known: KnownWheel, target: Target, ranks: dict[Tag, int]) -> Obstacle | None:
+def find_obstacle(known: ParsedWheel, target: Target, ranks: dict[Tag, int]) -> Obstacle | None:
     """Return the first reason that a wheel does not fit a target, or None if it fits.
 
     :param ranks: the tags that the machine accepts.
     """
-    return next(_obstacles(known, target, ranks), None)
+    return next(_find_obstacles(known, target, ranks), None)
 
 
-def gpu_note(known: KnownWheel, target: Target) -> str | None:
+def gpu_note(known: ParsedWheel, target: Target) -> str | None:
     """Return a note about the GPUs for which the wheel has no code, or None."""
     archs, devices = known.wheel.gpu_archs, _devices(known, target)
     left_out = [gpu for gpu in target.capabilities if devices and not devices.best_code(archs, gpu)]
@@ -85,23 +85,23 @@ def gpu_note(known: KnownWheel, target: Target) -> str | None:
     return f"it has no code for GPUs of capability {listed(left_out)}"
 
 
-def _obstacles(known: KnownWheel, target: Target, ranks: dict[Tag, int]) -> Iterator[Obstacle]:
+def _find_obstacles(known: ParsedWheel, target: Target, ranks: dict[Tag, int]) -> Iterator[Obstacle]:
     wheel = known.wheel
     if not accepts(wheel.requires_python, target.python):
         yield Obstacle("python", f"it needs Python {wheel.requires_python}, not {target.python}")
     if not ranks.keys() & known.tags:
-        yield _wrong_tag(known, target)
-    there, wanted = target.torch_version or target.release, known.wants(target.framework)
+        yield _tag_obstacle(known, target)
+    there, wanted = target.torch_version or target.release, known.required_versions(target.framework)
     if not accepts(wanted, there):
         yield Obstacle(target.framework, f"it requires {target.framework} {wanted}, not {there}")
     # An installed torch stays, so its CUDA cannot be chosen.
-    if target.torch_version is None and (why := why_no_torch_build(target, known)):
+    if target.torch_version is None and (why := missing_torch_build(target, known)):
         yield Obstacle("torch", why)
-    yield from _driver(known, target)
-    yield from _gpus(known, target)
+    yield from _driver_obstacles(known, target)
+    yield from _gpu_obstacles(known, target)
 
 
-def _wrong_tag(known: KnownWheel, target: Target) -> Obstacle:
+def _tag_obstacle(known: ParsedWheel, target: Target) -> Obstacle:
     oldest = min((glibc for name in known.platforms if (glibc := glibc_of(name))), default=None)
     if target.glibc and oldest and numbers(target.glibc) < oldest:
         here = f"this machine has {target.glibc}" if target.glibc != "0.0" else "this machine has none"
@@ -111,7 +111,7 @@ def _wrong_tag(known: KnownWheel, target: Target) -> Obstacle:
                     f"is not for {kind}")  # fmt: skip
 
 
-def _driver(known: KnownWheel, target: Target) -> Iterator[Obstacle]:
+def _driver_obstacles(known: ParsedWheel, target: Target) -> Iterator[Obstacle]:
     if target.driver is None:
         return
     for found in filter(None, (platform_of(known.toolkit or ""), platform_of(target.compute))):
@@ -120,7 +120,7 @@ def _driver(known: KnownWheel, target: Target) -> Iterator[Obstacle]:
             yield Obstacle("driver", reason)
 
 
-def _gpus(known: KnownWheel, target: Target) -> Iterator[Obstacle]:
+def _gpu_obstacles(known: ParsedWheel, target: Target) -> Iterator[Obstacle]:
     archs, devices = known.wheel.gpu_archs, _devices(known, target)
     if not archs or not target.capabilities or devices is None:
         return
@@ -136,7 +136,7 @@ def _gpus(known: KnownWheel, target: Target) -> Iterator[Obstacle]:
         yield from [Obstacle("driver", reason)] if reason else []
 
 
-def _devices(known: KnownWheel, target: Target) -> Devices | None:
+def _devices(known: ParsedWheel, target: Target) -> Devices | None:
     """Return the devices that run a wheel's GPU code: those of the wheel's own platform, or of the target's."""
     found = platform_of(known.toolkit or "") or platform_of(target.compute)
     return found[0].devices if found else None

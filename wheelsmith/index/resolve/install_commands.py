@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import framework, frameworks, torch_releases
 from wheelsmith.index.resolve.incompatibility import torch_build
-from wheelsmith.index.resolve.target import Choice, KnownWheel, Target, accepts
+from wheelsmith.index.resolve.target import Choice, ParsedWheel, Target, accepts
 from wheelsmith.model import TORCH
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
@@ -153,36 +153,36 @@ def template_for(installer: Installer, presence: Presence, *, framework: str = T
     return Template(lines=(*first, (*program, *words)), before=before)
 
 
-def fill(template: Template, slots: Slots) -> Template:
+def fill_template(template: Template, slots: Slots) -> Template:
     """Return the template with its slots replaced."""
     return replace(
-        template, lines=tuple(tuple(w for word in line for w in _fill(word, slots)) for line in template.lines)
+        template, lines=tuple(tuple(w for word in line for w in _fill_word(word, slots)) for line in template.lines)
     )
 
 
-def by_address(template: Template) -> Template:
+def pin_by_url(template: Template) -> Template:
     """Return the template with the wheel named by URL and hash instead of by version."""
     lines = (tuple(_ADDRESS if word == "{requirement}" else word for word in line) for line in template.lines)
     return replace(template, lines=tuple(lines))
 
 
-def slots_of(choice: Choice, target: Target, presence: Presence) -> dict[str, str | tuple[str, ...]]:
+def slot_values(choice: Choice, target: Target, presence: Presence) -> dict[str, str | tuple[str, ...]]:
     """Return the values of all slots except ``base``, the URL of the index with a trailing slash."""
     wheel = choice.wheel
     name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
-    known = KnownWheel(wheel)
+    known = ParsedWheel(wheel)
     compute = torch_compute(target, known)
     release = framework(target.framework).requirement(target.release)
-    whole = f"torch=={target.torch_version}" if target.torch_version else release
+    installed = f"torch=={target.torch_version}" if target.torch_version else release
     return {
         "name": name,
         "requirement": pin(name, str(wheel.version), equals=choice.exact),
         "root": choice.root,
         "path": wheel.url,
         "sha256": wheel.sha256,
-        "requires": known.beside(target.framework),
+        "requires": known.other_requirements(target.framework),
         "framework_release": release,
-        "framework": whole if presence is Presence.PRESENT else _pinned_torch(choice, target, compute) or release,
+        "framework": installed if presence is Presence.PRESENT else _torch_pin(choice, target, compute) or release,
         "torch_compute": compute,
         "torch_index": f"{TORCH_INDEX}{compute}",
     }
@@ -196,12 +196,12 @@ def pin(name: str, version: str, *, equals: bool) -> str:
     return f"{name}{'==' if equals else '==='}{version}"
 
 
-def torch_compute(target: Target, known: KnownWheel | None = None) -> str:
+def torch_compute(target: Target, known: ParsedWheel | None = None) -> str:
     """Return the compute platform of the torch build for a target, or the target's own if no build is suitable."""
     return torch_build(target, known) or target.compute
 
 
-def _pinned_torch(choice: Choice, target: Target, compute: str) -> str | None:
+def _torch_pin(choice: Choice, target: Target, compute: str) -> str | None:
     """Return a requirement for one build of torch. ``==2.11.*`` would keep an installed build for another CUDA."""
     release = torch_releases().get(target.release) if target.framework == TORCH else None
     if release is None or not accepts(choice.wheel.requires_torch, release.version):
@@ -209,13 +209,13 @@ def _pinned_torch(choice: Choice, target: Target, compute: str) -> str | None:
     return f"torch=={release.version}+{compute}"
 
 
-def clean_base(address: str) -> str:
+def quote_address(address: str) -> str:
     """Return the URL of an index with a trailing slash, and quote characters that a shell, TOML or pip interprets."""
     safe = _UNSAFE.sub(lambda match: "".join(f"%{b:02X}" for b in match[0].encode()), address)
     return safe.rstrip("/") + "/"
 
 
-def _fill(word: str, slots: Slots) -> tuple[str, ...]:
+def _fill_word(word: str, slots: Slots) -> tuple[str, ...]:
     if (whole := _SLOT.fullmatch(word)) and not isinstance(values := slots[whole[1]], str):
         return values
     return (_SLOT.sub(lambda match: str(slots[match[1]]), word),)

@@ -19,25 +19,27 @@ from wheelsmith.model import TORCH, ReleaseRecord
 
 _MANYLINUX = re.compile(r"manylinux_(?P<major>\d+)_(?P<minor>\d+)_(?P<arch>\w+)")
 # The glibc versions of the legacy names are defined in PEP 600.
-_OLD_NAMES = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+_LEGACY_GLIBC = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 
 def glibc_of(platform: str) -> tuple[int, int] | None:
     """Return the minimum glibc of a platform tag, or None if the tag has none, e.g. ``linux_x86_64``."""
     if match := _MANYLINUX.fullmatch(platform):
         return int(match["major"]), int(match["minor"])
-    return _OLD_NAMES.get(platform.split("_", maxsplit=1)[0])
+    return _LEGACY_GLIBC.get(platform.split("_", maxsplit=1)[0])
 
 
 @cache
-def platforms_for(platforms: tuple[str, ...], arch: str, glibc: tuple[int, int] | None) -> tuple[str, ...]:
+def compatible_platforms(platforms: tuple[str, ...], arch: str, glibc: tuple[int, int] | None) -> tuple[str, ...]:
     """Return the platform tags that a machine accepts, in pip's order of preference.
 
     :param platforms: the candidate tags.
     :param glibc: version of glibc; None if unknown, which accepts every version.
     """
-    ours = [name for name in platforms if name == f"linux_{arch}" or (glibc_of(name) and name.endswith(f"_{arch}"))]
-    fitting = [name for name in ours if glibc is None or (glibc_of(name) or (0, 0)) <= glibc]
+    candidates = [
+        name for name in platforms if name == f"linux_{arch}" or (glibc_of(name) and name.endswith(f"_{arch}"))
+    ]
+    fitting = [name for name in candidates if glibc is None or (glibc_of(name) or (0, 0)) <= glibc]
     return tuple(sorted(fitting, key=lambda name: (glibc_of(name) or (0, 0), name), reverse=True))
 
 
@@ -59,7 +61,7 @@ def tag_ranks(python: str, *, free_threaded: bool, platforms: tuple[str, ...]) -
     return {tag: place for place, tag in reversed(list(enumerate(tags)))}
 
 
-def wanted(requires: Iterable[str], project: str) -> str | None:
+def combined_specifier(requires: Iterable[str], project: str) -> str | None:
     """Return the combined specifier of all requirements for a project, or None if there is none."""
     lines = [line for line in map(Requirement, requires) if canonicalize_name(line.name) == project]
     return str(SpecifierSet(",".join(str(line.specifier) for line in lines if line.specifier))) if lines else None
@@ -71,9 +73,9 @@ def accepts(specifier: str | None, version: str) -> bool:
     if not specifier:
         return True
     try:
-        wanted = SpecifierSet(specifier)
+        versions = SpecifierSet(specifier)
         patches = (version, f"{version}.0", f"{version}.99") if version.count(".") == 1 else (version,)
-        return any(wanted.contains(Version(patch), prereleases=True) for patch in patches)
+        return any(versions.contains(Version(patch), prereleases=True) for patch in patches)
     # The specifier is invalid, or a number has more digits than Python reads.
     except ValueError:
         return False
@@ -154,7 +156,7 @@ class Refusal:
     nearest: tuple[Nearest, ...] = ()
 
 
-class KnownWheel:
+class ParsedWheel:
     """A wheel with its parsed file name."""
 
     __slots__ = ("build", "platforms", "tags", "toolkit", "version", "wheel")
@@ -169,18 +171,18 @@ class KnownWheel:
         # The compute platform in the local version, e.g. ``cu130``.
         self.toolkit = read_local_version(version.local).compute
 
-    def wants(self, name: str) -> str | None:
+    def required_versions(self, name: str) -> str | None:
         """Return the specifier for a framework that the wheel requires, or None if there is none."""
         if name == TORCH:
             return self.wheel.requires_torch
-        return wanted(self.wheel.requires, framework(name).project)
+        return combined_specifier(self.wheel.requires, framework(name).project)
 
-    def beside(self, name: str) -> tuple[str, ...]:
+    def other_requirements(self, name: str) -> tuple[str, ...]:
         """Return the requirements other than the framework."""
         own = framework(name).project
         return tuple(text for text in self.wheel.requires if canonicalize_name(Requirement(text).name) != own)
 
     @property
-    def pure(self) -> bool:
+    def is_pure(self) -> bool:
         """Return True if the wheel contains no compiled code."""
         return "any" in self.platforms

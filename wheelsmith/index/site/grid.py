@@ -13,7 +13,7 @@ from wheelsmith.base.units import numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel
 from wheelsmith.index.resolve.incompatibility import torch_build
-from wheelsmith.index.resolve.target import KnownWheel, Target
+from wheelsmith.index.resolve.target import ParsedWheel, Target
 from wheelsmith.model import Cell
 from wheelsmith.platforms import compute_name, compute_order
 
@@ -107,13 +107,13 @@ def grids(cells: Mapping[Cell, GridCell]) -> tuple[Grid, ...]:
     return tuple(_grid(arch, cells) for arch in sorted({cell.arch for cell in cells}, reverse=True))
 
 
-def used_statuses(shown: Iterable[Grid]) -> tuple[GridStatus, ...]:
+def legend_statuses(shown: Iterable[Grid]) -> tuple[GridStatus, ...]:
     """Return the statuses for the legend. ``BUILT`` represents all ordinary statuses, which have the same sign."""
     used = {GridStatus.BUILT if cell.status.ordinary else cell.status for cell in _cells(shown)}
     return tuple(status for status in GridStatus if status in used)
 
 
-def yanks(shown: Iterable[Grid]) -> dict[str, tuple[str, ...]]:
+def yank_reasons(shown: Iterable[Grid]) -> dict[str, tuple[str, ...]]:
     """Return the reasons of yanked wheels, each with the yanked versions."""
     found: dict[str, dict[str, None]] = {}
     for version, reason in dict.fromkeys(cell.yank for cell in _cells(shown) if cell.yank):
@@ -127,8 +127,8 @@ def catalogue_cells(catalogue: Catalogue) -> dict[Cell, GridCell]:
     A wheel is linked as ``#wheel-`` plus its position in the catalogue, a cell without a wheel as ``#cell-`` plus its
     id.
     """
-    standing = [wheel for wheel in catalogue.wheels if wheel.yanked is None]
-    newest = max((wheel.public for wheel in standing or catalogue.wheels), default=None)
+    not_yanked = [wheel for wheel in catalogue.wheels if wheel.yanked is None]
+    newest = max((wheel.public for wheel in not_yanked or catalogue.wheels), default=None)
     found: dict[Cell, GridCell] = {}
     shown: dict[Cell, IndexEntry] = {}
     # Wheels are sorted newest first. Yanked ones go to the end.
@@ -136,15 +136,16 @@ def catalogue_cells(catalogue: Catalogue) -> dict[Cell, GridCell]:
         for cell in wheel.cells:
             known = found.get(cell)
             # Like the picker, prefer an older wheel with a suitable torch build to a newer wheel without one.
-            better = known and known.status is GridStatus.UNPAIRED and wheel.yanked is None and _is_paired(cell, wheel)
+            unpaired = known is not None and known.status is GridStatus.UNPAIRED
+            better = unpaired and wheel.yanked is None and _has_torch_build(cell, wheel)
             if known is None or better:
                 older = newest is not None and wheel.public < newest
-                found[cell], shown[cell] = _served(cell, wheel, place, older=older), wheel
+                found[cell], shown[cell] = _wheel_cell(cell, wheel, place, older=older), wheel
             elif wheel.yanked is not None and wheel.version > shown[cell].version:
                 found[cell] = replace(found[cell], yank=(str(wheel.version), wheel.yanked))
                 shown[cell] = wheel
     for answer in catalogue.unserved:
-        found[answer.cell] = _unserved(answer)
+        found[answer.cell] = _unserved_cell(answer)
     return found
 
 
@@ -170,12 +171,12 @@ def _grid(arch: str, cells: Mapping[Cell, GridCell]) -> Grid:
     return Grid(caption=arch, columns=tuple(map(compute_name, computes)), rows=rows)
 
 
-def _served(cell: Cell, wheel: IndexEntry, place: int, *, older: bool) -> GridCell:
+def _wheel_cell(cell: Cell, wheel: IndexEntry, place: int, *, older: bool) -> GridCell:
     made_for = wheel.provenance.cell if wheel.provenance else cell.id
     yank = None if wheel.yanked is None else (str(wheel.version), wheel.yanked)
     if yank:
         status, detail = GridStatus.YANKED, ""
-    elif not _is_paired(cell, wheel):
+    elif not _has_torch_build(cell, wheel):
         status, detail = GridStatus.UNPAIRED, ""
     elif older:
         status, detail = GridStatus.OLDER, str(wheel.public)
@@ -186,7 +187,7 @@ def _served(cell: Cell, wheel: IndexEntry, place: int, *, older: bool) -> GridCe
     return GridCell(status=status, detail=detail, link=f"#wheel-{place}", target=target_query(cell), yank=yank)
 
 
-def _is_paired(cell: Cell, wheel: IndexEntry) -> bool:
+def _has_torch_build(cell: Cell, wheel: IndexEntry) -> bool:
     """Return True if a torch build suits the wheel."""
     target = Target(
         framework=cell.framework,
@@ -195,10 +196,10 @@ def _is_paired(cell: Cell, wheel: IndexEntry) -> bool:
         arch=cell.arch,
         python=cell.python or "3.12",
     )
-    return torch_build(target, KnownWheel(wheel)) is not None
+    return torch_build(target, ParsedWheel(wheel)) is not None
 
 
-def _unserved(answer: CellWithoutWheel) -> GridCell:
+def _unserved_cell(answer: CellWithoutWheel) -> GridCell:
     status = GridStatus.FAILED if answer.status is NoWheel.FAILED else GridStatus.EXCLUDED
     return GridCell(status=status, link=f"#cell-{answer.cell.id}", target=target_query(answer.cell))
 

@@ -17,10 +17,18 @@ from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, catalog
 from wheelsmith.index.entries.entry import EVERYTHING, CellWithoutWheel, NoWheel, ProjectState
 from wheelsmith.index.entries.stored_states import Listing
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.install_commands import Installer, Presence, fill, slots_of, template_for
-from wheelsmith.index.resolve.target import Choice, KnownWheel, Target
-from wheelsmith.index.site.grid import catalogue_cells, grids, used_statuses, yanks
-from wheelsmith.index.site.picker import BASE, Picker, VersionOfWheels, picker_data, picker_of, span, versions_of
+from wheelsmith.index.resolve.install_commands import Installer, Presence, fill_template, slot_values, template_for
+from wheelsmith.index.resolve.target import Choice, ParsedWheel, Target
+from wheelsmith.index.site.grid import catalogue_cells, grids, legend_statuses, yank_reasons
+from wheelsmith.index.site.picker import (
+    BASE,
+    Picker,
+    VersionOfWheels,
+    format_releases,
+    make_picker,
+    picker_data,
+    versions_of,
+)
 from wheelsmith.platforms import compute_name, compute_order
 
 if TYPE_CHECKING:
@@ -78,14 +86,15 @@ def environment() -> Environment:
     from wheelsmith.base.templates import template_environment
 
     made = template_environment("wheelsmith.index.site")
-    made.filters |= {"size": show_size, "compute_name": compute_name, "span": span, "computes": _compute_names}
+    made.filters |= {"size": show_size, "compute_name": compute_name}
+    made.filters |= {"releases": format_releases, "computes": _compute_names}
     made.filters["counted"] = counted
     return made
 
 
 def _project(catalogue: Catalogue) -> bytes:
     chooser = Chooser(catalogue)
-    picker = picker_of(chooser)
+    picker = make_picker(chooser)
     shown = grids(catalogue_cells(catalogue))
     versions = versions_of(chooser, picker)
     page = environment().get_template("page.html")
@@ -98,11 +107,11 @@ def _project(catalogue: Catalogue) -> bytes:
         installers=tuple(Installer),
         presences=tuple(Presence),
         grids=shown,
-        legend=used_statuses(shown),
-        yanks=yanks(shown),
+        legend=legend_statuses(shown),
+        yanks=yank_reasons(shown),
         failed=[item for item in catalogue.unserved if item.status is NoWheel.FAILED],
-        excluded=_excluded(catalogue),
-        current=_current(versions),
+        excluded=_group_excluded(catalogue),
+        current=_current_version(versions),
         versions=versions,
         **assets("address.js", "picker.js"),
     ).encode()
@@ -119,41 +128,40 @@ def _rows(picker: Picker) -> tuple[Row, ...]:
     for _, group in groupby(served, lambda pair: (pair[0].release, pair[0].compute, pair[0].arch, pair[1].wheel.path)):
         targets = list(group)
         target, choice = targets[0]
-        pythons = span([target.python for target, _ in targets])
+        pythons = format_releases([target.python for target, _ in targets])
         rows.append(Row(target=target, pythons=pythons, commands=_commands(choice, target)))
     return tuple(rows)
 
 
 def _commands(choice: Choice, target: Target) -> tuple[tuple[str, str], ...]:
-    others = bool(KnownWheel(choice.wheel).beside(target.framework))
+    others = bool(ParsedWheel(choice.wheel).other_requirements(target.framework))
     commands = []
     for installer in _SHOWN_WITHOUT_SCRIPT:
         for presence in Presence:
-            slots = {**slots_of(choice, target, presence), "base": BASE}
+            slots = {**slot_values(choice, target, presence), "base": BASE}
             template = template_for(installer, presence, framework=target.framework, others=others)
-            commands.append(
-                (f"{installer.label}, {target.framework} {presence.label}", fill(template, slots).text(_quoted))
-            )
+            label = f"{installer.label}, {target.framework} {presence.label}"
+            commands.append((label, fill_template(template, slots).text(_quote_word)))
     return tuple(commands)
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     """Quote a word for a shell. A word with the variable for the address gets double quotes."""
     rest = word.replace(BASE, "", 1)
     return f'"{word}"' if rest != word and not set(rest) & set('"$`\\') else shlex.quote(word)
 
 
-def _current(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | None:
+def _current_version(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | None:
     """Return the newest version with a wheel that is not yanked, or the newest version if all are yanked."""
-    standing = (
+    not_yanked = (
         version
         for version in versions
         if any(shown.wheel.yanked is None for group in version.groups for shown in group.wheels)
     )
-    return next(standing, versions[0] if versions else None)
+    return next(not_yanked, versions[0] if versions else None)
 
 
-def _excluded(catalogue: Catalogue) -> tuple[tuple[CellWithoutWheel, ...], ...]:
+def _group_excluded(catalogue: Catalogue) -> tuple[tuple[CellWithoutWheel, ...], ...]:
     """Return the excluded cells in groups of equal release, compute platform and reason."""
 
     def place(item: CellWithoutWheel) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from wheelsmith.base.units import numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry
 from wheelsmith.index.resolve.choose import Axes, Chooser
-from wheelsmith.index.resolve.install_commands import Installer, Presence, pin, slots_of, template_for
+from wheelsmith.index.resolve.install_commands import Installer, Presence, pin, slot_values, template_for
 from wheelsmith.index.resolve.target import Choice, Refusal, Target
 from wheelsmith.index.site.grid import target_query
 from wheelsmith.model import TORCH, Cell
@@ -36,7 +36,7 @@ class Picker:
     first: int
 
 
-def picker_of(chooser: Chooser) -> Picker | None:
+def make_picker(chooser: Chooser) -> Picker | None:
     """Return the answers for all combinations, or None if the catalogue has no combination."""
     axes = chooser.axes
     if not axes.releases or not axes.computes or not axes.archs:
@@ -46,7 +46,7 @@ def picker_of(chooser: Chooser) -> Picker | None:
         for release, compute, arch, python in product(axes.releases, axes.computes, axes.archs, axes.pythons)
     )
     answers = tuple(map(chooser.choose, targets))
-    return Picker(axes=axes, targets=targets, answers=answers, first=_first(targets, answers))
+    return Picker(axes=axes, targets=targets, answers=answers, first=_initial_position(targets, answers))
 
 
 def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
@@ -61,11 +61,11 @@ def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
     for target, answer in zip(picker.targets, picker.answers, strict=True):
         if isinstance(answer, Choice) and answer.wheel.filename not in wheels:
             wheels[answer.wheel.filename] = len(wheels)
-            shown.append({"place": places[answer.wheel.filename], **_wheel(answer, target)})
-        key = _same(answer, target)
+            shown.append({"place": places[answer.wheel.filename], **_wheel_data(answer, target)})
+        key = _answer_key(answer, target)
         if key not in distinct:
             distinct[key] = len(answers)
-            of = _refusal(answer, place) if isinstance(answer, Refusal) else _choice(answer, target, wheels)
+            of = _refusal_data(answer, place) if isinstance(answer, Refusal) else _choice_data(answer, target, wheels)
             answers.append(of)
         lookup.append(distinct[key])
     axes = picker.axes
@@ -84,7 +84,7 @@ def picker_data(picker: Picker, catalogue: Catalogue) -> dict[str, Any]:
     }
 
 
-def _first(targets: Sequence[Target], answers: Sequence[Choice | Refusal]) -> int:
+def _initial_position(targets: Sequence[Target], answers: Sequence[Choice | Refusal]) -> int:
     """Return the position of the initial target: the newest torch and CUDA with a wheel, on the usual machine."""
     served = [number for number, answer in enumerate(answers) if isinstance(answer, Choice)]
 
@@ -94,10 +94,10 @@ def _first(targets: Sequence[Target], answers: Sequence[Choice | Refusal]) -> in
     return max(served, key=usual, default=0)
 
 
-def _wheel(choice: Choice, target: Target) -> dict[str, Any]:
+def _wheel_data(choice: Choice, target: Target) -> dict[str, Any]:
     """Return the data of a wheel that is the same for all combinations that it serves."""
     wheel = choice.wheel
-    filled = slots_of(choice, target, Presence.PRESENT)
+    filled = slot_values(choice, target, Presence.PRESENT)
     return {
         "filename": wheel.filename,
         "size": show_size(wheel.size),
@@ -105,15 +105,15 @@ def _wheel(choice: Choice, target: Target) -> dict[str, Any]:
     }
 
 
-def _same(answer: Choice | Refusal, target: Target) -> object:
+def _answer_key(answer: Choice | Refusal, target: Target) -> object:
     """Return a key that is equal for combinations with the same answer."""
     if isinstance(answer, Refusal):
         return answer
     return answer.wheel.filename, answer.root, answer.notes, target.release, target.compute
 
 
-def _choice(choice: Choice, target: Target, wheels: Mapping[str, int]) -> dict[str, Any]:
-    filled = {presence: slots_of(choice, target, presence) for presence in Presence}
+def _choice_data(choice: Choice, target: Target, wheels: Mapping[str, int]) -> dict[str, Any]:
+    filled = {presence: slot_values(choice, target, presence) for presence in Presence}
     present = filled[Presence.PRESENT]
     return {
         "wheel": wheels[choice.wheel.filename],
@@ -123,7 +123,7 @@ def _choice(choice: Choice, target: Target, wheels: Mapping[str, int]) -> dict[s
     }
 
 
-def _refusal(refusal: Refusal, place: Mapping[Target, int]) -> dict[str, Any]:
+def _refusal_data(refusal: Refusal, place: Mapping[Target, int]) -> dict[str, Any]:
     nearest = [near for near in refusal.nearest if near.target in place]
     return {
         "reason": refusal.reason,
@@ -152,7 +152,7 @@ _EVERY, _UNKNOWN = "CPU and every CUDA", "Compute platform not named"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownWheel:
     """A wheel on a page.
 
     :param place: position in the catalogue.
@@ -177,7 +177,7 @@ class WheelGroup:
     """The wheels of one compute platform, newest torch first."""
 
     heading: str
-    wheels: tuple[Shown, ...]
+    wheels: tuple[ShownWheel, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,25 +203,25 @@ def versions_of(chooser: Chooser, picker: Picker | None) -> tuple[VersionOfWheel
 
     :param picker: wheels that it chooses get a link to it.
     """
-    chosen = _chosen(picker) if picker else {}
-    shown = [_shown(chooser, place, wheel, chosen) for place, wheel in enumerate(chooser.catalogue.wheels)]
+    chosen = _picker_queries(picker) if picker else {}
+    shown = [_show_wheel(chooser, place, wheel, chosen) for place, wheel in enumerate(chooser.catalogue.wheels)]
     by_version = groupby(shown, lambda item: str(item.wheel.public))
     return tuple(VersionOfWheels(public=public, groups=_groups(wheels)) for public, wheels in by_version)
 
 
-def _groups(wheels: Iterable[Shown]) -> tuple[WheelGroup, ...]:
-    ordered = sorted(wheels, key=lambda item: _order(item.wheel), reverse=True)
+def _groups(wheels: Iterable[ShownWheel]) -> tuple[WheelGroup, ...]:
+    ordered = sorted(wheels, key=lambda item: _display_order(item.wheel), reverse=True)
     by_compute = groupby(ordered, lambda item: _compute(item.wheel))
     return tuple(WheelGroup(heading=_heading(compute), wheels=tuple(group)) for compute, group in by_compute)
 
 
-def _chosen(picker: Picker) -> dict[str, str]:
+def _picker_queries(picker: Picker) -> dict[str, str]:
     """Return a query for each wheel that the picker chooses, preferably for the cell that the wheel was built for."""
     found: dict[str, Target] = {}
     for target, answer in zip(picker.targets, picker.answers, strict=True):
         if isinstance(answer, Choice):
             known = found.get(answer.wheel.filename)
-            if known is None or _likelihood(target, answer.wheel) > _likelihood(known, answer.wheel):
+            if known is None or _query_preference(target, answer.wheel) > _query_preference(known, answer.wheel):
                 found[answer.wheel.filename] = target
     wheels = {answer.wheel.filename: answer.wheel for answer in picker.answers if isinstance(answer, Choice)}
     return {name: _query(target, wheels[name]) for name, target in found.items()}
@@ -234,7 +234,7 @@ def _query(target: Target, wheel: IndexEntry) -> str:
     return query.rpartition("&python=")[0] if usual else query
 
 
-def _likelihood(target: Target, wheel: IndexEntry) -> tuple[object, ...]:
+def _query_preference(target: Target, wheel: IndexEntry) -> tuple[object, ...]:
     made_for = wheel.provenance.cell if wheel.provenance else None
     own = any(
         (cell.release, cell.compute, cell.arch) == (target.release, target.compute, target.arch) and cell.id == made_for
@@ -243,7 +243,7 @@ def _likelihood(target: Target, wheel: IndexEntry) -> tuple[object, ...]:
     return own, target.python == USUAL["python"], numbers(target.release), compute_order(target.compute)
 
 
-def _order(wheel: IndexEntry) -> tuple[object, ...]:
+def _display_order(wheel: IndexEntry) -> tuple[object, ...]:
     compute = _compute(wheel)
     known = (compute is not None, compute_order(compute) if compute else compute_order("cpu"), compute or "")
     return (*known, max((numbers(cell.release) for cell in wheel.cells), default=()), wheel.filename)
@@ -265,15 +265,15 @@ def _heading(compute: str | None) -> str:
     return _UNKNOWN if compute is None else compute_name(compute) if compute else _EVERY
 
 
-def _shown(chooser: Chooser, place: int, wheel: IndexEntry, chosen: Mapping[str, str]) -> Shown:
+def _show_wheel(chooser: Chooser, place: int, wheel: IndexEntry, chosen: Mapping[str, str]) -> ShownWheel:
     framework = wheel.cells[0].framework if wheel.cells else TORCH
     releases = sorted({cell.release for cell in wheel.cells}, key=numbers)
-    requirement = pin(chooser.catalogue.project, str(wheel.version), equals=chooser.named_by_equals(wheel.version))
-    return Shown(
+    requirement = pin(chooser.catalogue.project, str(wheel.version), equals=chooser.is_exact(wheel.version))
+    return ShownWheel(
         wheel=wheel,
         place=place,
         needs=_needs(wheel, framework),
-        title=f"{framework} {span(releases)}" if releases else "torch not named",
+        title=f"{framework} {format_releases(releases)}" if releases else "torch not named",
         machine=_machine(wheel.cells),
         # Use the root with all wheels. It has no torch, so an installed torch stays.
         pin=f'pip install {requirement} --index-url "{BASE}{EVERYTHING}/"',
@@ -293,20 +293,20 @@ def _machine(cells: Iterable[Cell]) -> str:
     return ", ".join([*archs, *(f"Python {python}" for python in pythons)])
 
 
-def span(names: Sequence[str]) -> str:
+def format_releases(names: Sequence[str]) -> str:
     """Return a short text for releases: ``2.9``, ``2.9, 2.11``, or ``2.9 – 2.11`` if no release between is missing.
 
     :param names: the releases in ascending order.
     """  # noqa: RUF002  # a range
     runs: list[list[str]] = []
     for name in names:
-        if runs and _follows(runs[-1][-1], name):
+        if runs and _is_next_release(runs[-1][-1], name):
             runs[-1].append(name)
         else:
             runs.append([name])
     return ", ".join(f"{run[0]} – {run[-1]}" if len(run) > 1 else run[0] for run in runs)  # noqa: RUF001  # a range
 
 
-def _follows(before: str, name: str) -> bool:
+def _is_next_release(before: str, name: str) -> bool:
     *major, minor = numbers(before)
     return numbers(name) == (*major, minor + 1)
