@@ -89,14 +89,14 @@ def info_folder(archive: Archive) -> str:
     where = Place(file=archive.path.name)
     infos = sorted({name.split("/")[0] for name in archive.members if name.split("/")[0].endswith(".dist-info")})
     if len(infos) != 1:
-        raise WheelError(f"it has {len(infos)} .dist-info folders, not one{_listed(infos)}", where=where)
+        raise WheelError(f"it has {len(infos)} .dist-info folders, not one{_join_names(infos)}", where=where)
     for name in RECORDS:
         if f"{infos[0]}/{name}" not in archive.members:
             raise WheelError(f"it has no {infos[0]}/{name}", where=where)
     return infos[0]
 
 
-def _listed(infos: list[str]) -> str:
+def _join_names(infos: list[str]) -> str:
     return f": {', '.join(infos[:5])}" if infos else ""
 
 
@@ -167,21 +167,21 @@ def compare_record(record: RecordFile, info: str, files: Mapping[str, Digest]) -
     for name, digest in files.items():
         if name not in rows or name in signatures:
             continue
-        said, size = rows[name]
+        recorded_hash, size = rows[name]
         if name == own:
-            wrong += [f"{name} lists its own hash or size"] if said or size else []
-        elif why := _mistake(said, size, digest):
+            wrong += [f"{name} lists its own hash or size"] if recorded_hash or size else []
+        elif why := _row_mistake(recorded_hash, size, digest):
             wrong.append(f"{name} {why}")
     return wrong
 
 
-def _mistake(said: str, size: str, digest: Digest) -> str | None:
-    kind = said.partition("=")[0]
-    if not said:
+def _row_mistake(recorded_hash: str, size: str, digest: Digest) -> str | None:
+    kind = recorded_hash.partition("=")[0]
+    if not recorded_hash:
         return "has no hash in RECORD"
     if kind not in _STRONG:
         return f"has a {kind[:20]!r} hash in RECORD, which is weaker than sha256"
-    if said != digest.hash or size not in {"", str(digest.size)}:
+    if recorded_hash != digest.hash or size not in {"", str(digest.size)}:
         return "differs from its hash or size in RECORD"
     return None
 

@@ -14,7 +14,7 @@ from wheelsmith.wheel.install_layout import installed
 _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})(?P<rest>/[^$]*)?")
 _LOADER = re.compile(r"ld-linux-(x86-64|aarch64)\.so\.\d|(ld-|libc\.)musl-(x86_64|aarch64)\.so\.1")
 # The libraries that Python needs on every Linux, and those that glibc's own libraries need.
-_EVERYWHERE = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "librt.so.1"}
+_ALWAYS_LOADED = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "librt.so.1"}
 
 
 def folder_of(path: str, search: str) -> str | None:
@@ -33,7 +33,7 @@ def folder_of(path: str, search: str) -> str | None:
 
 def every_process_has(library: str) -> bool:
     """Return True if every Python process has loaded a library of this name. The loader opens no second one."""
-    return library in _EVERYWHERE or bool(_LOADER.fullmatch(library))
+    return library in _ALWAYS_LOADED or bool(_LOADER.fullmatch(library))
 
 
 class BundledLibraries:
@@ -60,11 +60,11 @@ class BundledLibraries:
         if every_process_has(needed):
             return None
         for earlier in takewhile(needed.__ne__, self._extensions[path].needed):
-            place = self._search(path, earlier)
+            place = self._find_in_search_path(path, earlier)
             # The loader reuses a loaded library with this DT_SONAME.
             if place and self._extensions[place].soname == needed:
                 return place
-        return self._search(path, needed)
+        return self._find_in_search_path(path, needed)
 
     def anywhere(self, needed: str) -> str | None:
         """Return the path of any library of this name. The loader finds it only if it is already loaded."""
@@ -74,11 +74,11 @@ class BundledLibraries:
         """Return the path of the library that serves a file: found by the loader, or already loaded."""
         return self.found(path, needed) or self.anywhere(needed)
 
-    def _search(self, path: str, needed: str) -> str | None:
+    def _find_in_search_path(self, path: str, needed: str) -> str | None:
         folders = self._folders[path]
         if not self._extensions[path].runpath:
-            folders = [*folders, *self._inherited.get(path, ())]
-        return self._in_folders(folders, needed)
+            folders = [*folders, *self._inherited_folders.get(path, ())]
+        return self._find_in_folders(folders, needed)
 
     @cached_property
     def _folders(self) -> dict[str, list[str]]:
@@ -89,7 +89,7 @@ class BundledLibraries:
         }
 
     @cached_property
-    def _inherited(self) -> dict[str, list[str]]:
+    def _inherited_folders(self) -> dict[str, list[str]]:
         """Path → the DT_RPATH folders of the files that load it, directly or indirectly (``man 8 ld.so``)."""
         found: dict[str, list[str]] = {}
         for first, extension in self._extensions.items():
@@ -99,12 +99,12 @@ class BundledLibraries:
             for path in loaded:
                 own = self._extensions[path]
                 folders = self._folders[path] if own.runpath else [*self._folders[path], *self._folders[first]]
-                for place in filter(None, (self._in_folders(folders, needed) for needed in own.needed)):
+                for place in filter(None, (self._find_in_folders(folders, needed) for needed in own.needed)):
                     if place not in loaded:
                         loaded.append(place)
                         found.setdefault(place, []).extend(self._folders[first])
         return found
 
-    def _in_folders(self, folders: Iterable[str], needed: str) -> str | None:
+    def _find_in_folders(self, folders: Iterable[str], needed: str) -> str | None:
         places = (self._places.get(f"{folder}/{needed}") for folder in folders)
         return next((place for place in places if place), None)

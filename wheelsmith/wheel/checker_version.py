@@ -8,14 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 # The packages that a check imports.
-_ROOMS = ("base", "frameworks", "model", "platforms", "wheel")
+_PACKAGES = ("base", "frameworks", "model", "platforms", "wheel")
 _LIBRARIES = ("abi3info", "packaging")
 
 
 def parts() -> tuple[Path, ...]:
     """Return every file of wheelsmith that can affect a check."""
     package = Path(__file__).resolve().parents[1]
-    found = (path for room in _ROOMS for path in sorted((package / room).rglob("*")))
+    found = (path for name in _PACKAGES for path in sorted((package / name).rglob("*")))
     return tuple(path for path in found if path.is_file() and path.parent.name != "__pycache__")
 
 

@@ -23,17 +23,17 @@ def wheel_differences(given: Path, rebuilt: Path) -> list[str]:
 
     :raises WheelError: one of the wheels cannot be read.
     """
-    called = [f"the rebuilt wheel is named {rebuilt.name}"] if given.name != rebuilt.name else []
+    name_difference = [f"the rebuilt wheel is named {rebuilt.name}"] if given.name != rebuilt.name else []
     if sha256_file(given) == sha256_file(rebuilt):
-        return called
+        return name_difference
     with open_archive(given) as one, open_archive(rebuilt) as other:
-        found = [*called, *_members(one, other)]
+        found = [*name_difference, *_member_differences(one, other)]
     more = len(found) - _SHOWN
     rest = [f"and {counted(more, 'more difference')}"] if more > 0 else []
     return [*found[:_SHOWN], *rest] or ["all files are the same, but the archives differ"]
 
 
-def _members(given: Archive, rebuilt: Archive) -> Iterator[str]:
+def _member_differences(given: Archive, rebuilt: Archive) -> Iterator[str]:
     for name in sorted(given.files.keys() - rebuilt.files.keys()):
         yield f"{name} is not in the rebuilt wheel"
     for name in sorted(rebuilt.files.keys() - given.files.keys()):
@@ -44,7 +44,7 @@ def _members(given: Archive, rebuilt: Archive) -> Iterator[str]:
         place = _first_difference(given.chunks(name), rebuilt.chunks(name))
         if place is not None:
             large = max(given.files[name].size, rebuilt.files[name].size) > _MAX_READ
-            where = "" if large else _where(given.read(name), rebuilt.read(name), place)
+            where = "" if large else _describe_place(given.read(name), rebuilt.read(name), place)
             yield f"{name} differs at byte {place}{where}"
 
 
@@ -61,7 +61,7 @@ def _first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> int | Non
     return None
 
 
-def _where(given: bytes, rebuilt: bytes, place: int) -> str:
+def _describe_place(given: bytes, rebuilt: bytes, place: int) -> str:
     """Return the ELF section that contains a byte, or the differing lines of two text files."""
     if rebuilt.startswith(b"\x7fELF"):
         section = section_at(io.BytesIO(rebuilt), place)

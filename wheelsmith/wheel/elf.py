@@ -18,7 +18,7 @@ from wheelsmith.base.errors import WheelError
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 _SYSTEMS = {"ELFOSABI_SYSV", "ELFOSABI_LINUX"}
 # Machines that are not CPUs: NVIDIA's and AMD's GPUs, and BPF.
-_NO_CPUS = {190, 224, 247}
+_GPU_AND_BPF = {190, 224, 247}
 _INTERPOSING = ("DT_AUXILIARY", "DT_FILTER", "DT_AUDIT", "DT_DEPAUDIT")
 _CPU_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
 
@@ -29,7 +29,7 @@ _DEFINITION, _DEFINED_NAME = struct.Struct("<HHHHIII"), struct.Struct("<II")
 _LOCAL, _WEAK = 0, 2  # bindings
 _HIDDEN = {1, 2}  # visibilities: internal and hidden
 _BASE, _WEAK_VERSION = 1, 2  # flags of versions
-_INDEX = 0x7FFF  # of a version
+_VERSION_INDEX = 0x7FFF  # mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def is_for_the_cpu(head: bytes) -> bool:
 
     :param head: at least the first 20 bytes of the file.
     """
-    return head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") not in _NO_CPUS
+    return head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") not in _GPU_AND_BPF
 
 
 def read_extension(name: str, file: BinaryIO) -> Extension:
@@ -136,12 +136,12 @@ def read_extension(name: str, file: BinaryIO) -> Extension:
     """
     try:
         elf = ELFFile(file)
-        other = _other_machine(elf)
-        extension = None if other else _read(elf)
+        unsupported = _unsupported_machine(elf)
+        extension = None if unsupported else _read_elf(elf)
     except Exception as error:  # pyelftools raises errors of any kind on corrupt bytes
         raise WheelError(f"{name} cannot be read as an ELF file") from error
     if extension is None:
-        raise WheelError(f"{name} is an ELF file for an unsupported machine: {other}")
+        raise WheelError(f"{name} is an ELF file for an unsupported machine: {unsupported}")
     return extension
 
 
@@ -159,19 +159,19 @@ def section_at(file: BinaryIO, place: int) -> str | None:
     return next((name for start, size, name in sections if start <= place < start + size), None)
 
 
-def _other_machine(elf: ELFFile) -> str:
+def _unsupported_machine(elf: ELFFile) -> str:
     machine, system = elf["e_machine"], elf["e_ident"]["EI_OSABI"]
     if machine not in _MACHINES or elf.elfclass != 64 or not elf.little_endian:  # noqa: PLR2004  # bits
         return f"{machine}, {elf.elfclass} bits, {'little' if elf.little_endian else 'big'}-endian"
     return "" if system in _SYSTEMS else str(system)
 
 
-def _read(elf: ELFFile) -> Extension:
+def _read_elf(elf: ELFFile) -> Extension:
     arch = _MACHINES[elf["e_machine"]]
     if elf["e_type"] == "ET_REL":
         return Extension(arch=arch, kind="object", dynamic=False)
     segments = tuple(elf.iter_segments())
-    dynamic = _Dynamic(elf, segments)
+    dynamic = _DynamicTable(elf, segments)
     needed, defined = dynamic.needed_versions(), dynamic.defined_versions()
     references, exported, versioned = dict[Reference, None](), set[str](), set[tuple[str, str]]()
     for symbol in dynamic.symbols():
@@ -183,7 +183,7 @@ def _read(elf: ELFFile) -> Extension:
             need = needed.get(symbol.version)
             version, library = (need.name, need.library) if need else (None, None)
             references[Reference(name=symbol.name, version=version, library=library, weak=symbol.weak)] = None
-    linux, cpu = _notes(segments)
+    linux, cpu = _read_notes(segments)
     flags, flags_1 = dynamic.number("DT_FLAGS"), dynamic.number("DT_FLAGS_1")
     return Extension(
         arch=arch,
@@ -202,24 +202,24 @@ def _read(elf: ELFFile) -> Extension:
         packed_relocations=dynamic.number("DT_RELRSZ") > 0,
         cpu=cpu,
         linux=linux,
-        executable_stack=_executable_stack(segments),
+        executable_stack=_needs_executable_stack(segments),
         text_relocations=dynamic.has("DT_TEXTREL") or bool(flags & ENUM_DT_FLAGS["DF_TEXTREL"]),
-        static_tls=_thread_local(segments) if flags & ENUM_DT_FLAGS["DF_STATIC_TLS"] else 0,
+        static_tls=_thread_local_size(segments) if flags & ENUM_DT_FLAGS["DF_STATIC_TLS"] else 0,
         interpreter=next((s.get_interp_name() for s in segments if isinstance(s, InterpSegment)), None),
     )
 
 
-def _executable_stack(segments: Iterable[Segment]) -> bool:
+def _needs_executable_stack(segments: Iterable[Segment]) -> bool:
     stacks = [segment["p_flags"] for segment in segments if segment["p_type"] == "PT_GNU_STACK"]
     # Without PT_GNU_STACK, glibc makes the stack executable on both architectures.
     return not stacks or any(flags & P_FLAGS.PF_X for flags in stacks)
 
 
-def _thread_local(segments: Iterable[Segment]) -> int:
+def _thread_local_size(segments: Iterable[Segment]) -> int:
     return sum(segment["p_memsz"] for segment in segments if segment["p_type"] == "PT_TLS")
 
 
-def _notes(segments: Iterable[Segment]) -> tuple[tuple[int, int, int] | None, str]:
+def _read_notes(segments: Iterable[Segment]) -> tuple[tuple[int, int, int] | None, str]:
     """Return the oldest Linux and the x86-64 level that notes require."""
     linux, needed = None, 0
     for note in (note for segment in segments if isinstance(segment, NoteSegment) for note in segment.iter_notes()):
@@ -240,7 +240,7 @@ class _Symbol:
     defined: bool
 
 
-class _Dynamic:
+class _DynamicTable:
     """The dynamic table and the tables that it refers to.
 
     This class reads each table with one ``struct`` call. pyelftools parses each symbol separately, which takes minutes
@@ -280,19 +280,22 @@ class _Dynamic:
         for (name, info, other, section, _, _), index in zip(rows, indices, strict=True):
             if name and info >> 4 != _LOCAL and not (section and other & 3 in _HIDDEN):
                 yield _Symbol(
-                    name=self._text(name), version=index & _INDEX, weak=info >> 4 == _WEAK, defined=bool(section)
+                    name=self._text(name),
+                    version=index & _VERSION_INDEX,
+                    weak=info >> 4 == _WEAK,
+                    defined=bool(section),
                 )
 
     def needed_versions(self) -> dict[int, NeededVersion]:
         """Return the versions of DT_VERNEED: index → version."""
         found: dict[int, NeededVersion] = {}
-        for entry in self._chain("DT_VERNEED", _NEED):
+        for entry in self._entries("DT_VERNEED", _NEED):
             _, count, library, following, _ = self._unpack(_NEED, entry)
             place = entry
             for _ in range(count):
                 place += following
                 _, flags, index, name, following = self._unpack(_NEEDED_NAME, place)
-                found[index & _INDEX] = NeededVersion(
+                found[index & _VERSION_INDEX] = NeededVersion(
                     library=self._text(library), name=self._text(name), weak=bool(flags & _WEAK_VERSION)
                 )
         return found
@@ -300,13 +303,13 @@ class _Dynamic:
     def defined_versions(self) -> dict[int, str]:
         """Return the versions of DT_VERDEF: index → version. The base version, the library's name, is left out."""
         found: dict[int, str] = {}
-        for place in self._chain("DT_VERDEF", _DEFINITION):
+        for place in self._entries("DT_VERDEF", _DEFINITION):
             _, flags, index, _, _, first, _ = self._unpack(_DEFINITION, place)
             if not flags & _BASE:
-                found[index & _INDEX] = self._text(self._unpack(_DEFINED_NAME, place + first)[0])
+                found[index & _VERSION_INDEX] = self._text(self._unpack(_DEFINED_NAME, place + first)[0])
         return found
 
-    def _chain(self, tag: str, layout: struct.Struct) -> Iterator[int]:
+    def _entries(self, tag: str, layout: struct.Struct) -> Iterator[int]:
         """Yield the file offset of each entry of a table. The last field of an entry is the distance to the next."""
         if not self.has(tag):
             return

@@ -36,13 +36,13 @@ def wheel_facts(path: Path) -> WheelFacts:
 
     :raises WheelError: the wheel cannot be read, or is an invalid variant wheel.
     """
-    headers = _metadata(path).decode("utf-8", "surrogateescape")
+    headers = _read_metadata(path).decode("utf-8", "surrogateescape")
     return WheelFacts(file=wheel_file(path), headers=headers, variant=read_variant(path))
 
 
 def wheel_file(path: Path) -> WheelRecord:
     """Return the name, size and hashes of a wheel."""
-    metadata = _metadata(path)
+    metadata = _read_metadata(path)
     return WheelRecord(
         filename=path.name,
         sha256=sha256_file(path),
@@ -52,6 +52,6 @@ def wheel_file(path: Path) -> WheelRecord:
     )
 
 
-def _metadata(path: Path) -> bytes:
+def _read_metadata(path: Path) -> bytes:
     with open_archive(path) as archive:
         return archive.read(f"{info_folder(archive)}/METADATA", LONGEST_TEXT)

@@ -43,10 +43,10 @@ from wheelsmith.wheel.requirements import (
 from wheelsmith.wheel.symbol_resolution import SymbolResolver
 from wheelsmith.wheel.variant_format import NULL
 
-_PROGRAMS = ("console_scripts", "gui_scripts")
+_PROGRAM_GROUPS = ("console_scripts", "gui_scripts")
 _ELF = b"\x7fELF"
 _GPU_FILES = (".ptx", ".cubin", ".fatbin")
-_IN_MEMORY = 8 << 20  # bytes; a larger file is written to a temporary one
+_MAX_IN_MEMORY = 8 << 20  # bytes; a larger file is written to a temporary one
 
 
 class Inspection:
@@ -144,7 +144,7 @@ class Inspection:
             parser.read_string((self.info_file("entry_points.txt") or b"").decode())
         except (configparser.Error, ValueError) as error:
             raise WheelError(f"entry_points.txt cannot be read: {str(error).splitlines()[0][:200]}") from None
-        groups = [group for group in _PROGRAMS if parser.has_section(group)]
+        groups = [group for group in _PROGRAM_GROUPS if parser.has_section(group)]
         return tuple(EntryPoint(name, value, group) for group in groups for name, value in parser.items(group))
 
     @cached_property
@@ -183,10 +183,10 @@ class Inspection:
         torch = self.torch_requirement
         required = frozenset(canonicalize_name(line.name) for line in self.requirements.lines)
         releases = torch.releases if torch else None
-        return SymbolResolver(self.extensions, platforms, self.compute, releases, self._brought, required)
+        return SymbolResolver(self.extensions, platforms, self.compute, releases, self._required_frameworks, required)
 
     @cached_property
-    def _brought(self) -> dict[str, SpecifierSet]:
+    def _required_frameworks(self) -> dict[str, SpecifierSet]:
         """Framework → allowed versions, for each framework that every environment requires."""
         found = {}
         for project in [each.project for each in frameworks().values() if each.exports()]:
@@ -291,32 +291,32 @@ def scan_contents(archive: Archive, record: RecordFile, folder: Callable[[], Pat
     digests, elf, gpu_files = {}, {}, {}
     for number, (name, member) in enumerate(archive.files.items()):
         hasher = Hasher(record.algorithm(name))
-        pieces = hasher.hashed(archive.chunks(name))
-        first = next(pieces, b"")
-        whole = itertools.chain((first,), pieces)
-        with _room_for(name):
+        chunks = hasher.hashed(archive.chunks(name))
+        first = next(chunks, b"")
+        content = itertools.chain((first,), chunks)
+        with _report_full_disk(name):
             if is_for_the_cpu(first):
                 elf[name] = folder() / str(number)
                 with elf[name].open("wb") as file:
-                    file.writelines(whole)
+                    file.writelines(content)
             else:
-                code = _gpu_code(whole, member)
+                code = _gpu_code(content, member)
                 if code.present or first.startswith(_ELF) or name.lower().endswith(_GPU_FILES):
                     gpu_files[name] = code
         digests[name] = hasher.digest()
     return ContentScan(digests=digests, elf=elf, gpu_files=gpu_files)
 
 
-def _gpu_code(pieces: Iterable[bytes], member: Member) -> GpuCode:
+def _gpu_code(chunks: Iterable[bytes], member: Member) -> GpuCode:
     # A wheel may hold thousands of cubins, each of a few dozen kB.
-    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spooled:
-        spooled.writelines(pieces)
+    with tempfile.SpooledTemporaryFile(_MAX_IN_MEMORY) as spooled:
+        spooled.writelines(chunks)
         # It has all methods that are used here, but its type is not BinaryIO.
         return read_gpu_code(cast("BinaryIO", spooled), member.size, member.name)
 
 
 @contextmanager
-def _room_for(name: str) -> Iterator[None]:
+def _report_full_disk(name: str) -> Iterator[None]:
     """Raise WheelError with a remedy if a file cannot be written."""
     try:
         yield

@@ -14,7 +14,7 @@ from wheelsmith.base.units import numbers
 _LEGACY = {"manylinux1_": "manylinux_2_5_", "manylinux2010_": "manylinux_2_12_", "manylinux2014_": "manylinux_2_17_"}
 # Minor of glibc 2 → the oldest Linux that it runs on (NEWS of glibc 2.26). For older tags, the kernels of CentOS 6 and
 # CentOS 5, which PEP 571 and PEP 513 name. Linux supports arm64 since 3.7.
-_KERNELS = ((17, (3, 2, 0)), (12, (2, 6, 32)), (0, (2, 6, 18)))
+_OLDEST_KERNELS = ((17, (3, 2, 0)), (12, (2, 6, 32)), (0, (2, 6, 18)))
 _FIRST_KERNELS = {"x86_64": (0, 0, 0), "aarch64": (3, 7, 0)}
 _IGNORES_KERNEL = 36  # the loader of glibc 2.36 and later does not compare the kernel
 _TAG = re.compile(r"(manylinux|musllinux)_(\d+)_(0|[1-9]\d*)_(\w+)")
@@ -84,10 +84,10 @@ def oldest(versions: Sequence[str], arch: str) -> str:
 
 def policy_of(platform: str) -> Policy | None:
     """Return the newest policy that is not newer than a platform tag, or None for a tag without a policy."""
-    found = _TAG.fullmatch(_modern(platform))
+    found = _TAG.fullmatch(_without_legacy_name(platform))
     if not found:
         return None
-    older = [policy for policy in policies(found[1]) if _release(policy.name) <= (int(found[2]), int(found[3]))]
+    older = [policy for policy in policies(found[1]) if _policy_release(policy.name) <= (int(found[2]), int(found[3]))]
     return older[-1] if older else None
 
 
@@ -98,7 +98,7 @@ def is_no_older(claimed: str, other: str) -> bool:
     """
     if claimed.startswith("linux_"):
         return other.endswith(claimed.removeprefix("linux"))
-    one, two = _TAG.fullmatch(_modern(claimed)), _TAG.fullmatch(_modern(other))
+    one, two = _TAG.fullmatch(_without_legacy_name(claimed)), _TAG.fullmatch(_without_legacy_name(other))
     if not one or not two:
         return claimed == other
     same = one[1] == two[1] and one[4] == two[4]
@@ -111,7 +111,7 @@ def promises(platform: str, versions: Iterable[str], arch: str, family: str = "m
     A tag between two policies, such as manylinux_2_25, promises its glibc and the versions of the older policy:
     https://peps.python.org/pep-0600/.
     """
-    found, policy = _TAG.fullmatch(_modern(platform)), policy_of(platform)
+    found, policy = _TAG.fullmatch(_without_legacy_name(platform)), policy_of(platform)
     if not found or not policy or (found[1], found[4]) != (family, arch):
         return False
     named = (int(found[2]), int(found[3]))
@@ -122,18 +122,18 @@ def promises(platform: str, versions: Iterable[str], arch: str, family: str = "m
 
 def promised_kernel(platform: str, arch: str) -> tuple[int, int, int] | None:
     """Return the oldest Linux of a platform tag, or None if its loader ignores the kernel that a file requires."""
-    found = _TAG.fullmatch(_modern(platform))
+    found = _TAG.fullmatch(_without_legacy_name(platform))
     if not found or found[1] != "manylinux" or int(found[3]) >= _IGNORES_KERNEL:
         return None
-    return max(next(kernel for glibc, kernel in _KERNELS if int(found[3]) >= glibc), _FIRST_KERNELS[arch])
+    return max(next(kernel for glibc, kernel in _OLDEST_KERNELS if int(found[3]) >= glibc), _FIRST_KERNELS[arch])
 
 
-def _modern(platform: str) -> str:
+def _without_legacy_name(platform: str) -> str:
     for old, new in _LEGACY.items():
         platform = platform.replace(old, new)
     return platform
 
 
-def _release(name: str) -> tuple[int, int]:
+def _policy_release(name: str) -> tuple[int, int]:
     _, major, minor = name.split("_")
     return int(major), int(minor)

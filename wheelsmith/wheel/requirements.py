@@ -20,17 +20,17 @@ from wheelsmith.wheel.archive import LONGEST_TEXT, info_folder, read_headers
 
 _OLDEST, _NEWEST = 8, 20  # minor releases of Python 3 to try
 _PATCHES = 30  # patch releases to try for each minor release of Python and of a framework
-_LATER = 3  # future minor releases of a framework to try
+_FUTURE_MINORS = 3  # future minor releases of a framework to try
 _INTERPRETER = re.compile(r"(?P<kind>cp|pp|py|graalpy)3(?P<minor>\d*)")
 _IMPLEMENTATIONS = {"pp": ("PyPy", "pypy"), "graalpy": ("GraalVM", "graalpy")}
-_ANY = ("linux_x86_64", "linux_aarch64", "macosx_11_0_arm64", "win_amd64")
+_ANY_PLATFORMS = ("linux_x86_64", "linux_aarch64", "macosx_11_0_arm64", "win_amd64")
 _SYSTEMS = {
     "linux": ("posix", "linux", "Linux"),
     "macosx": ("posix", "darwin", "Darwin"),
     "win": ("nt", "win32", "Windows"),
 }
 _MACHINE = re.compile(r"(x86_64|[^_]+)$")
-_BUILD = re.compile(r"(?:cpu|xpu|cu\d{2,4}|rocm\d*)(?![^.])")  # start of the local versions of torch's own builds
+_TORCH_BUILD = re.compile(r"(?:cpu|xpu|cu\d{2,4}|rocm\d*)(?![^.])")  # start of the local versions of torch's own builds
 
 # Marker → value.
 Environment = dict[str, str]
@@ -92,7 +92,7 @@ def environments(tags: Iterable[Tag], allowed: SpecifierSet) -> list[Environment
         tuple(environment.items()): environment
         for tag in tags
         for python in _pythons(tag, allowed)
-        for environment in _on_machines(python, tag.platform)
+        for environment in _with_machines(python, tag.platform)
     }
     return list(found.values())
 
@@ -131,15 +131,15 @@ def framework_requirement(
     wrong = [f"{project} is required from a URL, so its release is unknown" for each in active for n in each if n.url]
     admitted: dict[str, None] = {}
     for text, specifiers in together.items():
-        releases = _admitted(specifiers, known)
+        releases = _admitted_releases(specifiers, known)
         admitted |= dict.fromkeys(releases)
         wrong += [] if releases else [f"no release satisfies {project}{text}"]
     return FrameworkRequirement(
         text=" or ".join(f"{project}{text}" for text in list(together)[:3]),
         releases=tuple(release for release in known if release in admitted),
         beyond=tuple(release for release in admitted if release not in known),
-        absent=tuple(_words(where) for where, each in zip(allowed, active, strict=True) if not each),
-        builds=tuple(build for specifiers in together.values() for build in _builds(specifiers)),
+        absent=tuple(_describe(where) for where, each in zip(allowed, active, strict=True) if not each),
+        builds=tuple(build for specifiers in together.values() for build in _pinned_builds(specifiers)),
         wrong=tuple(dict.fromkeys(wrong)),
     )
 
@@ -184,8 +184,8 @@ def _pythons(tag: Tag, allowed: SpecifierSet) -> Iterator[Environment]:
             break
 
 
-def _on_machines(python: Environment, platform: str) -> Iterator[Environment]:
-    for name in _ANY if platform == "any" else (platform,):
+def _with_machines(python: Environment, platform: str) -> Iterator[Environment]:
+    for name in _ANY_PLATFORMS if platform == "any" else (platform,):
         os_name, sys_platform, system = next((_SYSTEMS[key] for key in _SYSTEMS if key in name), _SYSTEMS["linux"])
         machine = _MACHINE.search(name)
         yield {
@@ -199,14 +199,14 @@ def _on_machines(python: Environment, platform: str) -> Iterator[Environment]:
         }
 
 
-def _admitted(specifiers: SpecifierSet, known: Sequence[str]) -> list[str]:
+def _admitted_releases(specifiers: SpecifierSet, known: Sequence[str]) -> list[str]:
     """Return the releases that a requirement admits; a description replaces unknown ones."""
     (major, first), (_, last) = (Version(release).release for release in (known[0], known[-1]))
     older = f"older than {known[0]}"
     later = f"later than {known[-1]}"
     candidates = {f"{major - 1}.99.0": older, f"{major + 1}.0.0": later, f"{major + 99}.0.0": later}
     candidates |= {f"{major}.{minor}.0": older for minor in range(first)}
-    candidates |= {f"{major}.{minor}.0": later for minor in range(last + 1, last + 1 + _LATER)}
+    candidates |= {f"{major}.{minor}.0": later for minor in range(last + 1, last + 1 + _FUTURE_MINORS)}
     candidates |= {f"{release}.{patch}": release for release in known for patch in range(_PATCHES)}
     for specifier in specifiers:
         # A pin may name a local version, a post-release or a pre-release.
@@ -217,12 +217,12 @@ def _admitted(specifiers: SpecifierSet, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _builds(specifiers: SpecifierSet) -> Iterator[str]:
+def _pinned_builds(specifiers: SpecifierSet) -> Iterator[str]:
     for specifier in specifiers:
         local = specifier.version.partition("+")[2]
-        if specifier.operator in {"==", "==="} and (build := _BUILD.match(local)):
+        if specifier.operator in {"==", "==="} and (build := _TORCH_BUILD.match(local)):
             yield build[0]
 
 
-def _words(environment: Environment) -> str:
+def _describe(environment: Environment) -> str:
     return f"Python {environment['python_version']} on {environment['sys_platform']} {environment['platform_machine']}"

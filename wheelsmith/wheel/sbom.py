@@ -38,39 +38,39 @@ def sbom(recorded: str, needed: Collection[str]) -> bytes:
     """
     plan, digest = json.loads(recorded), hashlib.sha256(recorded.encode()).hexdigest()
     name, version = plan["wheel"]["distribution"], plan["wheel"]["version"]
-    wheel = _component(name, version, ref=_WHEEL, purl=_pypi(name, version), said={"plan": digest})
-    parts = [*_source(plan), *_compiled_in(plan), *map(_linked, sorted(needed))]
+    wheel = _component(name, version, ref=_WHEEL, purl=_pypi_purl(name, version), facts={"plan": digest})
+    parts = [*_source_component(plan), *_compiled_in_components(plan), *map(_linked_component, sorted(needed))]
     bom = Bom(
-        components=_once([*parts, *_build_environment(plan)]),
+        components=_deduplicate([*parts, *_environment_components(plan)]),
         serial_number=uuid5(NAMESPACE_URL, f"urn:wheelsmith:plan:{digest}"),
     )
     bom.metadata.component = wheel
-    bom.register_dependency(wheel, _once(parts))
+    bom.register_dependency(wheel, _deduplicate(parts))
     data = json.loads(JsonV1Dot6(bom).output_as_string())
     # The current time would make each SBOM different.
     del data["metadata"]["timestamp"]
     return json.dumps(data, indent=1, sort_keys=True).encode() + b"\n"
 
 
-def _once(components: Iterable[Component]) -> list[Component]:
+def _deduplicate(components: Iterable[Component]) -> list[Component]:
     """Return the components without duplicates: the library renames the second one of the same reference."""
     return list({each.bom_ref.value: each for each in components}.values())
 
 
-def _source(plan: Mapping[str, Any]) -> Iterator[Component]:
+def _source_component(plan: Mapping[str, Any]) -> Iterator[Component]:
     name, version = plan["wheel"]["distribution"], plan["wheel"]["version"].partition("+")[0]
-    yield _component(f"{name} source", version, ref="source", said={"tree": plan["source"]["tree"]})
+    yield _component(f"{name} source", version, ref="source", facts={"tree": plan["source"]["tree"]})
 
 
-def _compiled_in(plan: Mapping[str, Any]) -> Iterator[Component]:
+def _compiled_in_components(plan: Mapping[str, Any]) -> Iterator[Component]:
     """Yield the prefixes that provide headers or static libraries."""
     compilers = (plan["toolset"] or {}).get("prefix")
     for prefix in filter(None, (plan["headers"], plan["toolkit"], compilers, *plan["libraries"])):
-        name, version = _named(prefix["kind"].removeprefix(_IMAGE), prefix["version"])
-        yield _component(name, version, ref=f"compiled-in:{prefix['digest']}", said={"digest": prefix["digest"]})
+        name, version = _name_and_version(prefix["kind"].removeprefix(_IMAGE), prefix["version"])
+        yield _component(name, version, ref=f"compiled-in:{prefix['digest']}", facts={"digest": prefix["digest"]})
 
 
-def _named(kind: str, version: str) -> tuple[str, str]:
+def _name_and_version(kind: str, version: str) -> tuple[str, str]:
     """Return the name and the version of a prefix's content; both may be one word, e.g. ``cutlass_4_0``."""
     if kind == "library":
         name, _, rest = version.partition("_")
@@ -79,11 +79,11 @@ def _named(kind: str, version: str) -> tuple[str, str]:
     return (match["name"], match["version"]) if kind == "cxx" and match else (kind, version)
 
 
-def _linked(library: str) -> Component:
-    return _component(library, None, ref=f"linked:{library}", said={"linked": "dynamically"})
+def _linked_component(library: str) -> Component:
+    return _component(library, None, ref=f"linked:{library}", facts={"linked": "dynamically"})
 
 
-def _build_environment(plan: Mapping[str, Any]) -> Iterator[Component]:
+def _environment_components(plan: Mapping[str, Any]) -> Iterator[Component]:
     """Yield the packages of a project's build environment, which are not installed with the wheel."""
     for each in (plan["project"] or {}).get("environment", ()):
         yield Component(
@@ -92,13 +92,13 @@ def _build_environment(plan: Mapping[str, Any]) -> Iterator[Component]:
             version=each["version"],
             bom_ref=f"built-with:{each['name']} {each['version']} {each['sha256']}",
             scope=ComponentScope.EXCLUDED,
-            purl=_pypi(each["name"], each["version"]),
+            purl=_pypi_purl(each["name"], each["version"]),
             hashes=[HashType(alg=HashAlgorithm.SHA_256, content=each["sha256"])],
         )
 
 
 def _component(
-    name: str, version: str | None, *, ref: str, said: Mapping[str, str], purl: PackageURL | None = None
+    name: str, version: str | None, *, ref: str, facts: Mapping[str, str], purl: PackageURL | None = None
 ) -> Component:
     return Component(
         type=ComponentType.LIBRARY,
@@ -107,9 +107,9 @@ def _component(
         bom_ref=ref,
         scope=None if ref == _WHEEL else ComponentScope.REQUIRED,
         purl=purl,
-        properties=[Property(name=f"wheelsmith:{key}", value=value) for key, value in said.items()],
+        properties=[Property(name=f"wheelsmith:{key}", value=value) for key, value in facts.items()],
     )
 
 
-def _pypi(name: str, version: str) -> PackageURL:
+def _pypi_purl(name: str, version: str) -> PackageURL:
     return PackageURL(type="pypi", name=canonicalize_name(name), version=version)

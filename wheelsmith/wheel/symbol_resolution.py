@@ -25,7 +25,7 @@ TORCH_CUDA = {
 # auditwheel adds a hash to the names of the libraries that it copies.
 CUDA_LIBRARY = re.compile(r"lib(?P<stem>[\w-]+?)(?:[-.][0-9a-f]{8})?\.so(?:\.(?P<major>\d{1,4})(?:\.[\d.]+)?)?")
 # CUDA library → the library of another package that it needs.
-_NEEDED_BY = {"cusparse": "nvJitLink"}
+_NEEDS = {"cusparse": "nvJitLink"}
 _TOOLKIT = "cuda-toolkit"  # its extras require the other packages
 _LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 # The libraries that Python needs on every Linux, and those that these need.
@@ -48,21 +48,25 @@ def why_not_brought(arch: str, library: str, torch: Iterable[str], required: Col
     match = CUDA_LIBRARY.fullmatch(library)
     if match is None or library in DRIVER_LIBRARIES:
         return None
-    lacking = [release for release in torch if match["stem"] not in (_loaded_by(arch, release) or {match["stem"]})]
+    lacking = [
+        release
+        for release in torch
+        if match["stem"] not in (_cuda_libraries_of_torch(arch, release) or {match["stem"]})
+    ]
     package = next((name for name, stems in cuda_packages().libraries.items() if match["stem"] in stems), None)
-    if not lacking or (package and any(_is(name, package) for name in required)):
+    if not lacking or (package and any(_provides_package(name, package) for name in required)):
         return None
     remedy = f"; require {package}" if package else ""
     return f"a CUDA library that torch {', '.join(lacking)} does not load{remedy}"
 
 
-def _is(name: str, package: str) -> bool:
+def _provides_package(name: str, package: str) -> bool:
     """Return True if a required project is a CUDA package, for any CUDA release, or the package of all of them."""
     return name in {_TOOLKIT, package} or bool(re.fullmatch(rf"{re.escape(package)}-cu\d\d", name))
 
 
 @cache
-def _loaded_by(arch: str, release: str) -> frozenset[str]:
+def _cuda_libraries_of_torch(arch: str, release: str) -> frozenset[str]:
     """Return the CUDA libraries that a torch release loads, without ``lib`` and version numbers.
 
     Return none if the symbol table has only the CPU build of the release.
@@ -72,7 +76,7 @@ def _loaded_by(arch: str, release: str) -> frozenset[str]:
     needed = {match["stem"] for each in libraries.values() for n in each.needed if (match := CUDA_LIBRARY.fullmatch(n))}
     if "cudart" not in needed:
         return frozenset()
-    return frozenset(needed | {more for stem, more in _NEEDED_BY.items() if stem in needed})
+    return frozenset(needed | {more for stem, more in _NEEDS.items() if stem in needed})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -282,13 +286,15 @@ class SymbolResolver:
                 scope.own.add(own)
                 wanted += [(own, more) for more in self.extensions[own].needed]
         scope.others.update(names)
-        torchs = [library for library in names if library in torch_names(extension.arch)]
-        if torchs or self.torch:
-            self._add_torch(scope, extension.arch, [*torchs, _TORCH_GLOBAL] if self.torch else torchs)
+        torch_libraries = [library for library in names if library in torch_names(extension.arch)]
+        if torch_libraries or self.torch:
+            self._add_torch(scope, extension.arch, [*torch_libraries, _TORCH_GLOBAL] if self.torch else torch_libraries)
         known = platform_exports(extension.arch).symbols
-        strangers = {lib for lib in names if lib not in known and lib not in torchs and not cuda_releases(lib)}
-        scope.brought.update(library for library in strangers if self.is_a_projects(library))
-        scope.unknown.update(strangers - scope.brought)
+        unrecognized = {
+            lib for lib in names if lib not in known and lib not in torch_libraries and not cuda_releases(lib)
+        }
+        scope.brought.update(library for library in unrecognized if self.is_a_projects(library))
+        scope.unknown.update(unrecognized - scope.brought)
         return scope
 
     def _add_torch(self, scope: LookupScope, arch: str, libraries: list[str]) -> None:

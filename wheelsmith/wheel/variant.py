@@ -18,7 +18,7 @@ _VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)
 _FEATURES = frozenset({"cuda_version_lower_bound", "cuda_version_upper_bound", "sm_arch"})
 _CUDA = re.compile(r"\d{1,2}\.\d{1,2}")
 # A label in wheelsmith's own form, e.g. ``cu130_80_90v``, encodes the properties.
-_SPELLED = re.compile(r"cu(?P<major>\d\d)(?P<minor>\d)(?P<archs>(?:_\d{2,3}[af]?v?)*)")
+_LABEL = re.compile(r"cu(?P<major>\d\d)(?P<minor>\d)(?P<archs>(?:_\d{2,3}[af]?v?)*)")
 
 
 def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Path:
@@ -57,7 +57,7 @@ def property_mistakes(variant: Variant, code: GpuCode) -> Iterator[str]:
     if wrong := [bound for bound in (*lower, *upper) if not _CUDA.fullmatch(bound)]:
         yield f"{wrong[0]} is not a release of CUDA"
         return
-    yield from _against_label(variant.label, lower, claimed)
+    yield from _label_mistakes(variant.label, lower, claimed)
     # A driver runs machine code from its own major release of CUDA and from older ones.
     needed = max((numbers(made)[0] for made in code.assemblers), default=0)
     if lower and numbers(least := min(lower, key=numbers))[0] < needed:
@@ -66,14 +66,14 @@ def property_mistakes(variant: Variant, code: GpuCode) -> Iterator[str]:
         yield f"cuda_version_upper_bound is {most}, but CUDA {needed} made its code"
 
 
-def _against_label(label: str, lower: tuple[str, ...], claimed: tuple[str, ...]) -> Iterator[str]:
-    spelled = _SPELLED.fullmatch(label)
-    if spelled is None:
+def _label_mistakes(label: str, lower: tuple[str, ...], claimed: tuple[str, ...]) -> Iterator[str]:
+    match = _LABEL.fullmatch(label)
+    if match is None:
         return
-    cuda = f"{spelled['major']}.{spelled['minor']}"
+    cuda = f"{match['major']}.{match['minor']}"
     if lower and cuda not in lower:
         yield f"the label is for CUDA {cuda}, but cuda_version_lower_bound is {', '.join(lower)}"
-    archs = filter(None, spelled["archs"].split("_"))
+    archs = filter(None, match["archs"].split("_"))
     named = {f"{arch.removesuffix('v')}_{'virtual' if arch.endswith('v') else 'real'}" for arch in archs}
     if other := sorted(named - set(claimed)):
         yield f"the label has {other[0]}, but sm_arch is {', '.join(claimed) or 'missing'}"

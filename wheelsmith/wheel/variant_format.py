@@ -76,7 +76,7 @@ def variant_for(compute: str, gpu_archs: Iterable[str]) -> Variant:
     if architectures:
         features["sm_arch"] = tuple(sorted(architectures))
     # The label encodes the properties, so that wheels from different machines never contradict each other.
-    short = (_short(value) for value in sorted(architectures, key=_ascending))
+    short = (_short_value(value) for value in sorted(architectures, key=_sort_key))
     return Variant(label="_".join([compute, *short]), properties={"nvidia": features})
 
 
@@ -88,8 +88,8 @@ def sm_values(machine_code: Iterable[str], ptx: Iterable[str]) -> frozenset[str]
     :param machine_code: capabilities, e.g. ``9.0a``; ``+PTX`` is ignored.
     :param ptx: capabilities, with or without ``+PTX``.
     """
-    values = {_machine_code(text) for text in machine_code}
-    return frozenset(values.union(*map(_ptx, ptx)))
+    values = {_machine_code_value(text) for text in machine_code}
+    return frozenset(values.union(*map(_ptx_values, ptx)))
 
 
 def variant_version(version: str) -> str | None:
@@ -101,10 +101,10 @@ def variant_version(version: str) -> str | None:
     above all plain ones.
     """
     public, _, local = version.partition("+")
-    said = read_local_version(local)
-    if not said.own:
+    parsed = read_local_version(local)
+    if not parsed.own:
         return None
-    named = framework(said.framework).local_part(said.release) if said.release else STABLE
+    named = framework(parsed.framework).local_part(parsed.release) if parsed.release else STABLE
     return f"{public}+{named}"
 
 
@@ -191,11 +191,13 @@ def _variant_mistakes(label: str, namespaces: Any) -> list[str]:
     wrong += [f"namespace {name!r} is empty" for name, features in namespaces.items() if not features]
     for features in namespaces.values():
         wrong += [f"{name!r} is not a valid name of a feature" for name in features if not _NAME.fullmatch(name)]
-        wrong += [f"the values of {name}: {reason}" for name, values in features.items() for reason in _unfit(values)]
+        wrong += [
+            f"the values of {name}: {reason}" for name, values in features.items() for reason in _value_mistakes(values)
+        ]
     return wrong
 
 
-def _unfit(values: Any) -> list[str]:
+def _value_mistakes(values: Any) -> list[str]:
     if not isinstance(values, list) or not values:
         return ["there are none"]
     if bad := [value for value in values if not isinstance(value, str) or not _VALUE.fullmatch(value)]:
@@ -206,7 +208,7 @@ def _unfit(values: Any) -> list[str]:
 # --- values of sm_arch --------------------------------------------------------------------------------------
 
 
-def _machine_code(text: str) -> str:
+def _machine_code_value(text: str) -> str:
     major, minor, suffix, _ = parse_capability(text)
     # 9.0 is the only capability of its major, so plain 9.0 is exact for 9.0a. For other majors the "a" must stay:
     # without it, a GPU of 12.1 would accept code for 12.0a.
@@ -215,19 +217,19 @@ def _machine_code(text: str) -> str:
     return f"{major}{minor}{literal}_real"
 
 
-def _ptx(text: str) -> set[str]:
+def _ptx_values(text: str) -> set[str]:
     major, minor, suffix, _ = parse_capability(text)
     later = () if suffix else range(major + 1, _NEWEST_MAJOR + 1)
     return {f"{major}{minor}{suffix}_virtual", *(f"{number}0_virtual" for number in later)}
 
 
-def _short(value: str) -> str:
+def _short_value(value: str) -> str:
     """Return ``90`` for ``90_real`` and ``90v`` for ``90_virtual``, to keep labels short."""
     number, _, kind = value.partition("_")
     return number if kind == "real" else f"{number}v"
 
 
-def _ascending(value: str) -> tuple[int, str, str]:
+def _sort_key(value: str) -> tuple[int, str, str]:
     match = _SM.fullmatch(value)
     assert match is not None  # noqa: S101  # sm_values returns only such values
     return int(match["number"]), match["suffix"], match["kind"]

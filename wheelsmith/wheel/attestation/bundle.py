@@ -63,7 +63,7 @@ def read_bundle(data: bytes) -> Bundle:
     if len(data) > LONGEST:
         raise AttestationError(f"the bundle has more than {LONGEST >> 20} MiB")
     with unreadable("the bundle"):
-        return _bundle(parse_json(data.decode()))
+        return _parse_bundle(parse_json(data.decode()))
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def unreadable(what: str) -> Iterator[None]:
         raise AttestationError(f"{what} cannot be read: {in_one_line(error)}") from None
 
 
-def _bundle(data: Any) -> Bundle:
+def _parse_bundle(data: Any) -> Bundle:
     if data["mediaType"] != MEDIA_TYPE:
         raise ValueError(f"its media type is not {MEDIA_TYPE}")
     material, envelope = data["verificationMaterial"], data["dsseEnvelope"]

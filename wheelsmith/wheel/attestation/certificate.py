@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate, ExtensionType
 
 _MAX_SIZE = 1 << 20  # bytes of a trust configuration
-_CONFIG = "application/vnd.dev.sigstore.clienttrustconfig.v0.1+json"
-_ARC = "1.3.6.1.4.1.57264.1."
-_OLD_ISSUER, _ISSUER = f"{_ARC}1", f"{_ARC}8"
-_CLAIMS = {
-    "called": f"{_ARC}9",
-    "repository": f"{_ARC}12",
-    "commit": f"{_ARC}13",
-    "ref": f"{_ARC}14",
-    "workflow": f"{_ARC}18",
+_CLIENT_CONFIG = "application/vnd.dev.sigstore.clienttrustconfig.v0.1+json"
+_OID_PREFIX = "1.3.6.1.4.1.57264.1."
+_OLD_ISSUER, _ISSUER = f"{_OID_PREFIX}1", f"{_OID_PREFIX}8"
+_CLAIM_OIDS = {
+    "called": f"{_OID_PREFIX}9",
+    "repository": f"{_OID_PREFIX}12",
+    "commit": f"{_OID_PREFIX}13",
+    "ref": f"{_OID_PREFIX}14",
+    "workflow": f"{_OID_PREFIX}18",
 }
-_LONGEST = 2000  # characters of a claim
+_MAX_CLAIM = 2000  # characters of a claim
 
 
 def verifier(trust: Path | None) -> Verifier:
@@ -50,23 +50,23 @@ def verifier(trust: Path | None) -> Verifier:
     :raises SigningKeyError: the trust configuration cannot be read or fetched.
     """
     require_extra()
-    with _trust_errors(trust):
-        return _verifier(_read_config(trust) if trust else None, offline=is_offline())
+    with _report_trust_errors(trust):
+        return _cached_verifier(_read_config(trust) if trust else None, offline=is_offline())
 
 
 @cache
-def _verifier(text: str | None, *, offline: bool) -> Verifier:
+def _cached_verifier(text: str | None, *, offline: bool) -> Verifier:
     from sigstore.verify import Verifier
 
-    return Verifier(trusted_root=_root(text, offline=offline))
+    return Verifier(trusted_root=_trusted_root(text, offline=offline))
 
 
-def _root(text: str | None, *, offline: bool) -> TrustedRoot:
+def _trusted_root(text: str | None, *, offline: bool) -> TrustedRoot:
     from sigstore.models import ClientTrustConfig, TrustedRoot
 
     if text is None:
         return ClientTrustConfig.production(offline=offline).trusted_root
-    if _is_config(text):
+    if _is_client_config(text):
         return ClientTrustConfig.from_json(text).trusted_root
     with tempfile.NamedTemporaryFile(prefix="wheelsmith-") as file:
         file.write(text.encode())
@@ -83,11 +83,11 @@ def signing_config(trust: Path | None) -> ClientTrustConfig:
     require_extra()
     from sigstore.models import ClientTrustConfig
 
-    with _trust_errors(trust):
+    with _report_trust_errors(trust):
         text = _read_config(trust) if trust else None
         if text is None:
             return ClientTrustConfig.production()
-        if not _is_config(text):
+        if not _is_client_config(text):
             raise ValueError("it names no signing servers; signing needs a client trust configuration")
         return ClientTrustConfig.from_json(text)
 
@@ -109,9 +109,9 @@ def require_extra() -> None:
     logging.getLogger("sigstore").addHandler(logging.NullHandler())
 
 
-def _is_config(text: str) -> bool:
+def _is_client_config(text: str) -> bool:
     data = json.loads(text)
-    return isinstance(data, dict) and data.get("mediaType") == _CONFIG
+    return isinstance(data, dict) and data.get("mediaType") == _CLIENT_CONFIG
 
 
 def _read_config(path: Path) -> str:
@@ -119,7 +119,7 @@ def _read_config(path: Path) -> str:
 
 
 @contextmanager
-def _trust_errors(trust: Path | None) -> Iterator[None]:
+def _report_trust_errors(trust: Path | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001  # sigstore passes on any exception of its libraries
@@ -235,25 +235,25 @@ def read_claims(certificate: Certificate) -> CertificateClaims:
     if len(names) != 1 or not isinstance(names[0], x509.UniformResourceIdentifier | x509.RFC822Name):
         raise ValueError("it must name exactly one workflow URL or e-mail address")
     if _ISSUER in found:
-        issuer = _text(found[_ISSUER])
+        issuer = _read_text_claim(found[_ISSUER])
     elif _OLD_ISSUER in found:
-        issuer = _bytes(found[_OLD_ISSUER]).decode()
+        issuer = _extension_bytes(found[_OLD_ISSUER]).decode()
     else:
         raise ValueError("it does not name the issuer of the token")
-    claims = {name: _text(found[oid]) for name, oid in _CLAIMS.items() if oid in found}
-    return CertificateClaims(subject=_printable(names[0].value), issuer=_printable(issuer), **claims)
+    claims = {name: _read_text_claim(found[oid]) for name, oid in _CLAIM_OIDS.items() if oid in found}
+    return CertificateClaims(subject=_require_printable(names[0].value), issuer=_require_printable(issuer), **claims)
 
 
-def _text(extension: ExtensionType) -> str:
+def _read_text_claim(extension: ExtensionType) -> str:
     from cryptography.hazmat import asn1
 
     try:
-        return _printable(asn1.decode_der(str, _bytes(extension)))
+        return _require_printable(asn1.decode_der(str, _extension_bytes(extension)))
     except ValueError as error:
         raise ValueError(f"one of its claims cannot be read: {error}") from None
 
 
-def _bytes(extension: ExtensionType) -> bytes:
+def _extension_bytes(extension: ExtensionType) -> bytes:
     from cryptography import x509
 
     if not isinstance(extension, x509.UnrecognizedExtension):
@@ -261,7 +261,7 @@ def _bytes(extension: ExtensionType) -> bytes:
     return extension.value
 
 
-def _printable(text: str) -> str:
-    if not text or len(text) > _LONGEST or not text.isprintable():
+def _require_printable(text: str) -> str:
+    if not text or len(text) > _MAX_CLAIM or not text.isprintable():
         raise ValueError("one of its texts is empty, too long, or contains unprintable characters")
     return text

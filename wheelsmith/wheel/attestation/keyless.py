@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from sigstore.sign import SigningContext
 
 _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
-_OF_GITLAB = "SIGSTORE_ID_TOKEN"
-_TOKENS = (_OF_GITLAB, "ACTIONS_ID_TOKEN_REQUEST_TOKEN")  # variables with secret tokens
-_RENEWED = 300.0  # seconds; a certificate is valid for ten minutes, and signing many wheels can take longer
-_AMBIENT = "in GitHub Actions, give the job `permissions: id-token: write`; otherwise pass --identity-token env:NAME"
-_AGAIN = "nothing was written; try again when the service is available"
+_GITLAB_VARIABLE = "SIGSTORE_ID_TOKEN"
+_TOKENS = (_GITLAB_VARIABLE, "ACTIONS_ID_TOKEN_REQUEST_TOKEN")  # variables with secret tokens
+_RENEW_AFTER = 300.0  # seconds; a certificate is valid for ten minutes, and signing many wheels can take longer
+_IDENTITY_REMEDY = (
+    "in GitHub Actions, give the job `permissions: id-token: write`; otherwise pass --identity-token env:NAME"
+)
+_RETRY_REMEDY = "nothing was written; try again when the service is available"
 
 
 class KeylessSigner:
@@ -45,7 +47,7 @@ class KeylessSigner:
         self._token = token
         self._trust = trust
         self._signer: CertifiedSigner | None = None
-        self._since = 0.0
+        self._signer_created = 0.0
 
     @classmethod
     def with_token(cls, identity_token: str | None, trust: Path | None) -> Self:
@@ -57,8 +59,8 @@ class KeylessSigner:
         require_extra()
         from sigstore.sign import SigningContext
 
-        token = _ambient if identity_token is None else _of_variable(identity_token)
-        with _explained():
+        token = _ci_token if identity_token is None else _token_from_variable(identity_token)
+        with _report_signing_errors():
             context = SigningContext.from_trust_config(signing_config(trust))
         return cls(context, token, trust)
 
@@ -68,9 +70,9 @@ class KeylessSigner:
         :raises SigningKeyError: no token, certificate or log entry is available.
         :raises AttestationError: the trust configuration does not accept the new signature.
         """
-        if self._signer is None or time.monotonic() - self._since > _RENEWED:
-            self._signer, self._since = self._certified(), time.monotonic()
-        signed = _signed(self._signer, statement)
+        if self._signer is None or time.monotonic() - self._signer_created > _RENEW_AFTER:
+            self._signer, self._signer_created = self._new_signer(), time.monotonic()
+        signed = _sign_statement(self._signer, statement)
         _, claims = verify_certified(signed, self._trust)
         if why := builder_conflict(read_statement(statement), claims):
             raise SigningKeyError(f"nothing was signed: {why}", remedy="use the token of the job that signs")
@@ -98,48 +100,48 @@ class KeylessSigner:
             return SignedBundle(bundle=bundle)
         return SignedBundle(bundle=bundle, provenance=provenance)
 
-    def _certified(self) -> CertifiedSigner:
+    def _new_signer(self) -> CertifiedSigner:
         from sigstore.oidc import IdentityToken
         from sigstore.sign import Signer
 
-        with _explained():
+        with _report_signing_errors():
             return Signer(IdentityToken(self._token()), self._context)
 
 
-def _signed(signer: CertifiedSigner, statement: bytes) -> bytes:
+def _sign_statement(signer: CertifiedSigner, statement: bytes) -> bytes:
     from sigstore.dsse import Statement
 
-    with _explained():
+    with _report_signing_errors():
         return signer.sign_dsse(Statement(statement)).to_json().encode() + b"\n"
 
 
-def _ambient() -> str:
+def _ci_token() -> str:
     from sigstore.oidc import detect_credential
 
     # sigstore prefers the token of a cloud machine to GitLab's, so that a runner in a cloud would sign as the machine.
-    named = os.environ.get(_OF_GITLAB, "").strip() if os.environ.get("GITLAB_CI") else ""
+    named = os.environ.get(_GITLAB_VARIABLE, "").strip() if os.environ.get("GITLAB_CI") else ""
     token = named or detect_credential()
     if token is None:
-        raise SigningKeyError("sigstore found no identity token of a CI system", remedy=_AMBIENT)
+        raise SigningKeyError("sigstore found no identity token of a CI system", remedy=_IDENTITY_REMEDY)
     return token
 
 
-def _of_variable(named: str) -> Callable[[], str]:
+def _token_from_variable(named: str) -> Callable[[], str]:
     match = _VARIABLE.fullmatch(named)
     if match is None:
         # Do not show the value: it may be the token itself.
-        raise SigningKeyError("--identity-token must be env: and the name of a variable", remedy=_AMBIENT)
+        raise SigningKeyError("--identity-token must be env: and the name of a variable", remedy=_IDENTITY_REMEDY)
 
     def token() -> str:
         if not (text := os.environ.get(match[1], "").strip()):
-            raise SigningKeyError(f"the variable {match[1]} is unset or empty", remedy=_AMBIENT)
+            raise SigningKeyError(f"the variable {match[1]} is unset or empty", remedy=_IDENTITY_REMEDY)
         return text
 
     return token
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _report_signing_errors() -> Iterator[None]:
     from sigstore.oidc import ExpiredIdentity, IdentityError
 
     try:
@@ -148,12 +150,12 @@ def _explained() -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001  # sigstore passes on any exception of its libraries, e.g. requests
         text = in_one_line(error) or in_one_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
-        remedy = _AMBIENT if isinstance(error, ExpiredIdentity | IdentityError) else _AGAIN
-        shown = _without_tokens(redact(text))
+        remedy = _IDENTITY_REMEDY if isinstance(error, ExpiredIdentity | IdentityError) else _RETRY_REMEDY
+        shown = _redact_tokens(redact(text))
         raise SigningKeyError(f"nothing was signed: {type(error).__name__}: {shown}", remedy=remedy) from None
 
 
-def _without_tokens(text: str) -> str:
+def _redact_tokens(text: str) -> str:
     """Remove tokens from a library's error message: some libraries quote the request that failed."""
     for token in (os.environ.get(name, "") for name in _TOKENS):
         for part in token.split():

@@ -28,7 +28,7 @@ _VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 # Schemes of securesystemslib's URIs. A path does not begin like this.
 _SERVICES = re.compile(r"(awskms|gcpkms|azurekms|hv):.+", re.DOTALL)
 _NEW_KEY = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out release.key"
-_PUBLIC = "openssl pkey -in release.key -pubout -out release.pub"
+_NEW_PUBLIC_KEY = "openssl pkey -in release.key -pubout -out release.pub"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +111,8 @@ class KeySigner:
         :raises AttestationError: it is not a bundle.
         """
         before = read_bundle(bundle)
-        by_it = before.certificate is None and self.public.verifies(before.signature, before.signed)
-        return SignedBundle(bundle=bundle) if by_it else None
+        same_key = before.certificate is None and self.public.verifies(before.signature, before.signed)
+        return SignedBundle(bundle=bundle) if same_key else None
 
 
 def verifying_key(path: Path) -> VerifyingKey:
@@ -120,14 +120,14 @@ def verifying_key(path: Path) -> VerifyingKey:
 
     :raises SigningKeyError: it is not a public key, or of an unsupported kind.
     """
-    _require_extra()
+    _require_securesystemslib()
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    pem = _read(path, ascii(str(path)))
+    pem = _read_key_file(path, ascii(str(path)))
     if b"PRIVATE KEY" in pem:
-        raise SigningKeyError(f"{path} is a private key", remedy=f"verify with its public key: {_PUBLIC}")
-    with _key_errors(str(path)):
-        return _verifying(str(path), load_pem_public_key(pem))
+        raise SigningKeyError(f"{path} is a private key", remedy=f"verify with its public key: {_NEW_PUBLIC_KEY}")
+    with _report_key_errors(str(path)):
+        return _make_verifying_key(str(path), load_pem_public_key(pem))
 
 
 def key_signer(named: str, public: Path | None = None) -> KeySigner:
@@ -137,12 +137,12 @@ def key_signer(named: str, public: Path | None = None) -> KeySigner:
     :param public: path of the public key of a key in a service.
     :raises SigningKeyError: it is not a private key, or of an unsupported kind.
     """
-    _require_extra()
+    _require_securesystemslib()
     if _SERVICES.fullmatch(named):
-        return _of_service(named, public)
+        return _signer_from_service(named, public)
     if not named.startswith("env:"):
         # Do not show the path: the user may have passed the key itself by mistake.
-        return _of_pem(_read(Path(named), "the file of --key"), named)
+        return _signer_from_pem(_read_key_file(Path(named), "the file of --key"), named)
     variable = _VARIABLE.fullmatch(named)
     if variable is None:
         raise SigningKeyError("the text after env: is not the name of a variable", remedy="--key env:WHEELSMITH_KEY")
@@ -151,10 +151,10 @@ def key_signer(named: str, public: Path | None = None) -> KeySigner:
         raise SigningKeyError(
             f"the variable {variable[1]} is unset or empty", remedy="set it to a private key in PEM format"
         )
-    return _of_pem(pem, f"the variable {variable[1]}")
+    return _signer_from_pem(pem, f"the variable {variable[1]}")
 
 
-def _of_pem(pem: bytes, place: str) -> KeySigner:
+def _signer_from_pem(pem: bytes, place: str) -> KeySigner:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
     from securesystemslib.signer import CryptoSigner
 
@@ -164,31 +164,31 @@ def _of_pem(pem: bytes, place: str) -> KeySigner:
         raise SigningKeyError(
             f"{place} is encrypted", remedy="decrypt it into a variable: openssl pkey -in K; --key env:NAME"
         )
-    with _key_errors(place):
+    with _report_key_errors(place):
         private = load_pem_private_key(pem, None)
-        public = _verifying(place, private.public_key())
-        return _signer(public, CryptoSigner(private, public.key), place)
+        public = _make_verifying_key(place, private.public_key())
+        return _make_signer(public, CryptoSigner(private, public.key), place)
 
 
-def _of_service(uri: str, public: Path | None) -> KeySigner:
+def _signer_from_service(uri: str, public: Path | None) -> KeySigner:
     from securesystemslib.signer import Signer
 
     if public is None:
         raise SigningKeyError(f"{uri} needs its public key", remedy="pass it: --public-key release.pub")
     known = verifying_key(public)
-    with _service_errors(uri):
-        return _signer(known, Signer.from_priv_key_uri(uri, known.key), uri)
+    with _report_service_errors(uri):
+        return _make_signer(known, Signer.from_priv_key_uri(uri, known.key), uri)
 
 
-def _signer(public: VerifyingKey, signer: sslib.Signer, place: str) -> KeySigner:
+def _make_signer(public: VerifyingKey, signer: sslib.Signer, place: str) -> KeySigner:
     def sign(data: bytes) -> bytes:
-        with _service_errors(place):
+        with _report_service_errors(place):
             return bytes.fromhex(signer.sign(data).signature)
 
     return KeySigner(public=public, sign_bytes=sign)
 
 
-def _verifying(name: str, public: object) -> VerifyingKey:
+def _make_verifying_key(name: str, public: object) -> VerifyingKey:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
     from securesystemslib.signer import SSlibKey
 
@@ -200,7 +200,7 @@ def _verifying(name: str, public: object) -> VerifyingKey:
 
 
 @contextmanager
-def _key_errors(place: str) -> Iterator[None]:
+def _report_key_errors(place: str) -> Iterator[None]:
     """Raise SigningKeyError for the libraries' errors, without their texts, which may quote the key."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
@@ -214,14 +214,14 @@ def _key_errors(place: str) -> Iterator[None]:
 
 
 @contextmanager
-def _service_errors(uri: str) -> Iterator[None]:
+def _report_service_errors(uri: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001  # signers pass on any exception of their services' libraries
         raise SigningKeyError(f"{uri} cannot sign: {type(error).__name__}: {in_one_line(error)}") from None
 
 
-def _read(path: Path, name: str) -> bytes:
+def _read_key_file(path: Path, name: str) -> bytes:
     """Return the content of a file, which may be a link or a pipe."""
     try:
         with path.open("rb") as file:
@@ -234,7 +234,7 @@ def _read(path: Path, name: str) -> bytes:
     return data
 
 
-def _require_extra() -> None:
+def _require_securesystemslib() -> None:
     try:
         import cryptography  # noqa: F401  # to test if it is installed
         import securesystemslib.signer  # noqa: F401  # as above

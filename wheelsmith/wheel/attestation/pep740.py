@@ -72,7 +72,7 @@ def subjects_of(provenance: bytes) -> set[tuple[str, str]]:
     :raises AttestationError: it is not a provenance file, or an attestation has no certificate or no log entry.
     """
     with unreadable("the provenance"):
-        return {_subject(each) for each in _attestations(parse_json(provenance.decode()))}
+        return {_attestation_subject(each) for each in _attestations(parse_json(provenance.decode()))}
 
 
 def is_of(provenance: bytes, bundle: Bundle) -> bool:
@@ -81,10 +81,10 @@ def is_of(provenance: bytes, bundle: Bundle) -> bool:
     :param provenance: a file that ``subjects_of`` accepts.
     """
     signed = (bundle.certificate, bundle.statement, bundle.signature)
-    return all(_signed(each) == signed for each in _attestations(parse_json(provenance.decode())))
+    return all(_signed_parts(each) == signed for each in _attestations(parse_json(provenance.decode())))
 
 
-def _signed(attestation: Any) -> tuple[bytes, bytes, bytes]:
+def _signed_parts(attestation: Any) -> tuple[bytes, bytes, bytes]:
     envelope = attestation["envelope"]
     texts = attestation["verification_material"]["certificate"], envelope["statement"], envelope["signature"]
     certificate, statement, signature = (base64.b64decode(text, validate=True) for text in texts)
@@ -100,11 +100,11 @@ def _attestations(data: Any) -> list[Any]:
     return found
 
 
-def _subject(attestation: Any) -> tuple[str, str]:
+def _attestation_subject(attestation: Any) -> tuple[str, str]:
     # Imported here because indexes do not need the modules that write statements.
     from wheelsmith.wheel.attestation.statement import read_subject
 
-    certificate, statement, _ = _signed(attestation)
+    certificate, statement, _ = _signed_parts(attestation)
     logged = attestation["verification_material"]["transparency_entries"]
     if not certificate or not logged or not isinstance(logged, list):
         raise ValueError("an attestation has no certificate or no log entry")

@@ -54,7 +54,7 @@ class Identity:
         if claims.issuer != self.issuer:
             yield f"the issuer is {claims.issuer}, not {self.issuer}"
         if self.repository is not None and claims.repository != self.repository:
-            yield f"the repository is {_named(claims.repository)}, not {self.repository}"
+            yield f"the repository is {_or_unknown(claims.repository)}, not {self.repository}"
         if self.repository is None and claims.caller is not None:
             yield f"the repository {claims.caller} called the workflow, but the identity does not name it"
         for field, found, shown, pattern in (
@@ -63,7 +63,7 @@ class Identity:
             ("ref", claims.ref, claims.ref, self.ref),
         ):
             if pattern is not None and not (found is not None and _matches(found, pattern)):
-                yield f"the {field} is {_named(shown)}, not {pattern}"
+                yield f"the {field} is {_or_unknown(shown)}, not {pattern}"
 
 
 def known_issuer(address: str) -> str | None:
@@ -102,12 +102,12 @@ class SignaturePolicy:
 
     def violations(self, claims: StatementClaims) -> Iterator[str]:
         """Yield the claims of a statement that the policy does not allow."""
-        if self.sources and not any(_is_of(claims, each) for each in self.sources):
+        if self.sources and not any(_has_source(claims, each) for each in self.sources):
             revision = claims.commit or claims.revision
             found = f"{claims.source}@{revision}" if revision else claims.source
             yield f"its source is {found}, not {' or '.join(self.sources)}"
         if self.repositories and claims.repository not in self.repositories:
-            yield f"its repository is {_named(claims.repository)}, not {' or '.join(self.repositories)}"
+            yield f"its repository is {_or_unknown(claims.repository)}, not {' or '.join(self.repositories)}"
         if self.builders and not any(_matches(claims.builder, each) for each in self.builders):
             yield f"its builder is {claims.builder}, not {' or '.join(self.builders)}"
 
@@ -130,7 +130,7 @@ class _IdentityModel(BaseModel):
     ref: _Text | None = None
 
     @model_validator(mode="after")
-    def _names_somebody(self) -> Self:
+    def _require_subject_or_repository(self) -> Self:
         if not (self.subject or self.repository):
             raise ValueError("an identity needs a subject or a repository")
         return self
@@ -147,7 +147,7 @@ class _PolicyModel(BaseModel):
     builders: _Texts = ()
 
     @model_validator(mode="after")
-    def _names_a_signer(self) -> Self:
+    def _require_signer(self) -> Self:
         if not (self.keys or self.identities):
             raise ValueError("it names no key and no identity, so it accepts no signature")
         return self
@@ -179,14 +179,14 @@ def read_policy(path: Path) -> SignaturePolicy:
     )
 
 
-def _is_of(claims: StatementClaims, source: str) -> bool:
+def _has_source(claims: StatementClaims, source: str) -> bool:
     """Return True if a statement has the source, and the revision if the policy names one."""
-    place, revision = _place_and_revision(source)
+    place, revision = _split_revision(source)
     places = {claims.source, claims.source.partition("#subdirectory=")[0]}
     return place in places and (revision is None or revision in {claims.revision, claims.commit})
 
 
-def _place_and_revision(source: str) -> tuple[str, str | None]:
+def _split_revision(source: str) -> tuple[str, str | None]:
     """Split a source at the @ before its revision, not at an @ in its name."""
     if before := _BEFORE_PATH.match(source):
         path, at, revision = source[before.end() :].partition("@")
@@ -200,5 +200,5 @@ def _matches(text: str, pattern: str) -> bool:
     return re.fullmatch("[^/]*".join(map(re.escape, pattern.split("*"))), text) is not None
 
 
-def _named(text: str | None) -> str:
+def _or_unknown(text: str | None) -> str:
     return text or "unknown"

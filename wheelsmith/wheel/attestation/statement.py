@@ -96,7 +96,7 @@ def write_statement(filename: str, sha256: str, recorded: RecordedPlan, made: Ma
     except (ValueError, LookupError, TypeError) as error:
         raise AttestationError(f"{filename}: its plan cannot be read: {in_one_line(error)}") from None
     source = {"origin": made.source.origin, "revision": made.source.revision, "commit": made.source.commit}
-    parameters: dict[str, Any] = {"cells": list(made.cells), "source": _given(source)}
+    parameters: dict[str, Any] = {"cells": list(made.cells), "source": _without_none(source)}
     if made.matrix_sha256:
         parameters["matrix"] = {"sha256": made.matrix_sha256}
     if made.checkout:
@@ -115,7 +115,7 @@ def write_statement(filename: str, sha256: str, recorded: RecordedPlan, made: Ma
         },
         "runDetails": {
             "builder": {"id": made.builder, "version": {"wheelsmith": made.wheelsmith}},
-            "metadata": _given(times),
+            "metadata": _without_none(times),
         },
     }
     subject = [{"name": filename, "digest": {"sha256": sha256}}]
@@ -128,7 +128,7 @@ def read_subject(data: bytes) -> tuple[str, str]:
     :raises AttestationError: it is not a statement, or has several subjects.
     """
     with unreadable("the statement"):
-        return _subject(parse_json(data.decode()))
+        return _parse_subject(parse_json(data.decode()))
 
 
 def read_statement(data: bytes) -> StatementClaims:
@@ -137,23 +137,23 @@ def read_statement(data: bytes) -> StatementClaims:
     :raises AttestationError: it is not such a statement.
     """
     with unreadable("the statement"):
-        return _claims(parse_json(data.decode()))
+        return _parse_claims(parse_json(data.decode()))
 
 
 def says_the_same(one: bytes, other: bytes) -> bool:
     """Return True if two statements differ only in their times and in the CI run."""
     try:
-        return bool(_timeless(parse_json(one.decode())) == _timeless(parse_json(other.decode())))
+        return bool(_without_run(parse_json(one.decode())) == _without_run(parse_json(other.decode())))
     except (ValueError, TypeError, LookupError, AttributeError):
         return False
 
 
-def _timeless(data: Any) -> Any:
+def _without_run(data: Any) -> Any:
     del data["predicate"]["runDetails"]["metadata"]
     return data
 
 
-def _claims(data: Any) -> StatementClaims:
+def _parse_claims(data: Any) -> StatementClaims:
     definition = data["predicate"]["buildDefinition"]
     for key, found, known in (
         ("_type", data["_type"], STATEMENT),
@@ -162,33 +162,33 @@ def _claims(data: Any) -> StatementClaims:
     ):
         if found != known:
             raise ValueError(f"its {key} is {found!r}, not {known}")
-    filename, sha256 = _subject(data)
+    filename, sha256 = _parse_subject(data)
     parameters, inside = definition["externalParameters"], definition["internalParameters"]
     source = parameters["source"]
     return StatementClaims(
         filename=filename,
         sha256=sha256,
-        builder=_text(data["predicate"]["runDetails"]["builder"]["id"]),
-        source=_text(source["origin"]),
-        revision=_text(source["revision"]) if "revision" in source else None,
-        commit=_text(source["commit"]) if "commit" in source else None,
-        tree=_text(inside["source"]["tree"]),
-        plan_digest=_text(inside["plan"]["sha256"]),
-        cells=tuple(_text(each) for each in parameters["cells"]),
-        repository=_text(parameters["checkout"]["repository"]) if "checkout" in parameters else None,
+        builder=_require_string(data["predicate"]["runDetails"]["builder"]["id"]),
+        source=_require_string(source["origin"]),
+        revision=_require_string(source["revision"]) if "revision" in source else None,
+        commit=_require_string(source["commit"]) if "commit" in source else None,
+        tree=_require_string(inside["source"]["tree"]),
+        plan_digest=_require_string(inside["plan"]["sha256"]),
+        cells=tuple(_require_string(each) for each in parameters["cells"]),
+        repository=_require_string(parameters["checkout"]["repository"]) if "checkout" in parameters else None,
     )
 
 
-def _subject(data: Any) -> tuple[str, str]:
+def _parse_subject(data: Any) -> tuple[str, str]:
     (subject,) = data["subject"]
-    return _text(subject["name"]), _text(subject["digest"]["sha256"])
+    return _require_string(subject["name"]), _require_string(subject["digest"]["sha256"])
 
 
-def _given(values: Mapping[str, str | None]) -> dict[str, str]:
+def _without_none(values: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _text(value: Any) -> str:
+def _require_string(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a string")
     return value
@@ -204,7 +204,11 @@ def dependencies(
     :raises ValueError: the plan is not in the format of this version of wheelsmith.
     :raises LookupError: the same.
     """
-    found = [_source(source), *_toolchain(recorded.data), *_environment(recorded.data)]
+    found = [
+        _source_descriptor(source),
+        *_toolchain_descriptors(recorded.data),
+        *_environment_descriptors(recorded.data),
+    ]
     if image:
         found.append({"name": "image", "digest": {"sha256": image.removeprefix(_SHA256)}})
     if checkout:
@@ -213,7 +217,7 @@ def dependencies(
     return found
 
 
-def _source(source: SourceId) -> Descriptor:
+def _source_descriptor(source: SourceId) -> Descriptor:
     kind, _, address = source.origin.partition(":")
     where, _, folder = address.partition("#subdirectory=")
     inside = {"annotations": {"subdirectory": folder}} if folder else {}
@@ -234,11 +238,11 @@ def _source_uri(kind: str, where: str, commit: str | None) -> str | None:
         return f"git+{where}" + (f"@{commit}" if commit else "")
     if kind == "sdist":
         project, _, version = where.partition("==")
-        return _pypi(project, version)
+        return _pypi_purl(project, version)
     return None
 
 
-def _toolchain(plan: dict[str, Any]) -> Iterator[Descriptor]:
+def _toolchain_descriptors(plan: dict[str, Any]) -> Iterator[Descriptor]:
     toolset = plan["toolset"]
     if toolset and not toolset["prefix"]:
         yield {"name": f"compilers: {toolset['version']}", "digest": {PINS: toolset["digest"]}}
@@ -246,39 +250,39 @@ def _toolchain(plan: dict[str, Any]) -> Iterator[Descriptor]:
         prefix = PrefixId.from_json(given)
         name = f"{prefix.kind} {prefix.version} for {prefix.arch}"
         pins = made_from(prefix)
-        yield from (_pinned(pin, name) for pin in pins)
+        yield from (_pin_descriptor(pin, name) for pin in pins)
         if not pins:
             yield {"name": name, "digest": {PINS: prefix.digest}}
 
 
-def _pinned(pin: PinnedFile | PinnedTree | PinnedPackage, part_of: str) -> Descriptor:
+def _pin_descriptor(pin: PinnedFile | PinnedTree | PinnedPackage, part_of: str) -> Descriptor:
     digest = {FOLDER if isinstance(pin, PinnedTree) else "sha256": pin.sha256}
-    uri = _pypi(pin.project, pin.version, pin.filename) if isinstance(pin, PinnedFile) else pin.url
-    said = {"part_of": part_of, **({"folder": pin.folder} if isinstance(pin, PinnedTree) else {})}
-    return {"name": pin.filename, "uri": uri, "digest": digest, "annotations": said}
+    uri = _pypi_purl(pin.project, pin.version, pin.filename) if isinstance(pin, PinnedFile) else pin.url
+    annotations = {"part_of": part_of, **({"folder": pin.folder} if isinstance(pin, PinnedTree) else {})}
+    return {"name": pin.filename, "uri": uri, "digest": digest, "annotations": annotations}
 
 
-def _environment(plan: dict[str, Any]) -> Iterator[Descriptor]:
+def _environment_descriptors(plan: dict[str, Any]) -> Iterator[Descriptor]:
     for each in (plan["project"] or {}).get("environment", ()):
-        uri = _pypi(each["name"], each["version"])
-        said = {"part_of": "build environment"}
-        yield {"name": each["name"], "uri": uri, "digest": {"sha256": each["sha256"]}, "annotations": said}
+        uri = _pypi_purl(each["name"], each["version"])
+        annotations = {"part_of": "build environment"}
+        yield {"name": each["name"], "uri": uri, "digest": {"sha256": each["sha256"]}, "annotations": annotations}
 
 
-def _pypi(project: str, version: str, filename: str | None = None) -> str:
-    beside = {"file_name": filename} if filename else None
-    return PackageURL(type="pypi", name=canonicalize_name(project), version=version, qualifiers=beside).to_string()
+def _pypi_purl(project: str, version: str, filename: str | None = None) -> str:
+    qualifiers = {"file_name": filename} if filename else None
+    return PackageURL(type="pypi", name=canonicalize_name(project), version=version, qualifiers=qualifiers).to_string()
 
 
 def made_from(prefix: PrefixId) -> Pins:
     """Return the pinned files of a prefix; none if this version of wheelsmith has no prefix with its digest."""
     try:
-        return next((pins for known, pins in _named_so(prefix) if known == prefix), ())
+        return next((pins for known, pins in _known_prefixes(prefix) if known == prefix), ())
     except KeyError:
         return ()
 
 
-def _named_so(prefix: PrefixId) -> Iterator[tuple[PrefixId, Pins]]:
+def _known_prefixes(prefix: PrefixId) -> Iterator[tuple[PrefixId, Pins]]:
     """Yield the known prefixes with the same kind, version and architecture, and any digest.
 
     :raises KeyError: there is none.
@@ -292,10 +296,10 @@ def _named_so(prefix: PrefixId) -> Iterator[tuple[PrefixId, Pins]]:
         toolkit = cuda_toolkits()[prefix.version]
         yield cuda_development(toolkit), toolkit.development
     elif prefix.kind in frameworks():
-        calls = frameworks()[prefix.kind]
-        for release in calls.releases().values():
+        framework = frameworks()[prefix.kind]
+        for release in framework.releases().values():
             if prefix.arch in release.wheels:
-                yield calls.prefix(release.minor, prefix.arch), (release.wheels[prefix.arch],)
+                yield framework.prefix(release.minor, prefix.arch), (release.wheels[prefix.arch],)
     else:
         toolkit, (machine, _, target) = cuda_toolkits()[prefix.version], prefix.arch.partition("-")
         found = toolkit, machine, target or machine

@@ -52,7 +52,7 @@ class Verified(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Signed:
+class _SignedStatement:
     """A statement with a valid signature, by either a key or a certificate."""
 
     claims: StatementClaims
@@ -67,7 +67,7 @@ def verify_statement(filename: str, sha256: str, bundle: bytes, policy: Signatur
     :raises AttestationError: with all violations.
     """
     signed = _verify_signature(bundle, policy)
-    return _verified(signed, [*_other_wheel(signed.claims, filename, sha256), *_policy_violations(signed, policy)])
+    return _accept(signed, [*_wheel_mismatches(signed.claims, filename, sha256), *_policy_violations(signed, policy)])
 
 
 def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy, reader: WheelReader) -> Verified:
@@ -84,8 +84,10 @@ def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy, reader: Wh
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # a BufferedReader
     except NotRegularError:
         raise AttestationError("it is not a regular file") from None
-    other = _other_wheel(signed.claims, wheel.name, sha256)
-    return _verified(signed, [*other, *_other_plan(signed.claims, wheel, reader), *_policy_violations(signed, policy)])
+    other = _wheel_mismatches(signed.claims, wheel.name, sha256)
+    return _accept(
+        signed, [*other, *_plan_mismatches(signed.claims, wheel, reader), *_policy_violations(signed, policy)]
+    )
 
 
 def builder_conflict(claims: StatementClaims, certificate: CertificateClaims) -> str | None:
@@ -99,10 +101,10 @@ def builder_conflict(claims: StatementClaims, certificate: CertificateClaims) ->
     return f"the statement names the builder {claims.builder}, but the certificate names {certified}"
 
 
-def _verify_signature(data: bytes, policy: SignaturePolicy) -> _Signed:
+def _verify_signature(data: bytes, policy: SignaturePolicy) -> _SignedStatement:
     bundle = read_bundle(data)
     if bundle.certificate is None:
-        return _Signed(key=_signing_key(bundle, policy), claims=read_statement(bundle.statement))
+        return _SignedStatement(key=_signing_key(bundle, policy), claims=read_statement(bundle.statement))
     if not policy.identities:
         raise AttestationError(
             "it is signed with a certificate, but no identity is accepted: pass --identity or --policy"
@@ -113,7 +115,7 @@ def _verify_signature(data: bytes, policy: SignaturePolicy) -> _Signed:
             raise AttestationError(wrong)
 
     statement, certificate = verify_certified(data, policy.trust, check)
-    return _Signed(certificate=certificate, claims=read_statement(statement))
+    return _SignedStatement(certificate=certificate, claims=read_statement(statement))
 
 
 def _signing_key(bundle: Bundle, policy: SignaturePolicy) -> VerifyingKey:
@@ -132,10 +134,10 @@ def _signing_key(bundle: Bundle, policy: SignaturePolicy) -> VerifyingKey:
     raise AttestationError(f"it is not signed by {names}, but by another key: its sha256 is {hint}")
 
 
-def _verified(signed: _Signed, violations: list[str]) -> Verified:
+def _accept(signed: _SignedStatement, violations: list[str]) -> Verified:
     if violations:
         raise AttestationError("; ".join(violations)[:_MAX_SHOWN])
-    claims = _certified(signed)
+    claims = _with_certified_repository(signed)
     return Verified(
         wheel=claims.filename,
         sha256=claims.sha256,
@@ -150,31 +152,31 @@ def _verified(signed: _Signed, violations: list[str]) -> Verified:
     )
 
 
-def _policy_violations(signed: _Signed, policy: SignaturePolicy) -> Iterator[str]:
+def _policy_violations(signed: _SignedStatement, policy: SignaturePolicy) -> Iterator[str]:
     claims, certificate = signed.claims, signed.certificate
     if certificate and certificate.repository and claims.repository not in {None, certificate.repository}:
         certified = certificate.repository
         yield f"the statement names the repository {claims.repository}, but the certificate names {certified}"
     if certificate and (conflict := builder_conflict(claims, certificate)):
         yield conflict
-    yield from policy.violations(_certified(signed))
+    yield from policy.violations(_with_certified_repository(signed))
 
 
-def _certified(signed: _Signed) -> StatementClaims:
+def _with_certified_repository(signed: _SignedStatement) -> StatementClaims:
     """Return the claims with the certificate's repository, if there is a certificate: a statement can name any."""
     if signed.certificate is None:
         return signed.claims
     return replace(signed.claims, repository=signed.certificate.repository)
 
 
-def _other_wheel(claims: StatementClaims, filename: str, sha256: str) -> Iterator[str]:
+def _wheel_mismatches(claims: StatementClaims, filename: str, sha256: str) -> Iterator[str]:
     if claims.filename != filename:
         yield f"the statement is about {claims.filename}"
     if claims.sha256 != sha256:
         yield f"the statement is about a wheel with the sha256 {claims.sha256}, but this one has {sha256}"
 
 
-def _other_plan(claims: StatementClaims, wheel: Path, reader: WheelReader) -> Iterator[str]:
+def _plan_mismatches(claims: StatementClaims, wheel: Path, reader: WheelReader) -> Iterator[str]:
     try:
         recorded = reader.recorded_plan(wheel)
     except WheelError as error:

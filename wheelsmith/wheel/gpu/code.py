@@ -10,7 +10,7 @@ from wheelsmith.base.errors import WheelError
 from wheelsmith.base.units import numbers
 from wheelsmith.platforms import cuda_toolkits
 
-_NOTHING = frozenset[str]()
+_NONE = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +62,13 @@ class GpuCode:
     :param mistakes: descriptions of code that is broken or differs from its label, with offsets.
     """
 
-    machine_code: frozenset[str] = _NOTHING
-    ptx: frozenset[str] = _NOTHING
-    relocatable: frozenset[str] = _NOTHING
-    intermediate: frozenset[str] = _NOTHING
-    assemblers: frozenset[str] = _NOTHING
-    ptx_versions: frozenset[str] = _NOTHING
-    others: frozenset[str] = _NOTHING
+    machine_code: frozenset[str] = _NONE
+    ptx: frozenset[str] = _NONE
+    relocatable: frozenset[str] = _NONE
+    intermediate: frozenset[str] = _NONE
+    assemblers: frozenset[str] = _NONE
+    ptx_versions: frozenset[str] = _NONE
+    others: frozenset[str] = _NONE
     runtime: bool = False
     mistakes: tuple[str, ...] = ()
 
@@ -93,11 +93,11 @@ class GpuCode:
 def joined(codes: Iterable[GpuCode]) -> GpuCode:
     """Combine several pieces of GPU code into one."""
     codes = list(codes)
-    sets = [field.name for field in fields(GpuCode) if field.default is _NOTHING]
+    sets = [field.name for field in fields(GpuCode) if field.default is _NONE]
     return GpuCode(
         runtime=any(code.runtime for code in codes),
         mistakes=tuple(mistake for code in codes for mistake in code.mistakes),
-        **{name: _NOTHING.union(*(getattr(code, name) for code in codes)) for name in sets},
+        **{name: _NONE.union(*(getattr(code, name) for code in codes)) for name in sets},
     )
 
 

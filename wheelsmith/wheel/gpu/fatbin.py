@@ -103,7 +103,7 @@ def read_cubin(data: FileSlice) -> Cubin:
     held = [start + size for _, kind_, _, _, start, size, *_ in sections if kind_ not in _WITHOUT_BYTES]
     end = max(table + count * _SECTION.size, segments + segment_count * _SEGMENT_SIZE, *held)
     data.part(0, end)
-    tools, accelerated = _notes(data, sections, names)
+    tools, accelerated = _read_notes(data, sections, names)
     releases = frozenset(found.decode() for found in _RELEASE.findall(tools))
     targets = {(int(number), suffix.decode()) for number, suffix in _TARGET.findall(tools)}
     if abi == _OLD_ABI:
@@ -127,7 +127,7 @@ def read_cubin(data: FileSlice) -> Cubin:
     )
 
 
-def _notes(data: FileSlice, sections: list[tuple[int, ...]], names: int) -> tuple[bytes, bool]:
+def _read_notes(data: FileSlice, sections: list[tuple[int, ...]], names: int) -> tuple[bytes, bool]:
     """Return the notes about the tools that made a cubin, and True if it runs on one architecture only."""
     if names >= len(sections):
         raise WheelError("its sections have no names")
@@ -177,7 +177,7 @@ class _Entry:
         """Return the decompressed content."""
         if not self.flags & (_LZ4 | _ZSTANDARD):
             return self.stored
-        data = _unpack(self.stored.read(0, self.stored.size), self.size, self.flags)
+        data = _decompress(self.stored.read(0, self.stored.size), self.size, self.flags)
         return FileSlice(file=io.BytesIO(data), start=0, size=len(data))
 
 
@@ -186,14 +186,14 @@ def read_container(data: FileSlice) -> Container:
     codes: list[GpuCode] = []
     size = _CONTAINER.size
     try:
-        codes += (_read(entry, offset) for offset, entry in _entries(data))
+        codes += (_read_entry(entry, offset) for offset, entry in _read_entries(data))
         size += _CONTAINER.unpack(data.read(0, _CONTAINER.size))[3]
     except WheelError as error:
         codes.append(GpuCode(mistakes=(f"a fatbin: {error.message}",)))
     return Container(size=size, codes=tuple(codes))
 
 
-def _entries(data: FileSlice) -> Iterator[tuple[int, _Entry]]:
+def _read_entries(data: FileSlice) -> Iterator[tuple[int, _Entry]]:
     _, _, at, size = _CONTAINER.unpack(data.read(0, _CONTAINER.size))
     if not size:
         raise WheelError("it is empty")
@@ -218,12 +218,12 @@ def _entries(data: FileSlice) -> Iterator[tuple[int, _Entry]]:
         at += header + padded
 
 
-def _read(entry: _Entry, offset: int) -> GpuCode:
+def _read_entry(entry: _Entry, offset: int) -> GpuCode:
     try:
         if entry.kind == _ELF:
-            return _machine_code(entry)
+            return _read_machine_code(entry)
         if entry.kind in {_PTX, _RELOCATABLE_PTX}:
-            return _ptx(entry)
+            return _read_ptx_entry(entry)
         if entry.kind in {_NVVM, _TILE_IR}:
             return GpuCode(intermediate=frozenset({entry.label}))
         wrong = f"its kind {entry.kind:#x} is unknown"
@@ -232,7 +232,7 @@ def _read(entry: _Entry, offset: int) -> GpuCode:
     return GpuCode(mistakes=(f"code labelled {entry.label}, entry at {offset:#x} of a fatbin: {wrong}",))
 
 
-def _machine_code(entry: _Entry) -> GpuCode:
+def _read_machine_code(entry: _Entry) -> GpuCode:
     cubin = read_cubin(entry.content())
     own = cubin.capability
     if own != entry.label and (cubin.family_known or f"{own}f" != entry.label):
@@ -240,7 +240,7 @@ def _machine_code(entry: _Entry) -> GpuCode:
     return cubin.code(entry.label)
 
 
-def _ptx(entry: _Entry) -> GpuCode:
+def _read_ptx_entry(entry: _Entry) -> GpuCode:
     content = entry.content()
     ptx = read_ptx(content.read(0, content.size))
     if ptx is None:
@@ -268,18 +268,18 @@ def ptx_code(head: re.Match[bytes]) -> GpuCode:
     return GpuCode(ptx=frozenset({made_for}), ptx_versions=frozenset({head[1].decode()}))
 
 
-def _unpack(stored: bytes, size: int, flags: int) -> bytes:
+def _decompress(stored: bytes, size: int, flags: int) -> bytes:
     """Decompress the content of an entry.
 
     :raises WheelError: it cannot be decompressed, or its size differs from the entry's.
     """
-    data = _lz4(stored, size) if flags & _LZ4 else _zstandard(stored, size)
+    data = _decompress_lz4(stored, size) if flags & _LZ4 else _decompress_zstandard(stored, size)
     if len(data) != size:
         raise WheelError(f"it decompresses to {counted(len(data), 'byte')}, not to {size} as in its entry")
     return data
 
 
-def _lz4(stored: bytes, size: int) -> bytes:
+def _decompress_lz4(stored: bytes, size: int) -> bytes:
     module = import_module("lz4.block")
     try:
         return bytes(module.decompress(stored, uncompressed_size=size))
@@ -287,7 +287,7 @@ def _lz4(stored: bytes, size: int) -> bytes:
         raise WheelError(f"it cannot be decompressed: {error}") from None
 
 
-def _zstandard(stored: bytes, size: int) -> bytes:
+def _decompress_zstandard(stored: bytes, size: int) -> bytes:
     # backports.zstd is the same code for Python before 3.14.
     module = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     try:

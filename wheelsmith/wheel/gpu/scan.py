@@ -29,7 +29,7 @@ _POINTER = 8  # bytes; alignment of records with pointers
 # The message of cudaErrorInsufficientDriver, which only the CUDA runtime contains.
 _RUNTIME = b"CUDA driver version is insufficient for CUDA runtime version"
 # Suffixes of source code, templates and documentation. PTX in such files is an example or a template.
-_TEXTS = (
+_TEXT_SUFFIXES = (
     *(".py", ".pyi", ".pyx", ".pxd", ".pxi", ".ipynb", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh"),
     *(".hpp", ".hxx", ".inc", ".inl", ".ipp", ".def", ".td", ".mlir", ".ll", ".s", ".asm", ".rs", ".go", ".jl"),
     *(".js", ".ts", ".java", ".lua", ".sh", ".in", ".jinja", ".j2", ".mako", ".tmpl", ".tpl", ".template", ".cmake"),
@@ -48,7 +48,7 @@ def read_gpu_code(file: BinaryIO, size: int, name: str = "") -> GpuCode:
     head = whole.read(0, min(_HEAD, size))
     if ptx := read_ptx(head):
         return ptx
-    scan = _Scan(whole, is_text=name.lower().endswith(_TEXTS) or ".dist-info/" in name)
+    scan = _Scan(whole, is_text=name.lower().endswith(_TEXT_SUFFIXES) or ".dist-info/" in name)
     scan.run()
     codes = scan.codes
     if vendor := _other_vendor(head):
@@ -84,19 +84,19 @@ class _Scan:
         at = 0
         while at < self._whole.size:
             chunk = self._whole.read(at, min(_CHUNK + _OVERLAP, self._whole.size - at))
-            for offset, mark in sorted(_marks(chunk)):
+            for offset, mark in sorted(_find_marks(chunk)):
                 if at + offset >= self._end:
-                    self._look(mark, at + offset)
+                    self._read_mark(mark, at + offset)
             at = max(at + _CHUNK, self._end)
 
-    def _look(self, mark: bytes, at: int) -> None:
+    def _read_mark(self, mark: bytes, at: int) -> None:
         rest = self._whole.part(at, self._whole.size - at)
         if mark == CONTAINER_MARK:
             container = read_container(rest)
             self._end = at + container.size
             self._containers += 1
             self._contained += container.codes
-            self.codes += (_placed(code, at) for code in container.codes)
+            self.codes += (_with_offset(code, at) for code in container.codes)
         elif mark == _CUBIN:
             self._read_cubin(rest)
         elif mark == _VERSION and not self._is_text:
@@ -113,7 +113,7 @@ class _Scan:
         try:
             cubin = read_cubin(rest)
         except WheelError as error:
-            self.codes.append(_placed(GpuCode(mistakes=(f"a cubin: {error.message}",)), rest.start))
+            self.codes.append(_with_offset(GpuCode(mistakes=(f"a cubin: {error.message}",)), rest.start))
         else:
             self._end = rest.start + cubin.size
             self.codes.append(cubin.code(cubin.capability))
@@ -132,7 +132,7 @@ class _Scan:
             yield GpuCode(mistakes=(wrong,))
 
 
-def _marks(chunk: bytes) -> Iterator[tuple[int, bytes]]:
+def _find_marks(chunk: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the offset of each possible start of GPU code, with its mark."""
     for mark in (CONTAINER_MARK, _CUBIN, _VERSION, _REGISTRATION, _RUNTIME):
         at = chunk.find(mark)
@@ -150,5 +150,5 @@ def _is_mark(mark: bytes, chunk: bytes, at: int) -> bool:
     return mark != _REGISTRATION or chunk[at + 4 : at + 8] in _REGISTRATION_VERSIONS
 
 
-def _placed(code: GpuCode, at: int) -> GpuCode:
+def _with_offset(code: GpuCode, at: int) -> GpuCode:
     return replace(code, mistakes=tuple(f"at byte {at:#x}: {mistake}" for mistake in code.mistakes))

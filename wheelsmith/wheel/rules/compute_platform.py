@@ -17,10 +17,10 @@ from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbol_resolution import CUDA_LIBRARY, CUDA_MAJORS, TORCH_CUDA
 from wheelsmith.wheel.symbols import cuda_exports
 
-_CUDAS_WORDS = re.compile(rb"cuda|cublas|cudnn|cufft|curand|cusparse|nvidia|nvrtc|triton", re.IGNORECASE)
-_FIRST = 12  # in CUDA 11, too many libraries have version numbers that differ from CUDA's
+_CUDA_WORDS = re.compile(rb"cuda|cublas|cudnn|cufft|curand|cusparse|nvidia|nvrtc|triton", re.IGNORECASE)
+_FIRST_CUDA = 12  # in CUDA 11, too many libraries have version numbers that differ from CUDA's
 _GPU_FILES = (".cubin", ".fatbin", ".ptx")
-_WITH_MINOR = 11  # the last CUDA release with a minor in the name of its runtime
+_LAST_WITH_MINOR = 11  # the last CUDA release with a minor in the name of its runtime
 
 
 def examined_files(wheel: Inspection) -> Iterator[tuple[str, tuple[str, ...] | None, GpuCode]]:
@@ -41,44 +41,44 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
     """
     wrong = []
     if compute == "cpu":
-        cuda = [library for library in needed or () if _is_cudas(library)]
+        cuda = [library for library in needed or () if _is_cuda_library(library)]
         wrong += [f"the version is for cpu, but {name} needs {', '.join(cuda)}"] if cuda else []
-        wrong += [f"the version is for cpu, but {name} contains GPU code: {_listed(code)}"] if code.present else []
+        wrong += [f"the version is for cpu, but {name} contains GPU code: {_describe(code)}"] if code.present else []
         wrong += [f"the version is for cpu, but {name} contains the CUDA runtime"] if code.runtime else []
     elif compute is not None and names_cuda(compute):
-        runtime = f"libcudart.so.{_runtime_major(compute)}"
+        runtime = f"libcudart.so.{_runtime_number(compute)}"
         nvidia = code.present and not code.others
         if nvidia and needed is not None and runtime not in needed and not code.runtime:
             wrong.append(f"the version is for {compute}, but {name} does not need {runtime}")
-        others = (library for library in needed or () if _is_of_another_cuda(library, cuda_major(compute)))
+        others = (library for library in needed or () if _has_other_cuda_number(library, cuda_major(compute)))
         wrong += [f"the version is for {compute}, but {name} needs {library}" for library in others]
-    return finding("compute-platform", wrong, f"GPU code for {_listed(code)}" if code.present else "no GPU code")
+    return finding("compute-platform", wrong, f"GPU code for {_describe(code)}" if code.present else "no GPU code")
 
 
-def _is_cudas(library: str) -> bool:
+def _is_cuda_library(library: str) -> bool:
     """Return True if a library belongs to CUDA or to torch's CUDA builds."""
     match = CUDA_LIBRARY.fullmatch(library)
-    return match is not None and (match["stem"] in _majors() or f"lib{match['stem']}.so" in TORCH_CUDA)
+    return match is not None and (match["stem"] in _library_numbers() or f"lib{match['stem']}.so" in TORCH_CUDA)
 
 
-def _is_of_another_cuda(library: str, cuda: int) -> bool:
+def _has_other_cuda_number(library: str, cuda: int) -> bool:
     """Return True if a CUDA library has the name that it has in another major release.
 
     :param cuda: major release; for unknown ones the result is False.
     """
     match = CUDA_LIBRARY.fullmatch(library)
-    majors = _majors().get(match["stem"], {}) if match else {}
+    majors = _library_numbers().get(match["stem"], {}) if match else {}
     if match is None or cuda not in majors or len(set(majors.values())) == 1:
         return False
     return match["major"] != majors[cuda]
 
 
 @cache
-def _majors() -> dict[str, dict[int, str]]:
+def _library_numbers() -> dict[str, dict[int, str]]:
     """Return the known CUDA libraries: name without number → major release of CUDA → number in the name."""
     found: dict[str, dict[int, str]] = {}
     for cuda in CUDA_MAJORS:
-        exports = cuda_exports(cuda) if cuda >= _FIRST else None
+        exports = cuda_exports(cuda) if cuda >= _FIRST_CUDA else None
         for library in exports.symbols if exports else ():
             # A library without a number, such as libcheckpoint.so, may belong to any project.
             if (match := CUDA_LIBRARY.fullmatch(library)) and match["major"]:
@@ -86,47 +86,51 @@ def _majors() -> dict[str, dict[int, str]]:
     return found
 
 
-def _runtime_major(compute: str) -> str:
+def _runtime_number(compute: str) -> str:
     """Return the number in the runtime's name: the release for CUDA 10, 11.0 for CUDA 11, the major after that."""
     major = cuda_major(compute)
-    return str(major) if major > _WITH_MINOR else "11.0" if major == _WITH_MINOR else cuda_release(compute) or "10"
+    if major > _LAST_WITH_MINOR:
+        return str(major)
+    return "11.0" if major == _LAST_WITH_MINOR else cuda_release(compute) or "10"
 
 
-def _listed(code: GpuCode) -> str:
+def _describe(code: GpuCode) -> str:
     kinds = (
         (code.machine_code, ""),
         (code.ptx, " as PTX"),
         (code.relocatable, " not linked"),
         (code.intermediate, " as IR"),
     )
-    found = [f"{capability}{kind}" for capabilities, kind in kinds for capability in sorted(capabilities, key=_number)]
+    found = [
+        f"{capability}{kind}" for capabilities, kind in kinds for capability in sorted(capabilities, key=_sort_key)
+    ]
     found += [f"for {maker}" for maker in sorted(code.others)]
     return ", ".join(found) or "unknown GPUs"
 
 
-def _number(capability: str) -> tuple[float, str]:
+def _sort_key(capability: str) -> tuple[float, str]:
     return float(capability.rstrip("af")), capability
 
 
-def _examine(wheel: Inspection) -> Iterator[Finding]:
+def _check_compute_platform(wheel: Inspection) -> Iterator[Finding]:
     if wheel.local_version.wrong:
         yield finding("compute-platform", [*wheel.local_version.wrong], "")
     for name, needed, code in examined_files(wheel):
         yield compare(name, needed, code, wheel.compute)
-    if names_cuda(wheel.compute) and wheel.extensions and not _speaks_of_cuda(wheel):
+    if names_cuda(wheel.compute) and wheel.extensions and not _mentions_cuda(wheel):
         yield finding("compute-platform", [f"the version is for {wheel.compute}, but the wheel does not use CUDA"], "")
 
 
-def _speaks_of_cuda(wheel: Inspection) -> bool:
+def _mentions_cuda(wheel: Inspection) -> bool:
     """Return True if a wheel contains GPU code or the runtime, or mentions CUDA in a library, requirement or file."""
     if any(code.present or code.runtime for code in wheel.gpu_code.values()):
         return True
     named = (name for extension in wheel.extensions.values() for name in extension.needed)
     required = (line.name for line in wheel.requirements.lines)
-    if any(_CUDAS_WORDS.search(text.encode()) for text in (*named, *required)):
+    if any(_CUDA_WORDS.search(text.encode()) for text in (*named, *required)):
         return True
     files = (name for name in wheel.files if not name.startswith(f"{wheel.info}/"))
-    return any(_CUDAS_WORDS.search(piece) for name in files for piece in wheel.archive.chunks(name))
+    return any(_CUDA_WORDS.search(piece) for name in files for piece in wheel.archive.chunks(name))
 
 
 def compare_toolkit(name: str, code: GpuCode, cuda: str) -> Finding:
@@ -150,7 +154,7 @@ def compare_toolkit(name: str, code: GpuCode, cuda: str) -> Finding:
     return finding("toolkit", wrong, "; ".join(made))
 
 
-def _examine_toolkit(wheel: Inspection) -> Iterator[Finding]:
+def _check_toolkit(wheel: Inspection) -> Iterator[Finding]:
     if wheel.compute is None or not names_cuda(wheel.compute):
         return
     release = cuda_release(wheel.compute) or str(cuda_major(wheel.compute))
@@ -159,26 +163,26 @@ def _examine_toolkit(wheel: Inspection) -> Iterator[Finding]:
             yield compare_toolkit(name, code, release)
 
 
-def _examine_machine_code(wheel: Inspection) -> Iterator[Finding]:
+def _check_machine_code(wheel: Inspection) -> Iterator[Finding]:
     codes = {name: code for name, code in wheel.gpu_code.items() if code.present}
     empty = [name for name in wheel.files if name.lower().endswith(_GPU_FILES) and name not in codes]
     if codes or empty:
         wrong = [f"{name}, {mistake}" for name, code in codes.items() for mistake in code.mistakes]
-        wrong += [f"{name}: {reason}" for name, code in codes.items() for reason in _impossible_targets(code)]
+        wrong += [f"{name}: {reason}" for name, code in codes.items() for reason in _unsupported_gpus(code)]
         wrong += [f"{name} contains no readable GPU code" for name in empty]
         right = f"the GPU code of {counted(len(codes), 'file')} is complete and matches its labels"
         yield finding("machine-code", wrong, right)
 
 
-def _impossible_targets(code: GpuCode) -> list[str]:
+def _unsupported_gpus(code: GpuCode) -> list[str]:
     """Return a mistake for each GPU that the toolkits cannot make machine code for; none if a toolkit is unknown."""
     toolkits = cuda_toolkits()
     if not code.assemblers or not code.assemblers <= toolkits.keys():
         return []
     made = {one for name in code.assemblers for one in toolkits[name].capabilities}
-    strange = sorted((code.machine_code | code.relocatable - code.ptx) - made)
+    unsupported = sorted((code.machine_code | code.relocatable - code.ptx) - made)
     named = ", ".join(sorted(code.assemblers))
-    return [f"it has machine code for {one}, which CUDA {named} cannot make" for one in strange]
+    return [f"it has machine code for {one}, which CUDA {named} cannot make" for one in unsupported]
 
 
 def compare_plan(codes: Iterable[GpuCode], spec: WheelSpec) -> Finding:
@@ -186,18 +190,22 @@ def compare_plan(codes: Iterable[GpuCode], spec: WheelSpec) -> Finding:
     code = joined(codes)
     missing = [
         f"no machine code for {c}" + (", only code that is not linked" if c in code.relocatable else "")
-        for c in map(_base, spec.gpu_archs)
+        for c in map(_without_ptx, spec.gpu_archs)
         if c not in code.machine_code
     ]
-    missing += [f"no PTX for {_base(c)}" for c in spec.gpu_archs if c.endswith("+PTX") and _base(c) not in code.ptx]
+    missing += [
+        f"no PTX for {_without_ptx(c)}"
+        for c in spec.gpu_archs
+        if c.endswith("+PTX") and _without_ptx(c) not in code.ptx
+    ]
     return finding("gpu-code", missing, f"code for {', '.join(spec.gpu_archs) or 'no GPU'}, as planned")
 
 
-def _base(capability: str) -> str:
+def _without_ptx(capability: str) -> str:
     return capability.removesuffix("+PTX")
 
 
-def _examine_plan(wheel: Inspection) -> Iterator[Finding]:
+def _check_gpu_code(wheel: Inspection) -> Iterator[Finding]:
     if wheel.expected:
         yield compare_plan(wheel.gpu_code.values(), wheel.expected)
 
@@ -211,7 +219,7 @@ COMPUTE_PLATFORM = Rule(
     leaves_open="the release of a statically linked CUDA runtime; PTX in files with the suffix of source code or "
     "documentation; GPU code in archives and in compressed files, except nvcc's own compression; GPU code that a "
     "program compiles at run time; CUDA libraries that Python code loads",
-    examine=_examine,
+    examine=_check_compute_platform,
 )
 
 TOOLKIT = Rule(
@@ -219,7 +227,7 @@ TOOLKIT = Rule(
     proves="the ptxas of the version's CUDA release made every cubin, e.g. of CUDA 12.4 for `+cu124`, and it can read "
     "all PTX",
     leaves_open="LTO IR and tile IR, which do not record their toolkit",
-    examine=_examine_toolkit,
+    examine=_check_toolkit,
 )
 
 MACHINE_CODE = Rule(
@@ -232,12 +240,12 @@ MACHINE_CODE = Rule(
     "for its target, even if it is only data",
     in_the_wild="nvidia-cutlass-dsl-libs-base 4.8.1: a cubin for sm_107 that names CUDA 13.3, although ptxas 13.3 does "
     "not support sm_107 (an internal assembler of NVIDIA made it)",
-    examine=_examine_machine_code,
+    examine=_check_machine_code,
 )
 
 GPU_CODE = Rule(
     name="gpu-code",
     proves="in a build: there is linked machine code and PTX for every planned capability",
     leaves_open="whether every kernel has code for each of them: one kernel is enough",
-    examine=_examine_plan,
+    examine=_check_gpu_code,
 )

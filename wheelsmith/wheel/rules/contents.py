@@ -22,21 +22,21 @@ from wheelsmith.wheel.install_layout import Installed, Scheme, installed
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
-_ELSEWHERE = re.compile(r"[^/]+\.data/(?!purelib/)")
+_DATA_FILE = re.compile(r"[^/]+\.data/(?!purelib/)")
 # https://docs.python.org/3/library/sysconfig.html, EXT_SUFFIX. PyPy's suffix has its release and its ABI.
-_ONE_PYTHON = re.compile(r"\.(?P<abi>cpython-\d+[a-z]*|pypy\d+-pp\d+)(?:-(?P<machine>[\w-]+))?\.so$")
-_STABLE = re.compile(r"\.(?P<abi>abi3t?)\.so$")
+_VERSIONED_SUFFIX = re.compile(r"\.(?P<abi>cpython-\d+[a-z]*|pypy\d+-pp\d+)(?:-(?P<machine>[\w-]+))?\.so$")
+_STABLE_SUFFIX = re.compile(r"\.(?P<abi>abi3t?)\.so$")
 _INFO = re.compile(r"\.(?:dist-info|egg-info|egg-link)$")
 _REMEDY = "declare intended files with --declare PATH, or kernel.declare in matrix.yaml"
 
 
-def _examine_archive(wheel: Inspection) -> Iterator[Finding]:
+def _check_readable(wheel: Inspection) -> Iterator[Finding]:
     """Report the size of the wheel. An unreadable wheel fails under this rule's name before any rule runs."""
     size = sum(digest.size for digest in wheel.digests.values())
     yield Finding(rule=READABLE.name, ok=True, message=f"{counted(len(wheel.files), 'file')}, {size} bytes")
 
 
-def _examine_record(wheel: Inspection) -> Iterator[Finding]:
+def _check_record(wheel: Inspection) -> Iterator[Finding]:
     wrong = compare_record(wheel.record, wheel.info, wheel.digests)
     yield finding("record", wrong, f"{len(wheel.files)} files match RECORD")
 
@@ -48,7 +48,7 @@ READABLE = Rule(
     "checksum in the directory; there is one `.dist-info` folder with METADATA, WHEEL and RECORD",
     leaves_open="an archive with an end record that counts fewer members than the directory has, or with other sizes "
     "in the data descriptors; links and special files always fail, although some programs can unpack them",
-    examine=_examine_archive,
+    examine=_check_readable,
 )
 
 
@@ -59,11 +59,11 @@ RECORD = Rule(
     leaves_open="the author of RECORD: anybody who changes a file can change RECORD too, and signatures are not "
     "verified",
     in_the_wild="decord 0.6.0: the size and hash of `top_level.txt` differ from RECORD",
-    examine=_examine_record,
+    examine=_check_record,
 )
 
 
-def _purity(wheel: Inspection) -> Iterator[Finding]:
+def _check_purity(wheel: Inspection) -> Iterator[Finding]:
     platforms = {tag.platform for tag in wheel.name.tags}
     compiled = wheel.elf_files
     wrong = []
@@ -74,7 +74,7 @@ def _purity(wheel: Inspection) -> Iterator[Finding]:
     pure = (wheel.wheel_headers.get("Root-Is-Purelib") or "").strip().lower()
     # https://packaging.python.org/en/latest/specifications/binary-distribution-format/
     # Root-Is-Purelib does not apply to files in `.data`. Intel's wheels have their libraries in `data/lib`.
-    moved = [name for name in compiled if not _ELSEWHERE.match(name)]
+    moved = [name for name in compiled if not _DATA_FILE.match(name)]
     if pure == "true" and moved:
         wrong.append(
             f"WHEEL has Root-Is-Purelib: true, but {moved[0]} is compiled: it is installed into the wrong folder on "
@@ -92,27 +92,27 @@ PURITY = Rule(
     "Root-Is-Purelib in WHEEL agrees with this",
     leaves_open="programs and libraries for Windows and macOS; archives and compressed files are not opened",
     in_the_wild="nvidia-cublas 13.10.0.20: `Root-Is-Purelib: true` in a wheel with three shared libraries",
-    examine=_purity,
+    examine=_check_purity,
 )
 
 
-def _bytecode(wheel: Inspection) -> Iterator[Finding]:
-    sources = {_module(name) for name in wheel.files if name.endswith((".py", ".so"))}
+def _check_bytecode(wheel: Inspection) -> Iterator[Finding]:
+    sources = {_without_suffix(name) for name in wheel.files if name.endswith((".py", ".so"))}
     compiled = [name for name in wheel.files if name.endswith(".pyc") and "__pycache__" not in name]
-    alone = [name for name in compiled if _module(name) not in sources]
+    without_source = [name for name in compiled if _without_suffix(name) not in sources]
     pythons = {f"{env['implementation_name']} {env['python_version']}" for env in wheel.environments}
     wrong = []
-    for name in alone:
+    for name in without_source:
         made = _python_of(wheel.archive.read(name)[:2])
         if pythons != {made}:
             wrong.append(
                 f"{name} is bytecode of {made} without a source, but the tags are for {', '.join(sorted(pythons))}"
             )
-    if alone:
-        yield finding("bytecode", wrong, f"{counted(len(alone), 'module')} without a source")
+    if without_source:
+        yield finding("bytecode", wrong, f"{counted(len(without_source), 'module')} without a source")
 
 
-def _module(path: str) -> str:
+def _without_suffix(path: str) -> str:
     return re.sub(r"\.[^/]*$", "", path)
 
 
@@ -135,11 +135,11 @@ BYTECODE = Rule(
     name="bytecode",
     proves="if a bytecode module has no source, the tags and Requires-Python allow only the Python that it is for",
     leaves_open="bytecode with a source: the bytecode in `__pycache__` may be from another program",
-    examine=_bytecode,
+    examine=_check_bytecode,
 )
 
 
-def _suffix(wheel: Inspection) -> Iterator[Finding]:
+def _check_suffix(wheel: Inspection) -> Iterator[Finding]:
     tags = list(wheel.name.tags)
     wrong = [
         f"{name} {why}"
@@ -159,14 +159,14 @@ def suffix_mistakes(name: str, arch: str, tags: list[Tag]) -> Iterator[str]:
     claimed = ", ".join(sorted({f"{tag.interpreter}-{tag.abi}" for tag in tags}))
     if name.endswith(".pyd"):
         yield "has the suffix of Python on Windows"
-    elif found := _STABLE.search(name):
+    elif found := _STABLE_SUFFIX.search(name):
         # A tag with both stable ABIs allows one file for each.
         free = sorted(abi for abi in abis if abi.endswith("t") and (abi != "abi3t" or "abi3" not in abis))
         if found["abi"] == "abi3" and free:
             yield f"has a suffix that free-threaded Pythons ignore, but the tag is {', '.join(free)}"
         elif abis == {"abi3"} and found["abi"] == "abi3t":
             yield f"has a suffix that Pythons before 3.15 ignore, but the tag is {claimed}"
-    elif found := _ONE_PYTHON.search(name):
+    elif found := _VERSIONED_SUFFIX.search(name):
         abi = found["abi"].replace("cpython-", "cp").replace("-", "_")
         if abis - {abi}:
             yield f"has the suffix of {abi}, but the tag is {claimed}"
@@ -181,11 +181,11 @@ SUFFIX = Rule(
     "`.cpython-312-…` in a cp311 wheel, no suffix of another machine",
     leaves_open="whether the file initialises a module of its name; suffixes of GraalPy",
     in_the_wild="torchao 0.18.0: `_C_mxfp8.cpython-310-x86_64-linux-gnu.so` in a cp310-abi3 wheel",
-    examine=_suffix,
+    examine=_check_suffix,
 )
 
 
-def _entry_points(wheel: Inspection) -> Iterator[Finding]:
+def _check_entry_points(wheel: Inspection) -> Iterator[Finding]:
     if wheel.programs:
         paths = [file.path for file in map(installed, wheel.files) if file.scheme is Scheme.LIBRARY]
         wrong = [
@@ -220,11 +220,11 @@ ENTRY_POINTS = Rule(
     proves="every program in `entry_points.txt` calls a function of a module in the wheel, in the standard library, or "
     "possibly in a required project",
     leaves_open="whether the module has the function, and whether another project has the module; other entry points",
-    examine=_entry_points,
+    examine=_check_entry_points,
 )
 
 
-def _installs(wheel: Inspection) -> Iterator[Finding]:
+def _check_installs(wheel: Inspection) -> Iterator[Finding]:
     programs = [Installed(scheme=Scheme.PROGRAMS, path=entry.name) for entry in wheel.programs]
     files = list(map(installed, wheel.files))
     own = _own_names(wheel, files)
@@ -235,7 +235,7 @@ def _installs(wheel: Inspection) -> Iterator[Finding]:
             continue
         if owner := _other_owner(file, wheel):
             wrong.setdefault(owner, f"it installs {file.shown[:100]}, which belongs to {owner}")
-        elif file not in programs and not (file.scheme is Scheme.LIBRARY and _name(file.path) in own):
+        elif file not in programs and not (file.scheme is Scheme.LIBRARY and _top_level_name(file.path) in own):
             outside.append(file.shown)
     listed = join_truncated(outside)
     mistakes = list(wrong.values())
@@ -251,14 +251,14 @@ def _own_names(wheel: Inspection, files: list[Installed]) -> frozenset[str]:
 
     The plan of a kernel has its only import package. A project may have any.
     """
-    names = {_name(file.path) for file in files if file.scheme is Scheme.LIBRARY}
+    names = {_top_level_name(file.path) for file in files if file.scheme is Scheme.LIBRARY}
     packages = {name for name in names if name.isidentifier()}
     if wheel.expected and wheel.expected.metadata is not None:
         packages = {wheel.expected.module}
     return frozenset({*packages, wheel.info, f"{wheel.info.partition('-')[0]}.libs"} & names)
 
 
-def _name(path: str) -> str:
+def _top_level_name(path: str) -> str:
     """Return the top-level name of a path in site-packages: a module, a folder, or a file name with its suffix."""
     top, _, rest = path.partition("/")
     return top.partition(".")[0] if not rest and path.endswith((".py", ".pyc", ".so", ".pyd")) else top
@@ -267,7 +267,7 @@ def _name(path: str) -> str:
 def _other_owner(file: Installed, wheel: Inspection) -> str | None:
     """Return the other well-known project that a file belongs to, or None."""
     known, project = known_projects(), wheel.name.project
-    name = _name(file.path)
+    name = _top_level_name(file.path)
     owners: tuple[str, ...] = ()
     if file.scheme is Scheme.PROGRAMS:
         programs = known.owners_of_program(file.path)
@@ -294,5 +294,5 @@ INSTALLS = Rule(
     leaves_open="projects that are not in `base/projects.json`; an import package may have another name than its "
     "project, such as `yaml` of PyYAML",
     in_the_wild="setuptools 84.2.1: `distutils-precedence.pth`, which runs at each start of Python (a note)",
-    examine=_installs,
+    examine=_check_installs,
 )

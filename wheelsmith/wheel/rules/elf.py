@@ -33,20 +33,20 @@ _INTERPRETERS = {
 }
 _LINKER_SCRIPT = (b"INPUT", b"GROUP", b"OUTPUT_FORMAT", b"/*")
 # glibc reserves 1,664 bytes for libraries loaded later, and 512 optional bytes.
-_MOST_STATIC_TLS = 4096  # bytes
+_MAX_STATIC_TLS = 4096  # bytes
 
 
-def _elf(wheel: Inspection) -> Iterator[Finding]:
+def _check_elf(wheel: Inspection) -> Iterator[Finding]:
     for message in wheel.broken_extensions.values():
         yield finding("elf", [message], "")
-    for name in _other_files(wheel):
+    for name in _invalid_libraries(wheel):
         yield finding("elf", [f"{name} has the name of a shared library, but the loader cannot load it"], "")
     for name, extension in wheel.extensions.items():
-        wrong = [f"{name} {mistake}" for mistake in _mistakes(name, extension)]
+        wrong = [f"{name} {mistake}" for mistake in _elf_mistakes(name, extension)]
         yield finding("elf", wrong, f"{name}: a valid {extension.kind}")
 
 
-def _other_files(wheel: Inspection) -> Iterator[str]:
+def _invalid_libraries(wheel: Inspection) -> Iterator[str]:
     """Yield the files named ``*.so`` that are neither ELF files for a CPU nor linker scripts."""
     if any("linux" in tag.platform or tag.platform == "any" for tag in wheel.name.tags):
         for name in sorted({name for name in wheel.files if name.endswith(".so")} - {*wheel.elf_files}):
@@ -54,7 +54,7 @@ def _other_files(wheel: Inspection) -> Iterator[str]:
                 yield name
 
 
-def _mistakes(name: str, extension: Extension) -> Iterator[str]:
+def _elf_mistakes(name: str, extension: Extension) -> Iterator[str]:
     if _LIBRARY.search(posixpath.basename(name)):
         yield from _library_mistakes(extension)
     elif extension.interpreter not in {None, *_INTERPRETERS[extension.arch]}:
@@ -79,7 +79,7 @@ def _library_mistakes(extension: Extension) -> Iterator[str]:
         yield "is a program, which cannot be loaded as a library"
     elif not extension.dynamic:
         yield "has no dynamic table, so it cannot be loaded"
-    elif extension.static_tls > _MOST_STATIC_TLS:
+    elif extension.static_tls > _MAX_STATIC_TLS:
         yield f"needs {extension.static_tls} bytes of static thread-local storage, more than dlopen has"
 
 
@@ -92,7 +92,7 @@ def _needs_new_loader(extension: Extension) -> bool:
     return musl or any(version.name == _PACKED for version in extension.needed_versions)
 
 
-def _architecture(wheel: Inspection) -> Iterator[Finding]:
+def _check_architecture(wheel: Inspection) -> Iterator[Finding]:
     platforms = {tag.platform for tag in wheel.name.tags}
     for name, extension in wheel.extensions.items():
         fits = all("linux" in platform and platform.endswith(f"_{extension.arch}") for platform in platforms)
@@ -101,7 +101,7 @@ def _architecture(wheel: Inspection) -> Iterator[Finding]:
         yield finding("architecture", wrong, message)
 
 
-def _search_path(wheel: Inspection) -> Iterator[Finding]:
+def _check_search_path(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
         folders = [*extension.rpath, *extension.runpath]
         outside = [folder or "the working directory" for folder in folders if folder_of(name, folder) is None]
@@ -120,7 +120,7 @@ ELF = Rule(
     "this; load the library once in a test); the behaviour of the machine code; the CPU that it needs if no note "
     "names it",
     in_the_wild="nvidia-nvtx 13.0.85: `libnvtx3interop.so.1` has DT_AUXILIARY `visibility=hidden`",
-    examine=_elf,
+    examine=_check_elf,
 )
 
 
@@ -129,7 +129,7 @@ ARCHITECTURE = Rule(
     proves="each ELF file is for the tag's architecture, and the tag for Linux",
     leaves_open="machine code in archives or after other bytes of a file; the instructions that the code uses",
     in_the_wild="selenium 4.50.0: a wheel for any platform contains programs for x86_64 and aarch64 (intentionally)",
-    examine=_architecture,
+    examine=_check_architecture,
 )
 
 
@@ -139,17 +139,19 @@ SEARCH_PATH = Rule(
     "into: no path of the build machine, and none relative to the working directory",
     leaves_open="the libraries of other projects in such a folder",
     in_the_wild="torchvision 0.29.2: a RUNPATH of the build machine",
-    examine=_search_path,
+    examine=_check_search_path,
 )
 
 
-def _libraries(wheel: Inspection) -> Iterator[Finding]:
+def _check_libraries(wheel: Inspection) -> Iterator[Finding]:
     resolver = wheel.resolver
     missing: dict[str, _Missing] = {}
     for name, extension in wheel.extensions.items():
         right = True
         for library in extension.needed:
-            if why := _out_of_reach(wheel, name, library) or _without(resolver, name, extension.arch, library):
+            if why := _why_not_found(wheel, name, library) or _why_not_provided(
+                resolver, name, extension.arch, library
+            ):
                 right = False
                 found = missing.setdefault(why, _Missing(files={}, libraries={}))
                 found.files[name] = found.libraries[library] = None
@@ -158,8 +160,8 @@ def _libraries(wheel: Inspection) -> Iterator[Finding]:
             shown = f"{', '.join(others)}, and the platform's" if others else "only the platform's"
             yield finding("libraries", [], f"{name}: {shown}")
     # One finding for all files with the same mistake.
-    yield from (finding("libraries", [_sentence(why, found)], "") for why, found in missing.items())
-    if wrong := [*_never_opened(wheel), *_twice(wheel)]:
+    yield from (finding("libraries", [_missing_message(why, found)], "") for why, found in missing.items())
+    if wrong := [*_unused_copies(wheel), *_loaded_twice(wheel)]:
         yield finding("libraries", wrong, "")
 
 
@@ -171,13 +173,13 @@ class _Missing:
     libraries: dict[str, None]
 
 
-def _sentence(why: str, missing: _Missing) -> str:
+def _missing_message(why: str, missing: _Missing) -> str:
     files, libraries = list(missing.files), list(missing.libraries)
     others = f" and {counted(len(files) - 1, 'more file')} need" if len(files) > 1 else " needs"
     return f"{files[0]}{others} {join_truncated(libraries)}: {why}"
 
 
-def _never_opened(wheel: Inspection) -> Iterator[str]:
+def _unused_copies(wheel: Inspection) -> Iterator[str]:
     """Yield a mistake for each bundled library that every process has already loaded from the platform."""
     for name, extension in wheel.extensions.items():
         library = posixpath.basename(name)
@@ -185,7 +187,7 @@ def _never_opened(wheel: Inspection) -> Iterator[str]:
             yield f"{name} is never loaded: every process already has the platform's {library}"
 
 
-def _twice(wheel: Inspection) -> Iterator[str]:
+def _loaded_twice(wheel: Inspection) -> Iterator[str]:
     """Yield a mistake for each torch or CUDA library that a process loads twice, because a copy has another name."""
     bundled = wheel.resolver.bundled
     for name, extension in wheel.extensions.items():
@@ -200,7 +202,7 @@ def _twice(wheel: Inspection) -> Iterator[str]:
                 yield f"{soname} is loaded twice: {copies}"
 
 
-def _out_of_reach(wheel: Inspection, name: str, library: str) -> str | None:
+def _why_not_found(wheel: Inspection, name: str, library: str) -> str | None:
     """Return why the loader does not find a library of the wheel, or None.
 
     Return None also if the wheel does not contain the library, or if its Python code may load it first.
@@ -219,7 +221,7 @@ def _out_of_reach(wheel: Inspection, name: str, library: str) -> str | None:
     return f"in the wheel as {place}, where the loader does not search"
 
 
-def _without(resolver: SymbolResolver, name: str, arch: str, library: str) -> str | None:
+def _why_not_provided(resolver: SymbolResolver, name: str, arch: str, library: str) -> str | None:
     """Return why nothing provides a library to a file, or None if something does."""
     if resolver.bundled.provider(name, library) or resolver.is_platforms(arch, library):
         return None
@@ -244,11 +246,11 @@ LIBRARIES = Rule(
     "not of the others",
     in_the_wild="torchvision 0.29.2: `image_stable.so` needs its own copy `libcudart.3eda8113.so.13`, and "
     "`_C_stable.so` needs torch's `libcudart.so.13`: two runtimes in one process",
-    examine=_libraries,
+    examine=_check_libraries,
 )
 
 
-def _platform(wheel: Inspection) -> Iterator[Finding]:
+def _check_platform(wheel: Inspection) -> Iterator[Finding]:
     if not wheel.extensions:
         return
     claimed = sorted({tag.platform for tag in wheel.name.tags})
@@ -256,20 +258,21 @@ def _platform(wheel: Inspection) -> Iterator[Finding]:
     policies: set[str] = set()
     for name, extension in wheel.extensions.items():
         if not _is_static(extension):
-            implied = _implied(wheel, name, extension)
-            needs = _needs(wheel, name, implied)
+            implied = _implied_versions(wheel, name, extension)
+            needs = _platform_needs(wheel, name, implied)
             policies.add(policy := lowest_satisfied_policy(*needs))
             wrong += [
-                f"the tag is {tag}, but the symbols of {name} need {policy}{_traced(implied, tag, *needs[1:])}"
+                f"the tag is {tag}, but the symbols of {name} need {policy}"
+                + _describe_unversioned(implied, tag, *needs[1:])
                 for tag in claimed
                 if not is_no_older(tag, policy) and not promises(tag, *needs)
             ]
-        wrong += [mistake for tag in claimed for mistake in _not_promised(name, extension, tag)]
+        wrong += [mistake for tag in claimed for mistake in _platform_violations(name, extension, tag)]
     needed = ", ".join(sorted(policies)) or "no platform"
     yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {needed}")
 
 
-def _traced(implied: dict[str, str], tag: str, arch: str, family: str) -> str:
+def _describe_unversioned(implied: dict[str, str], tag: str, arch: str, family: str) -> str:
     """Describe an unversioned symbol that the tag does not promise: other tools show only symbol versions."""
     broken = (v for v in sorted(implied) if not promises(tag, {v}, arch, family))
     return next((f": {implied[version]} exists since {version}" for version in broken), "")
@@ -281,7 +284,7 @@ def _is_static(extension: Extension) -> bool:
     return not (extension.needed or extension.needed_versions or extension.interpreter or any(references))
 
 
-def _needs(wheel: Inspection, name: str, implied: Iterable[str]) -> tuple[set[str], str, str]:
+def _platform_needs(wheel: Inspection, name: str, implied: Iterable[str]) -> tuple[set[str], str, str]:
     """Return the symbol versions that a file needs from the platform, its architecture, and the family of tags.
 
     :param implied: versions of the symbols that the file needs without a version.
@@ -296,7 +299,7 @@ def _needs(wheel: Inspection, name: str, implied: Iterable[str]) -> tuple[set[st
     return versions | {*implied}, extension.arch, "musllinux" if musl else "manylinux"
 
 
-def _implied(wheel: Inspection, name: str, extension: Extension) -> dict[str, str]:
+def _implied_versions(wheel: Inspection, name: str, extension: Extension) -> dict[str, str]:
     """Return the symbols that a file needs without a version: oldest version of the symbol → one such symbol.
 
     The linker writes no version if the library at link time lacks the symbol. The loader then accepts any version.
@@ -309,16 +312,16 @@ def _implied(wheel: Inspection, name: str, extension: Extension) -> dict[str, st
         if reference.version is not None or reference.weak or wheel.resolver.wheel_offers(scope, reference):
             continue
         versions = [v for library in libraries for v in exports.versions(library, reference.name)]
-        if versions and all(versions) and not _is_torchs(wheel, scope, extension, reference.name):
+        if versions and all(versions) and not _torch_exports(wheel, scope, extension, reference.name):
             found.setdefault(oldest(versions, extension.arch), reference.name)
     return found
 
 
-def _is_torchs(wheel: Inspection, scope: LookupScope, extension: Extension, symbol: str) -> bool:
+def _torch_exports(wheel: Inspection, scope: LookupScope, extension: Extension, symbol: str) -> bool:
     return len(wheel.resolver.torch_without(scope, extension.arch, symbol)) < len(scope.torch)
 
 
-def _not_promised(name: str, extension: Extension, tag: str) -> Iterator[str]:
+def _platform_violations(name: str, extension: Extension, tag: str) -> Iterator[str]:
     policy, promised = policy_of(tag), promised_kernel(tag, extension.arch)
     for library in extension.needed:
         banned = policy.blacklist.get(library, frozenset()) if policy else frozenset()
@@ -342,5 +345,5 @@ PLATFORM = Rule(
     in_the_wild="bitsandbytes 0.50.2: the tag is manylinux_2_24, but `libbitsandbytes_xpu2026.so` needs "
     "`__libc_single_threaded` of glibc 2.32; opencv-python 5.0.0.93: the tag is manylinux_2_28, but `libQt5Core` "
     "requires Linux 3.17",
-    examine=_platform,
+    examine=_check_platform,
 )

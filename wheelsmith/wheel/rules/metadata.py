@@ -28,7 +28,7 @@ _REQUIRED = ("metadata_version", "name", "version")
 _EXTRA = re.compile(r'\bextra == "([^"]+)"|"([^"]+)" == extra\b')  # in the form that packaging writes
 
 
-def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
+def _check_name_and_version(wheel: Inspection) -> Iterator[Finding]:
     name, version = wheel.name.project, wheel.name.version
     counts = {field: len(wheel.metadata.get_all(field, [])) for field in ("Name", "Version")}
     wrong = [f"METADATA has {count} lines for {field}" for field, count in counts.items() if count != 1]
@@ -40,11 +40,11 @@ def _name_and_version(wheel: Inspection) -> Iterator[Finding]:
     folder, _, folder_version = wheel.info.removesuffix(".dist-info").rpartition("-")
     if canonicalize_name(folder) != name or not same_version(folder_version, version):
         wrong.append(f"the folder {wheel.info} belongs to another project or version than {name} {version}")
-    wrong += dict.fromkeys(_data_folders(wheel))
+    wrong += dict.fromkeys(_data_folder_mistakes(wheel))
     yield finding("name-and-version", wrong, f"{name} {version} in file name, {wheel.info} and METADATA")
 
 
-def _data_folders(wheel: Inspection) -> Iterator[str]:
+def _data_folder_mistakes(wheel: Inspection) -> Iterator[str]:
     """Yield mistakes in the names of ``.data`` folders, which installers refuse or treat differently."""
     expected = wheel.info.removesuffix(".dist-info") + ".data"
     for top, scheme, *_ in (f"{name}//".split("/") for name in wheel.files):
@@ -54,7 +54,7 @@ def _data_folders(wheel: Inspection) -> Iterator[str]:
             yield f"{top} contains {scheme}, which installers do not support"
 
 
-def _tags(wheel: Inspection) -> Iterator[Finding]:
+def _check_tags(wheel: Inspection) -> Iterator[Finding]:
     written: set[Tag] = set()
     wrong = []
     for line in wheel.wheel_headers.get_all("Tag", []):
@@ -64,14 +64,14 @@ def _tags(wheel: Inspection) -> Iterator[Finding]:
             wrong.append(f"WHEEL has the invalid tag {line[:60]!r}")
     claimed = wheel.name.tags
     if written != claimed:
-        wrong.append(f"WHEEL has {_listed(written) or 'no tag'}, but the file name has {_listed(claimed)}")
-    wrong += _format(wheel)
+        wrong.append(f"WHEEL has {_join_tags(written) or 'no tag'}, but the file name has {_join_tags(claimed)}")
+    wrong += _header_mistakes(wheel)
     if not wheel.environments and any(tag.interpreter.startswith(("cp3", "py3", "pp3")) for tag in claimed):
         wrong.append(f"Requires-Python {wheel.metadata.get('Requires-Python')!r} excludes every Python of the tags")
-    yield finding("tags", wrong, f"{_listed(claimed)} in file name and WHEEL")
+    yield finding("tags", wrong, f"{_join_tags(claimed)} in file name and WHEEL")
 
 
-def _format(wheel: Inspection) -> Iterator[str]:
+def _header_mistakes(wheel: Inspection) -> Iterator[str]:
     """Yield mistakes in the other headers of WHEEL. pip refuses unknown formats, and purity decides the folder."""
     headers = wheel.wheel_headers
     for field in ("Wheel-Version", "Root-Is-Purelib", "Build"):
@@ -89,7 +89,7 @@ def _format(wheel: Inspection) -> Iterator[str]:
         yield f"WHEEL has the build number {build[:40]!r}, but the file name has {wheel.name.build!r}"
 
 
-def _listed(tags: set[Tag] | frozenset[Tag]) -> str:
+def _join_tags(tags: set[Tag] | frozenset[Tag]) -> str:
     return join_truncated(sorted(map(str, tags)))
 
 
@@ -98,7 +98,7 @@ NAME_AND_VERSION = Rule(
     proves="METADATA, the `.dist-info` folder, the `.data` folder and the file name agree on name and version; `.data` "
     "contains only subfolders that installers support",
     leaves_open="whether the same version was published with other bytes",
-    examine=_name_and_version,
+    examine=_check_name_and_version,
 )
 
 
@@ -109,26 +109,26 @@ TAGS = Rule(
     leaves_open="whether a Python with the tags' ABI exists; whether those Pythons can import the wheel (see `suffix`, "
     "`abi3` and `python-symbols`)",
     in_the_wild="sgl-kernel 0.3.21: WHEEL has `cp310-abi3-linux_x86_64`, but the file name has `manylinux2014_x86_64`",
-    examine=_tags,
+    examine=_check_tags,
 )
 
 
-def _metadata(wheel: Inspection) -> Iterator[Finding]:
+def _check_metadata(wheel: Inspection) -> Iterator[Finding]:
     raw, unread = parse_email(wheel.metadata_file)
     wrong = [
         *(["its headers contain an invalid line"] if wheel.metadata.defects else []),
         *(f"{name} is not a field of METADATA, occurs twice or is not UTF-8" for name in sorted(unread)),
         *wheel.requirements.wrong,
-        *_validated({key: value for key, value in raw.items() if key in _REQUIRED}),
+        *_validation_errors({key: value for key, value in raw.items() if key in _REQUIRED}),
         # setuptools wrote License-File years before a metadata version defined it, and installers read it.
-        *_validated({**raw, "metadata_version": _NEWEST}),
-        *_absent(wheel),
-        *_itself(wheel),
+        *_validation_errors({**raw, "metadata_version": _NEWEST}),
+        *_missing_items(wheel),
+        *_self_requirements(wheel),
     ]
     yield finding("metadata", list(dict.fromkeys(wrong)), "METADATA follows the core metadata specification")
 
 
-def _validated(raw: dict[str, object]) -> list[str]:
+def _validation_errors(raw: dict[str, object]) -> list[str]:
     try:
         Metadata.from_raw(cast("RawMetadata", raw))
     except ExceptionGroup as group:
@@ -138,7 +138,7 @@ def _validated(raw: dict[str, object]) -> list[str]:
     return []
 
 
-def _absent(wheel: Inspection) -> Iterator[str]:
+def _missing_items(wheel: Inspection) -> Iterator[str]:
     """Yield mistakes for files, modules and extras in METADATA that the wheel lacks."""
     files = [name for name in wheel.files if name.startswith(f"{wheel.info}/")]
     for value in wheel.metadata.get_all("License-File", []):
@@ -156,7 +156,7 @@ def _absent(wheel: Inspection) -> Iterator[str]:
     yield from (f"Requires-Dist uses the extra {name}, which is not provided" for name in sorted(used - provided))
 
 
-def _itself(wheel: Inspection) -> Iterator[str]:
+def _self_requirements(wheel: Inspection) -> Iterator[str]:
     """Yield a mistake for each requirement of another version of the project itself, which cannot be satisfied."""
     for line in wheel.requirements.lines:
         same = canonicalize_name(line.name) == wheel.name.project and line.marker is None
@@ -170,17 +170,17 @@ METADATA = Rule(
     "METADATA; it does not require another version of its own project",
     leaves_open="fields of a later version of the specification, which installers also accept",
     in_the_wild="ply 3.11: `Metadata-Version: 2.0`, which was never accepted, and `Description-Content-Type: UNKNOWN`",
-    examine=_metadata,
+    examine=_check_metadata,
 )
 
 
-def _plan(wheel: Inspection) -> Iterator[Finding]:
-    yield from _recorded(wheel)
+def _check_plan(wheel: Inspection) -> Iterator[Finding]:
+    yield from _check_recorded_plan(wheel)
     if wheel.expected:
-        yield from _promises(wheel, wheel.expected)
+        yield from _compare_with_plan(wheel, wheel.expected)
 
 
-def _recorded(wheel: Inspection) -> Iterator[Finding]:
+def _check_recorded_plan(wheel: Inspection) -> Iterator[Finding]:
     try:
         recorded = wheel.recorded_plan
     except WheelError as error:
@@ -198,7 +198,7 @@ def _recorded(wheel: Inspection) -> Iterator[Finding]:
     yield finding("recorded-plan", wrong, f"the plan {recorded.digest[:12]} of {planned['distribution'][:80]}")
 
 
-def _promises(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
+def _compare_with_plan(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
     if spec.metadata is not None:
         same = wheel.metadata_file == spec.metadata.encode()
         yield finding("plan-metadata", [] if same else ["METADATA differs from the plan"], "METADATA as planned")
@@ -222,11 +222,11 @@ PLAN = Rule(
     "and METADATA",
     leaves_open="METADATA of a project, which the project writes and other rules check; whether the recorded plan "
     "builds this wheel (see `wheelsmith verify-rebuild`)",
-    examine=_plan,
+    examine=_check_plan,
 )
 
 
-def _variant(wheel: Inspection) -> Iterator[Finding]:
+def _check_variant(wheel: Inspection) -> Iterator[Finding]:
     label = wheel.name.label
     if not label:
         return
@@ -246,5 +246,5 @@ VARIANT = Rule(
     "major release of CUDA made the code than the one in it; a label such as `cu130_80` agrees with it; the null "
     "variant has no GPU code and needs no CUDA",
     leaves_open="whether the code for a GPU is complete",
-    examine=_variant,
+    examine=_check_variant,
 )

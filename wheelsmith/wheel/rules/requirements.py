@@ -24,23 +24,23 @@ _SHOWN = 10  # mistakes
 _SUFFIXED = re.compile(r".+?-cu(?:da)?(?P<major>1\d)(?:\dx?|x)?(?:-[a-z]+)*")
 _EXTRA = re.compile(r"cu(?:da)?-?(?P<major>1\d)(?:\d|x)?")  # cuda-core[cu12], jax[cuda12]
 _MAJORS = range(11, 15)  # of CUDA
-_COUNTED = 13  # the first CUDA release with package names without -cu13
+_FIRST_WITHOUT_SUFFIX = 13  # the first CUDA release with package names without -cu13
 
 
-def _torch(wheel: Inspection) -> Iterator[Finding]:
+def _check_torch(wheel: Inspection) -> Iterator[Finding]:
     requirement = wheel.torch_requirement
     if requirement or wheel.named_torch or wheel.local_version.stable:
-        yield _framework("torch-requirement", wheel, TORCH, requirement)
+        yield _compare_framework("torch-requirement", wheel, TORCH, requirement)
 
 
-def _other_framework(wheel: Inspection) -> Iterator[Finding]:
+def _check_other_framework(wheel: Inspection) -> Iterator[Finding]:
     named = wheel.local_version
     if named.framework != TORCH and named.release:
         requirement = wheel.framework_requirement(named.framework)
-        yield _framework("framework-requirement", wheel, named.framework, requirement)
+        yield _compare_framework("framework-requirement", wheel, named.framework, requirement)
 
 
-def _framework(rule: str, wheel: Inspection, name: str, requirement: FrameworkRequirement | None) -> Finding:
+def _compare_framework(rule: str, wheel: Inspection, name: str, requirement: FrameworkRequirement | None) -> Finding:
     """Compare the requirement for a framework with the release and the compute platform in the version."""
     version = wheel.local_version
     release = version.release if version.framework == name else None
@@ -66,7 +66,7 @@ def _framework(rule: str, wheel: Inspection, name: str, requirement: FrameworkRe
     return finding(rule, wrong, f"{required}, which admits {admitted}")
 
 
-def _together(wheel: Inspection) -> Iterator[Finding]:
+def _check_requirements(wheel: Inspection) -> Iterator[Finding]:
     required: dict[str, list[Requirement]] = {}
     for line in wheel.requirements.lines:
         required.setdefault(canonicalize_name(line.name), []).append(line)
@@ -78,8 +78,10 @@ def _together(wheel: Inspection) -> Iterator[Finding]:
     for lines in required.values():
         # Lines that agree without their markers also agree in every environment.
         if _contradiction(lines):
-            ways = product(wheel.environments, extras)
-            active = dict.fromkeys(tuple(line for line in lines if holds(line, *way)) for way in ways)
+            combinations = product(wheel.environments, extras)
+            active = dict.fromkeys(
+                tuple(line for line in lines if holds(line, *combination)) for combination in combinations
+            )
             wrong |= dict.fromkeys(filter(None, map(_contradiction, active)))
     yield finding("requirements", list(wrong)[:_SHOWN], f"it requires {counted(len(required), 'other project')}")
 
@@ -95,7 +97,7 @@ def _contradiction(lines: Sequence[Requirement]) -> str | None:
     return None
 
 
-def _cuda(wheel: Inspection) -> Iterator[Finding]:
+def _check_cuda(wheel: Inspection) -> Iterator[Finding]:
     compute = wheel.compute
     if compute is None or not (compute == "cpu" or names_cuda(compute)):
         return
@@ -123,8 +125,10 @@ def _cuda_majors(line: Requirement) -> set[int] | None:
     if name in known.by_major:
         return {major for major in _MAJORS if _admits(line.specifier, f">={major}.dev0,<{major + 1}.dev0")}
     if first := known.first_of_13.get(name):
-        older = {major for major in _MAJORS if major < _COUNTED and _admits(line.specifier, f"<{first}")}
-        return older | {major for major in _MAJORS if major >= _COUNTED and _admits(line.specifier, f">={first}")}
+        older = {major for major in _MAJORS if major < _FIRST_WITHOUT_SUFFIX and _admits(line.specifier, f"<{first}")}
+        return older | {
+            major for major in _MAJORS if major >= _FIRST_WITHOUT_SUFFIX and _admits(line.specifier, f">={first}")
+        }
     return None
 
 
@@ -142,20 +146,20 @@ TORCH_REQUIREMENT = Rule(
     "local version: `+cu130.torch2.11` admits only torch 2.11, and `+cu130.torchstable` also the newest torch; the "
     "lines do not contradict each other, have no URL, and pin no torch build for another compute platform",
     leaves_open="requirements of extras; versions that name no torch (`symbols` checks the admitted releases)",
-    examine=_torch,
+    examine=_check_torch,
 )
 FRAMEWORK_REQUIREMENT = Rule(
     name="framework-requirement",
     proves="the same for other frameworks: `+cu130.tvmffi0.1` admits only apache-tvm-ffi 0.1",
     leaves_open="the same as `torch-requirement`",
-    examine=_other_framework,
+    examine=_check_other_framework,
 )
 TOGETHER = Rule(
     name="requirements",
     proves="for every Python and machine of the tags and for each extra, the `Requires-Dist` lines for a project do "
     "not contradict each other, as `numpy<1,>2` would; no requirement is a file on one machine",
     leaves_open="whether such a version exists, and whether two projects can be installed together; URLs",
-    examine=_together,
+    examine=_check_requirements,
 )
 CUDA = Rule(
     name="cuda-requirement",
@@ -163,5 +167,5 @@ CUDA = Rule(
     "require `nvidia-cuda-runtime-cu12`, or `nvidia-cufft<12`, which is for CUDA 12; `+cpu` requires no CUDA package",
     leaves_open="missing CUDA packages: torch requires most of them, and a machine may have a toolkit; requirements of "
     "extras; URLs",
-    examine=_cuda,
+    examine=_check_cuda,
 )

@@ -28,49 +28,49 @@ from wheelsmith.wheel.symbol_resolution import CUDA_MAJORS, LookupScope, SymbolR
 from wheelsmith.wheel.symbols import cuda_exports, python_exports, symbol_table
 
 # Mangled C++ names in torch's namespaces.
-_TORCHS = re.compile(r"_Z(?:T[ISVT])?N?[KVRO]*(?:2at|3c10|5torch|6caffe2)[0-9A-Z]")
+_TORCH_SYMBOL = re.compile(r"_Z(?:T[ISVT])?N?[KVRO]*(?:2at|3c10|5torch|6caffe2)[0-9A-Z]")
 # Initialisers of another file's thread-local variables, which are optional (Itanium C++ ABI, 5.1.7).
-_THREAD_LOCAL = "_ZTH"
-_PYTHONS = ("Py", "_Py")
+_THREAD_LOCAL_INIT = "_ZTH"
+_PYTHON_PREFIXES = ("Py", "_Py")
 _PYTHON = re.compile(r"cp(\d)(\d+)")
 
 
-def _symbols(wheel: Inspection) -> Iterator[Finding]:
+def _check_symbols(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
         if not extension.dynamic:
             continue
         if any(library.startswith("libc.musl-") for library in extension.needed):
-            yield _musl(name, extension)
+            yield _check_musl(name, extension)
         else:
-            yield _extension(wheel, name, extension)
+            yield _check_extension(wheel, name, extension)
 
 
-def _musl(name: str, extension: Extension) -> Finding:
+def _check_musl(name: str, extension: Extension) -> Finding:
     foreign = ", ".join(sorted(set(extension.needed) & torch_names(extension.arch)))
     wrong = [f"{name} is linked with musl, but {foreign} needs glibc"] if foreign else []
     return finding("symbols", wrong, f"{name} is linked with musl: its symbols are not checked")
 
 
-def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
+def _check_extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     resolver, arch = wheel.resolver, extension.arch
     scope = resolver.scope(name)
-    pythons = _PYTHONS if extension.kind != "program" else ()
+    pythons = _PYTHON_PREFIXES if extension.kind != "program" else ()
     free = [r for r in extension.references if not r.name.startswith(pythons) and not resolver.offers(scope, arch, r)]
     frameworks = {r.name: without for r in free if (without := resolver.projects_without(scope, r.name)) is not None}
-    torchs = {r.name for r in free if scope.torch and not _lacking(resolver, scope, arch, r.name)}
-    absent = [r for r in free if r.name not in frameworks and r.name not in torchs]
-    loaded = _loaded_for_all(wheel, name) if absent else None
+    torch_symbols = {r.name for r in free if scope.torch and not _torch_releases_without(resolver, scope, arch, r.name)}
+    absent = [r for r in free if r.name not in frameworks and r.name not in torch_symbols]
+    loaded = _global_scope(wheel, name) if absent else None
     missing = [r for r in absent if not loaded or not resolver.offers(loaded, arch, r)]
-    unknown = [r for r in missing if scope.unknown and not _is_known(r)]
+    unknown = [r for r in missing if scope.unknown and not _is_torch_or_cuda_symbol(r)]
     wrong = [
-        f"{name} needs the version {need.name} of {need.library}, but {_lacks(scope, need)}"
+        f"{name} needs the version {need.name} of {need.library}, but {_describe_missing_version(scope, need)}"
         for need in extension.needed_versions
         if not need.weak and not resolver.has_version(scope, name, need)
     ]
     wrong += [f"{text} does not export {symbol}, which {name} needs" for symbol, text in frameworks.items() if text]
-    wrong += _missing(resolver, scope, name, extension, [r for r in missing if r not in unknown])
+    wrong += _missing_mistakes(resolver, scope, name, extension, [r for r in missing if r not in unknown])
     others = {
-        f"from torch {', '.join(resolver.torch or scope.torch)}": len(torchs),
+        f"from torch {', '.join(resolver.torch or scope.torch)}": len(torch_symbols),
         f"from {', '.join(sorted(scope.brought))}": len(frameworks),
         f"not checked, because of {', '.join(sorted(scope.unknown))}": len(unknown),
         "assumed to be in libraries that the wheel loads with RTLD_GLOBAL": len(absent) - len(missing),
@@ -79,7 +79,7 @@ def _extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
     return finding("symbols", wrong, f"{name}: {counted(len(extension.references), 'symbol')}{sources}")
 
 
-def _missing(
+def _missing_mistakes(
     resolver: SymbolResolver, scope: LookupScope, name: str, extension: Extension, missing: list[Reference]
 ) -> Iterator[str]:
     arch = extension.arch
@@ -88,17 +88,17 @@ def _missing(
     if resolver.torch is not None:
         missing = [r for r in missing if r.library not in lacked]
     if resolver.torch == ():
-        torchs = [r for r in missing if _is_torchs(r, arch)]
-        missing = [r for r in missing if r not in torchs]
-        if symbols := [r.name for r in torchs if not r.weak]:
+        torch_symbols = [r for r in missing if _is_torch_symbol(r, arch)]
+        missing = [r for r in missing if r not in torch_symbols]
+        if symbols := [r.name for r in torch_symbols if not r.weak]:
             more = f" and {counted(len(symbols) - 1, 'more symbol')}" if len(symbols) > 1 else ""
             yield f"{name} needs {symbols[0]}{more} from torch, but the wheel requires an unknown release of torch"
     for reference in missing:
-        if why := _why(resolver, scope, name, arch, reference):
+        if why := _missing_mistake(resolver, scope, name, arch, reference):
             yield why
 
 
-def _loaded_for_all(wheel: Inspection, name: str) -> LookupScope | None:
+def _global_scope(wheel: Inspection, name: str) -> LookupScope | None:
     """Return the libraries that the wheel's code may have loaded with RTLD_GLOBAL before a file, or None."""
     loads = [load for load in wheel.loads if load.for_all]
     if any(load.library is None for load in loads):
@@ -116,27 +116,27 @@ def _loaded_for_all(wheel: Inspection, name: str) -> LookupScope | None:
     return LookupScope(own=own, others={library for library in named if not cpu or not cuda_releases(library)})
 
 
-def _is_known(reference: Reference) -> bool:
+def _is_torch_or_cuda_symbol(reference: Reference) -> bool:
     """Return True if a symbol can only come from torch or CUDA."""
     if reference.weak:
         return False
-    if _TORCHS.match(reference.name):
+    if _TORCH_SYMBOL.match(reference.name):
         return True
     tables = filter(None, map(cuda_exports, CUDA_MAJORS))
     return any(reference.name in symbols for table in tables for symbols in table.symbols.values())
 
 
-def _is_torchs(reference: Reference, arch: str) -> bool:
+def _is_torch_symbol(reference: Reference, arch: str) -> bool:
     table = symbol_table(arch) if reference.version is None else None
-    return bool(_TORCHS.match(reference.name) or (table and table.exported_by(reference.name)))
+    return bool(_TORCH_SYMBOL.match(reference.name) or (table and table.exported_by(reference.name)))
 
 
-def _lacks(scope: LookupScope, need: NeededVersion) -> str:
+def _describe_missing_version(scope: LookupScope, need: NeededVersion) -> str:
     known = scope.others.union(*scope.torch.values())
     return "the library has no such version" if need.library in known else "no library that it needs has it"
 
 
-def _lacking(resolver: SymbolResolver, scope: LookupScope, arch: str, symbol: str) -> list[str]:
+def _torch_releases_without(resolver: SymbolResolver, scope: LookupScope, arch: str, symbol: str) -> list[str]:
     """Return the torch releases that lack a symbol.
 
     If the wheel does not require torch, one release with the symbol is enough, and the result is empty.
@@ -145,13 +145,15 @@ def _lacking(resolver: SymbolResolver, scope: LookupScope, arch: str, symbol: st
     return lacking if resolver.torch is not None or len(lacking) == len(scope.torch) else []
 
 
-def _why(resolver: SymbolResolver, scope: LookupScope, name: str, arch: str, reference: Reference) -> str | None:
+def _missing_mistake(
+    resolver: SymbolResolver, scope: LookupScope, name: str, arch: str, reference: Reference
+) -> str | None:
     """Return the mistake for a symbol that is not found, or None if it may be missing."""
     symbol, table = reference.name, symbol_table(arch)
-    somewhere = table.exported_by(symbol) if table and reference.version is None else frozenset[str]()
-    if somewhere or _TORCHS.match(symbol):
-        lacking = _lacking(resolver, scope, arch, symbol)
-        if somewhere >= set(lacking):
+    exporting = table.exported_by(symbol) if table and reference.version is None else frozenset[str]()
+    if exporting or _TORCH_SYMBOL.match(symbol):
+        lacking = _torch_releases_without(resolver, scope, arch, symbol)
+        if exporting >= set(lacking):
             reason = "no library that it needs exports it"
             if resolver.torch is None and not scope.torch:
                 reason = "it needs no library of torch"
@@ -162,7 +164,7 @@ def _why(resolver: SymbolResolver, scope: LookupScope, name: str, arch: str, ref
     if not reference.weak:
         return f"{name} needs {symbol}{version}, but no library that it needs exports it"
     # A weak symbol with a version is not optional: its library must provide the version.
-    if reference.version is None or symbol.startswith(_THREAD_LOCAL):
+    if reference.version is None or symbol.startswith(_THREAD_LOCAL_INIT):
         return None
     return f"{name} needs the weak symbol {symbol}{version}, but no {reference.library} exports it"
 
@@ -178,12 +180,12 @@ SYMBOLS = Rule(
     "machine code of another file calls dlopen, those of the wheel",
     in_the_wild="torchopt 0.7.3: it requires `torch>=1.13`, but needs `_ZN3c106detail14torchCheckFailEPKcS2_jRKSs`, "
     "which torch 2.7 and later do not export",
-    examine=_symbols,
+    examine=_check_symbols,
 )
 
 
-def _abi3(wheel: Inspection) -> Iterator[Finding]:
-    since = _oldest(tag for tag in wheel.name.tags if tag.abi in {"abi3", "abi3t"})
+def _check_abi3(wheel: Inspection) -> Iterator[Finding]:
+    since = _oldest_python(tag for tag in wheel.name.tags if tag.abi in {"abi3", "abi3t"})
     if since is None:
         return
     for name, extension in wheel.extensions.items():
@@ -194,7 +196,7 @@ def _abi3(wheel: Inspection) -> Iterator[Finding]:
         yield finding("abi3", [f"{name}: {message}" for message in wrong], f"{name}: stable ABI of {since}")
 
 
-def _release(wheel: Inspection) -> Iterator[Finding]:
+def _check_python_symbols(wheel: Inspection) -> Iterator[Finding]:
     tags = sorted({(tag.interpreter, tag.abi) for tag in wheel.name.tags if tag.abi not in {"abi3", "abi3t"}})
     # The tables do not have the additional exports of free-threaded Pythons, or PyPy's names.
     pypy = any(interpreter.startswith("pp") for interpreter, _ in tags)
@@ -225,7 +227,7 @@ def _python_symbols(wheel: Inspection, name: str, extension: Extension) -> tuple
     """Return the CPython symbols that a file needs: strong ones, and weak ones."""
     if extension.kind == "program":
         return [], []
-    named = [reference for reference in extension.references if reference.name.startswith(_PYTHONS)]
+    named = [reference for reference in extension.references if reference.name.startswith(_PYTHON_PREFIXES)]
     if not named:
         return [], []
     scope = wheel.resolver.scope(name)
@@ -233,7 +235,7 @@ def _python_symbols(wheel: Inspection, name: str, extension: Extension) -> tuple
     return [r.name for r in free if not r.weak], [r.name for r in free if r.weak]
 
 
-def _oldest(tags: Iterator[Tag]) -> str | None:
+def _oldest_python(tags: Iterator[Tag]) -> str | None:
     found = {tag.interpreter for tag in tags if tag.interpreter[2:].isdigit()}
     return min(found, key=lambda interpreter: int(interpreter[3:] or 0), default=None)
 
@@ -271,7 +273,7 @@ ABI3 = Rule(
     proves="every CPython symbol is in the stable ABI of the tag's Python, and a weak one in that of a later Python",
     leaves_open="whether the code uses the symbols as the stable ABI defines them",
     in_the_wild="protobuf 6.33.6: `PyUnicode_AsUTF8AndSize` in a cp39-abi3 wheel; the stable ABI has it since 3.10",
-    examine=_abi3,
+    examine=_check_abi3,
 )
 
 
@@ -280,31 +282,31 @@ RELEASE = Rule(
     proves="the CPython release of the tag exports every symbol with a CPython name; if the tag names no release, the "
     "symbol is in the stable ABI; a weak symbol is exported by any CPython release",
     leaves_open="additional symbols of free-threaded Pythons and of PyPy; unknown releases",
-    examine=_release,
+    examine=_check_python_symbols,
 )
 
 
-def _torch_ops(wheel: Inspection) -> Iterator[Finding]:
+def _check_torch_ops(wheel: Inspection) -> Iterator[Finding]:
     sources = wheel.python_code(b"torch")
-    kernels = list(hub_kernels(_trees({name: sources[name] for name in sources if is_ops_module(name)})))
-    wrong = [message for kernel in kernels for message in _shared(wheel, kernel, sources)]
+    kernels = list(hub_kernels(_parse_files({name: sources[name] for name in sources if is_ops_module(name)})))
+    wrong = [message for kernel in kernels for message in _shared_namespaces(wheel, kernel, sources)]
     if kernels:
         yield finding("torch-ops", wrong, "all operators are in the kernel's own namespace")
 
 
-def _trees(sources: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
+def _parse_files(sources: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
     """Yield the syntax tree of each file that can be parsed, one at a time."""
     for name, source in sources.items():
         if tree := parse(source):
             yield name, tree
 
 
-def _shared(wheel: Inspection, kernel: HubKernel, sources: Mapping[str, bytes]) -> Iterator[str]:
+def _shared_namespaces(wheel: Inspection, kernel: HubKernel, sources: Mapping[str, bytes]) -> Iterator[str]:
     """Yield a mistake for each registration in a namespace that another kernel may use too."""
     found = []
     if kernel.namespace:
         found.append((f"{kernel.folder}/_ops.py", kernel.namespace))
-    for name, tree in _trees({name: sources[name] for name in filter(kernel.contains, sources)}):
+    for name, tree in _parse_files({name: sources[name] for name in filter(kernel.contains, sources)}):
         found += [(f"{name}:{line}", namespace) for line, namespace in registrations(tree)]
     for name in filter(kernel.contains, wheel.extensions):
         with wheel.binary(name) as file:
@@ -321,5 +323,5 @@ TORCH_OPS = Rule(
     "`torch.library`, and the symbols of `TORCH_LIBRARY`",
     leaves_open="names that the code computes or imports, and stripped symbols; other projects may share a namespace",
     in_the_wild="silu-and-mul-bad-registration, an example of huggingface/kernels: `myns::silu_and_mul`",
-    examine=_torch_ops,
+    examine=_check_torch_ops,
 )

@@ -31,23 +31,23 @@ class LibraryExports:
 @cache
 def platform_exports(arch: str) -> LibraryExports:
     """Return the exports of glibc, libstdc++ and the other libraries that manylinux allows."""
-    return _exports(_read(f"platform-{arch}.json.xz")["libraries"])
+    return _parse_exports(_read_data(f"platform-{arch}.json.xz")["libraries"])
 
 
 @cache
 def cuda_exports(major: int) -> LibraryExports | None:
     """Return the exports of the libraries of a major release of CUDA, or None if they are unknown."""
-    found = _read("cuda.json.xz")["libraries"].get(str(major))
-    return _exports(found) if found is not None else None
+    found = _read_data("cuda.json.xz")["libraries"].get(str(major))
+    return _parse_exports(found) if found is not None else None
 
 
 @cache
 def python_exports() -> dict[str, frozenset[str]]:
     """Return the exports of CPython: release (``3.12``) → symbols."""
-    return {version: frozenset(symbols) for version, symbols in _read("python.json.xz")["versions"].items()}
+    return {version: frozenset(symbols) for version, symbols in _read_data("python.json.xz")["versions"].items()}
 
 
-def _exports(libraries: dict[str, dict[str, list[str]]]) -> LibraryExports:
+def _parse_exports(libraries: dict[str, dict[str, list[str]]]) -> LibraryExports:
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for library, versions in libraries.items():
         symbols = found.setdefault(library, {})
@@ -57,6 +57,6 @@ def _exports(libraries: dict[str, dict[str, list[str]]]) -> LibraryExports:
     return LibraryExports(symbols=found)
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read_data(name: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(lzma.decompress(files(__package__).joinpath(name).read_bytes()))
     return content
