@@ -9,7 +9,7 @@ from kernels import matrix, pure_kernel
 
 from wheelsmith.base.errors import SettingError
 from wheelsmith.model import BuildResult, CellFinished, Expectation, Failure, RunFinished, Status, ignore
-from wheelsmith.run.build import build, request_of, scratch
+from wheelsmith.run.build import build, make_build_request, scratch
 from wheelsmith.run.executors import EXECUTORS, BuildRequest, open_executor
 from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.store import Store
@@ -37,7 +37,7 @@ def work(asked, tmp_path):
         plans += prepared.plans
     (prepared.out / "logs").mkdir(parents=True)
     with scratch(asked.cache / "work") as folder:
-        yield replace(request_of(prepared, folder), to_build=tuple(plans))
+        yield replace(make_build_request(prepared, folder), to_build=tuple(plans))
 
 
 @pytest.fixture

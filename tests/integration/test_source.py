@@ -14,7 +14,7 @@ from one_build import build_one
 from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.base.errors import SourceError
 from wheelsmith.model import Status
-from wheelsmith.run.build import request_of, scratch
+from wheelsmith.run.build import make_build_request, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.source import tree as source_tree
@@ -72,7 +72,7 @@ def test_a_source_that_was_edited_after_the_plan_is_not_built(edit, kernel, tmp_
     prepared = prepare(request, lambda event: None)
     edit(kernel / MODULE)
     with scratch(tmp_path / "cache" / "work") as folder:
-        context = make_context(request_of(prepared, folder), lambda event: None)
+        context = make_context(make_build_request(prepared, folder), lambda event: None)
         result = build_one(prepared.plans[0], context)
     assert result.status is Status.FAILED
     assert result.failure

@@ -13,7 +13,7 @@ from factory import Factory
 from kernels import matrix, pure_kernel, tiny_kernel, write
 from wheels import make_wheel
 
-from wheelsmith.run.vendor import _WRITTEN
+from wheelsmith.run.vendor import _MARK_TEXT
 
 pytestmark = pytest.mark.xdist_group("vendored")
 
@@ -250,7 +250,7 @@ def test_what_a_killed_run_left_is_in_nobodys_way(factory, left):
     part.mkdir()
     for name in left:
         (part / name).parent.mkdir(parents=True, exist_ok=True)
-        (part / name).write_text(_WRITTEN)
+        (part / name).write_text(_MARK_TEXT)
     answer = factory.run("vendor", "--engine", "local")
     assert answer.returncode == 0, answer.stderr
     assert not part.exists()

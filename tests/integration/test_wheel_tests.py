@@ -28,7 +28,7 @@ from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 from wheelsmith.platforms import Gpu
 from wheelsmith.run import install_check
-from wheelsmith.run.install_check import where_of
+from wheelsmith.run.install_check import describe_machine
 
 pytestmark = pytest.mark.xdist_group("wheel tests")
 
@@ -375,4 +375,4 @@ def test_a_machine_is_described_by_what_is_seen():
         gpus=(gpu, gpu),
     )
     text = "2 x NVIDIA H200 [31m (9.0), driver for CUDA 13.0, x86_64, glibc 2.36, Python 3.13t"
-    assert where_of(machine) == text
+    assert describe_machine(machine) == text

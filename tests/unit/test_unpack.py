@@ -97,7 +97,7 @@ def test_a_zip_is_the_same_source_as_a_tar(tmp_path, cache):
     one, other = (read_archive(path, cache) for path in (tmp_path / "thing.zip", tar(tmp_path / "a.tar.gz", HONEST)))
     assert one.id.tree == other.id.tree
     assert one.id.commit != other.id.commit
-    assert (one.id.origin, one.id.commit_is) == ("archive:thing.zip", "SHA-256")
+    assert (one.id.origin, one.id.commit_label) == ("archive:thing.zip", "SHA-256")
 
 
 def test_of_a_mode_only_what_is_executable_stays(tmp_path, cache):

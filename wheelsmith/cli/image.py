@@ -13,14 +13,14 @@ import click
 from wheelsmith.base.errors import EngineError
 from wheelsmith.cli.app import Verbs
 from wheelsmith.cli.options import json_option
-from wheelsmith.model.build_host import AUTO, WITH_IMAGES
+from wheelsmith.model.build_host import AUTO, IMAGE_ENGINES
 from wheelsmith.run.prepare import default_cache
 
 if TYPE_CHECKING:
     from wheelsmith.engine import ContainerEngine
     from wheelsmith.engine.images import Image
 
-_ENGINES = click.Choice([AUTO, *WITH_IMAGES])
+_ENGINES = click.Choice([AUTO, *IMAGE_ENGINES])
 _engine_option = click.option(
     "--engine",
     type=_ENGINES,

@@ -142,11 +142,11 @@ def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry
     The index must contain each wheel with the same hash. Of several outcomes for the same machine and combination, the
     worst counts.
     """
-    from wheelsmith.run.release import built
+    from wheelsmith.run.release import read_built_version
 
     said = {str(file): load_tests(_bounded(file), str(file)) for file in files}
     opened = open_index(target, dry_run=dry_run)
-    recorded = record_tests(opened.used, said, built(out).entries if out else None)
+    recorded = record_tests(opened.used, said, read_built_version(out).entries if out else None)
     show_writes(opened.writes)
     for each in recorded:
         click.echo(visible(f"{each.wheel}: {each.outcome} on {each.where}"), err=True)

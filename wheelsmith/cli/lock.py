@@ -45,10 +45,10 @@ def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bo
     request, listen = make_request(matrix, engine), reporter("plain", matrix.parent)
     toolchains, read = Toolchains(request.cache, listen), load_matrix(matrix)
     ask = partial(toolchains.lock, anew=upgrade or bool(packages))
-    inputs = LockedInputs(kernel=read.kernel, lock=kept, ask=ask)
+    inputs = LockedInputs(kernel=read.kernel, lock=kept, resolve_new=ask)
     prepared = prepare_matrix(read, request, inputs, listen)
     reject_dropped_cells(before, prepared.excluded)
-    now = with_addresses(inputs.used(prepared.source, prepared.plans), kept)
+    now = with_addresses(inputs.new_lock(prepared.source, prepared.plans), kept)
     for difference in differences(before, now) if before else ():
         click.echo(f"changed: {difference}", err=True)
     write_lock(path, now)

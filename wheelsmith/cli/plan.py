@@ -142,7 +142,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
         from wheelsmith.run.shards import sharded_plan, write_shards
 
         longest = max_hours * _HOUR * cores
-        plan = sharded_plan(prepared, shards, longest=longest, most=max_shards)
+        plan = sharded_plan(prepared, shards, max_seconds=longest, max_shards=max_shards)
         write_shards(plan, shard_plan_path(shard_plan, matrix))
         if late := [shard_label(n, plan.shards) for n, shard in enumerate(plan.shards, 1) if shard.seconds > longest]:
             text = f"shards that may take longer than {max_hours} hours on {counted(cores, 'core')}: {', '.join(late)}"

@@ -174,11 +174,11 @@ def _named(project: str | None, version: str | None, out: Path | None) -> tuple[
     :raises click.UsageError: neither or both are given.
     """
     if out:
-        from wheelsmith.run.release import built
+        from wheelsmith.run.release import read_built_version
 
         if project:
             raise click.UsageError("--of cannot be used with PROJECT VERSION")
-        found = built(out)
+        found = read_built_version(out)
         return found.state.project, found.version
     if project is None or version is None:
         raise click.UsageError("name the version to promote: PROJECT VERSION or --of FOLDER")

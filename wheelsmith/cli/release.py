@@ -26,13 +26,13 @@ from wheelsmith.run.prepare import prepare
 from wheelsmith.run.release import (
     BuiltVersion,
     ReleaseStep,
-    built,
+    built_release,
     changes_since,
-    check_again,
-    examine_live,
-    live_wheels,
-    refuse_incomplete,
-    release_of,
+    check_live_pages,
+    read_built_version,
+    recheck,
+    require_complete,
+    verify_live_wheels,
 )
 from wheelsmith.run.signatures import sign
 from wheelsmith.wheel.attestation.keys import key_signer
@@ -72,7 +72,7 @@ class _Release:
 
     def check(self) -> str:
         """Check every wheel again."""
-        return f"{counted(check_again(self.out, self._found()), 'wheel')} passed"
+        return f"{counted(recheck(self.out, self._found()), 'wheel')} passed"
 
     def sign(self) -> str:
         """Sign every wheel."""
@@ -94,7 +94,7 @@ class _Release:
 
     def publish(self) -> str:
         """Publish the version to the index."""
-        found = release_of(self.out, self._found())
+        found = built_release(self.out, self._found())
         opened = open_index(self.index, dry_run=self.dry_run)
         with hub_builds(found.offers, self.index) as beside:
             published = publish(opened.used, found, beside.builds)
@@ -111,17 +111,17 @@ class _Release:
         found, policy = self._found(), None
         if self.key is not None:
             policy = SignaturePolicy(keys=(key_signer(self.key, self.public_key).public,))
-        names = list(live_wheels(self.url, found, reporter("plain", self.out), policy))
+        names = list(verify_live_wheels(self.url, found, reporter("plain", self.out), policy))
         if not names:
             raise ReleaseError("the version has no wheel in the index", remedy="check advertise in matrix.yaml")
-        examine_live(self.url, found)
+        check_live_pages(self.url, found)
         signed = " and signed" if policy else ""
         return f"{counted(len(names), 'wheel')} unchanged{signed}: {redact(self.url)}"
 
     def _found(self) -> BuiltVersion:
-        found = built(self.out)
+        found = read_built_version(self.out)
         if not self.incomplete:
-            refuse_incomplete(found)
+            require_complete(found)
         return found
 
 
@@ -176,4 +176,4 @@ def command(
             raise
         click.echo(f"{step}: {said}", err=True)
     # An incomplete release exits with the code of failed cells.
-    ctx.exit(ExitCode.CELLS_FAILED if built(release.out).failed else ExitCode.OK)
+    ctx.exit(ExitCode.CELLS_FAILED if read_built_version(release.out).failed else ExitCode.OK)

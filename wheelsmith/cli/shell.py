@@ -11,7 +11,7 @@ from click.shell_completion import get_completion_class
 
 from wheelsmith.cli.options import cell_argument, engine_option, make_request, matrix_option
 from wheelsmith.pipeline import build_command, lay_out
-from wheelsmith.run.build import request_of, scratch
+from wheelsmith.run.build import make_build_request, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import prepare
 from wheelsmith.store import in_use
@@ -38,7 +38,7 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
         raise click.UsageError(f"{cell} is excluded: {prepared.excluded[0].reason}")
     with in_use(request.cache), scratch(request.cache / "work") as folder:
         plan = prepared.plans[0]
-        context = make_context(request_of(prepared, folder), listen)
+        context = make_context(make_build_request(prepared, folder), listen)
         work = folder / plan.cell.id
         lay_out(plan, prepared.source, work)
         build_it = build_command(plan, context, work)

@@ -74,10 +74,10 @@ def command(  # noqa: PLR0913  # one parameter for each option
         output.unlink()
     policy = optional_policy(**{option: believed[option] for option in POLICY})
     details = details or _ci_address()
-    install_check.check_words(where or "here", details)
+    install_check.check_description(where or "here", details)
     found = _found(project, index, out)
     with cancelled_by_signals() as cancel, install_check.fresh_environment(probe_machine(python).python) as environment:
-        machine = probe_machine(str(environment), install_check.activated(environment))
+        machine = probe_machine(str(environment), install_check.activated_variables(environment))
         decision, wheel = _decided(found, machine, Overrides(torch=torch, compute=cuda), policy)
         install = use_environment(decision.commands(Installer.PIP, quote_address(found.base)), Installer.PIP, machine)
         click.echo(install.text(), err=True)
@@ -91,8 +91,8 @@ def command(  # noqa: PLR0913  # one parameter for each option
             cancel=cancel,
         )
         outcome = tester.test(wheel, install)
-        tested_on = where or install_check.where_of(machine)
-        said = install_check.recorded(decision.target, wheel, outcome, tested_on, details)
+        tested_on = where or install_check.describe_machine(machine)
+        said = install_check.make_test_record(decision.target, wheel, outcome, tested_on, details)
     if output:
         atomic_write(output, dump_tests([said]))
     click.echo(outcome)
@@ -108,10 +108,10 @@ def _found(project: str, index: str, out: Path | None) -> FoundCatalogue:
     from dataclasses import replace
 
     from wheelsmith.index.pick.source import find_catalogue
-    from wheelsmith.run.install_check import only_built
+    from wheelsmith.run.install_check import only_built_wheels
 
     found = find_catalogue(project, index)
-    return replace(found, catalogue=only_built(found.catalogue, out)) if out else found
+    return replace(found, catalogue=only_built_wheels(found.catalogue, out)) if out else found
 
 
 def _decided(
@@ -140,11 +140,11 @@ def _ci_address() -> str | None:
     """Return the address of this run in the CI system, or None if there is no plain address."""
     from wheelsmith.base.ci import detect_ci_run
     from wheelsmith.base.errors import WheelTestError
-    from wheelsmith.run.install_check import check_words
+    from wheelsmith.run.install_check import check_description
 
     address = detect_ci_run().invocation
     try:
-        check_words("here", address)
+        check_description("here", address)
     except WheelTestError:
         return None
     return address

@@ -18,7 +18,7 @@ from wheelsmith.base.git_address import check_subfolder, parse_git_address
 from wheelsmith.base.redact import redact
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
-from wheelsmith.model import HOST, LONGEST_VERSION, PINNED, TORCH
+from wheelsmith.model import HOST, MAX_VERSION_LENGTH, PINNED, TORCH
 from wheelsmith.model.build_host import AUTO, ENGINES
 from wheelsmith.platforms import CPU, Platform, cxx_toolchains, platforms
 
@@ -86,8 +86,8 @@ def public_version(text: str) -> str:
 
     :raises ValueError: the text is not such a version, or is too long for a file name.
     """
-    if len(text) > LONGEST_VERSION:
-        raise ValueError(f"a version has at most {LONGEST_VERSION} characters")
+    if len(text) > MAX_VERSION_LENGTH:
+        raise ValueError(f"a version has at most {MAX_VERSION_LENGTH} characters")
     try:
         version = Version(text)
     except InvalidVersion:

@@ -34,9 +34,9 @@ from wheelsmith.model.plan import (
     StepKind,
     WheelSpec,
 )
-from wheelsmith.model.result import BuildResult, Failure, RebuildAnswer, Status, Timing, Verdict, WheelRecord
+from wheelsmith.model.result import BuildResult, Failure, RebuildResult, Status, Timing, Verdict, WheelRecord
 from wheelsmith.model.wheel_name import (
-    LONGEST_VERSION,
+    MAX_VERSION_LENGTH,
     VARIANT_LABEL,
     WheelName,
     read_wheel_name,

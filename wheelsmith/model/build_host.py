@@ -103,5 +103,5 @@ ENGINES = {
     "bwrap": KnownEngine(place=("wheelsmith.engine.bwrap", "Bubblewrap")),
     "local": KnownEngine(place=("wheelsmith.engine.local", "Local")),
 }
-WITH_IMAGES = tuple(name for name, known in ENGINES.items() if known.images)
-USE_IMAGES = f"--engine {' or '.join(WITH_IMAGES)}"
+IMAGE_ENGINES = tuple(name for name, known in ENGINES.items() if known.images)
+IMAGES_OPTION = f"--engine {' or '.join(IMAGE_ENGINES)}"

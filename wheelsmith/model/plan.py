@@ -44,7 +44,7 @@ class SourceId(Record):
         return f"{where} {folder}" if folder and kind == "git" else where
 
     @property
-    def commit_is(self) -> str:
+    def commit_label(self) -> str:
         """Return the display label of ``commit``."""
         return "SHA-256" if self.origin.startswith(("sdist:", "archive:")) else "commit"
 

@@ -85,7 +85,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildAnswer(Record):
+class RebuildResult(Record):
     """The result of rebuilding one wheel.
 
     :param sha256: hash of the given wheel.

@@ -16,7 +16,7 @@ from wheelsmith.model.plan import SCHEMA_VERSION, BuildPlan, Folded, SourceId
 from wheelsmith.model.result import BuildResult, Status
 
 RESULTS = "results.json"
-_LARGEST = 256 << 20  # bytes of results.json
+_MAX_SIZE = 256 << 20  # bytes of results.json
 _EXCLUDED = "excluded"
 
 
@@ -189,4 +189,4 @@ class RunRecord(Record):
         :raises OSError: it cannot be read.
         :raises ValueError: it is not the record of a run.
         """
-        return cls.from_json(read_json(read_bounded(folder / RESULTS, _LARGEST)))
+        return cls.from_json(read_json(read_bounded(folder / RESULTS, _MAX_SIZE)))

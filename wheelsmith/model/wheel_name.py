@@ -11,11 +11,11 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 # Tags in a compressed tag set; real wheels have at most about a dozen.
-MOST_TAGS = 1000
+MAX_TAGS = 1000
 
 
-LONGEST_VERSION = 64  # characters of a planned version, which is part of file names
-_LONGEST_COMPARED = 300  # characters of any other version
+MAX_VERSION_LENGTH = 64  # characters of a planned version, which is part of file names
+_MAX_COMPARED_LENGTH = 300  # characters of any other version
 
 
 VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
@@ -24,7 +24,7 @@ VARIANT_LABEL = re.compile(r"[0-9a-z_.]+")
 def same_version(text: str | None, version: Version) -> bool:
     """Return True if a text is this version in any legal spelling: 2024.01.02 equals 2024.1.2."""
     try:
-        return len(text or "") <= _LONGEST_COMPARED and Version(text or "") == version
+        return len(text or "") <= _MAX_COMPARED_LENGTH and Version(text or "") == version
     except (InvalidVersion, ValueError):
         return False
 
@@ -61,8 +61,8 @@ def read_wheel_name(filename: str) -> WheelName:
             raise InvalidWheelFilename(f"{label!r} is not a variant label, which consists of 0-9, a-z, '_' and '.'")
     plain = filename if label is None else "-".join(parts) + ".whl"
     parts = plain.removesuffix(".whl").split("-")
-    if len(parts) > 3 and prod(part.count(".") + 1 for part in parts[-3:]) > MOST_TAGS:  # noqa: PLR2004  # three are tags
-        raise InvalidWheelFilename(f"it has more than {MOST_TAGS} tags")
+    if len(parts) > 3 and prod(part.count(".") + 1 for part in parts[-3:]) > MAX_TAGS:  # noqa: PLR2004  # three are tags
+        raise InvalidWheelFilename(f"it has more than {MAX_TAGS} tags")
     project, version, (*build,), tags = parse_wheel_filename(plain)
     return WheelName(
         project=str(project), version=version, tags=tags, plain=plain, label=label, build="".join(map(str, build))

@@ -10,7 +10,7 @@ from packaging.version import Version
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework
 from wheelsmith.model import HOST, PINNED, BuildHost, Cell, PrefixId, Toolset
-from wheelsmith.model.build_host import USE_IMAGES
+from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.recipe.project_hints import dependencies
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import NotInImageError, cxx_toolchain, platforms
@@ -170,7 +170,8 @@ def _find_toolkit_in_image(cell: Cell, build_host: BuildHost, lacking: str) -> t
     named = f"{platform.title} {cell.toolkit}"
     if build_host.image is None:
         raise NotBuildableError(
-            f"{named} is not complete on the package index: use an image that contains it{lacking}, with {USE_IMAGES}"
+            f"{named} is not complete on the package index: use an image that contains it{lacking}, "
+            f"with {IMAGES_OPTION}"
         )
     made_for = (build_host.cuda and build_host.cuda.arch) or build_host.machine
     if cell.arch != made_for:

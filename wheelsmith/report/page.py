@@ -14,7 +14,7 @@ from wheelsmith.base.units import counted, show_size
 from wheelsmith.index.entries.catalogue import public_cell
 from wheelsmith.index.site.grid import GridCell, GridStatus, grids, legend_statuses
 from wheelsmith.index.site.human import assets, environment
-from wheelsmith.model import RebuildAnswer, RunFinished, Status
+from wheelsmith.model import RebuildResult, RunFinished, Status
 from wheelsmith.model.run_record import CellRecord, RunRecord
 from wheelsmith.report.style import duration, wall_time
 from wheelsmith.report.timeline import Timeline, rows
@@ -106,7 +106,7 @@ def _css_class(kind: str) -> str:
     return "is-" + "".join(letter for letter in kind if letter.isalnum() or letter == "-")
 
 
-def rebuilt_page(answers: Sequence[RebuildAnswer]) -> bytes:
+def rebuilt_page(answers: Sequence[RebuildResult]) -> bytes:
     """Return ``rebuilt.html``, the verdicts on rebuilt wheels. It needs no other file."""
     tally = Counter(answer.verdict.value for answer in answers)
     return (

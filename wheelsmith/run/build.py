@@ -41,9 +41,9 @@ from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
 from wheelsmith.wheel.checker_version import checker_digest
 
-_DOOMED = "removed-"  # prefix of a scratch folder that is being removed; its lock may not exist any more
+_REMOVED_PREFIX = "removed-"  # prefix of a scratch folder that is being removed; its lock may not exist any more
 # Folders that a run writes to. The output folder may come from an untrusted kernel, so these may be links.
-_OWN_FOLDERS = ("logs", "wheels", "index", "index/_state", f"index/{RUNS}")
+_OUTPUT_FOLDERS = ("logs", "wheels", "index", "index/_state", f"index/{RUNS}")
 
 
 def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | None = None) -> RunRecord:
@@ -59,7 +59,7 @@ def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | Non
     executor = open_executor(request.executor)
     make_output_folder(prepared.out)
     prepared.engine.tidy()
-    with announced(prepared, prepared.engine.name, listen, cancel) as run:
+    with announce_run(prepared, prepared.engine.name, listen, cancel) as run:
         with in_use(request.cache), scratch(request.cache / "work") as folder:
             _build_all(executor, prepared, folder, run, cancel)
             publish_run(prepared, run.results, out=prepared.out, store=Store(request.cache / "store"), work=folder)
@@ -94,7 +94,7 @@ class ActiveRun:
 
 
 @contextmanager
-def announced(planned: PlannedRun, engine: str, listen: Listener, cancel: Flag) -> Iterator[ActiveRun]:
+def announce_run(planned: PlannedRun, engine: str, listen: Listener, cancel: Flag) -> Iterator[ActiveRun]:
     """Announce the start of a run, and its end even after an error."""
     start, run = time.monotonic(), ActiveRun(planned, listen)
     listen(
@@ -126,7 +126,7 @@ def make_output_folder(out: Path) -> None:
 
     :raises StoreError: it is not writable, or a folder in it is a link.
     """
-    for name in _OWN_FOLDERS:
+    for name in _OUTPUT_FOLDERS:
         if (out / name).is_symlink():
             raise StoreError(
                 f"{out / name} is a link, so the run would write and remove files in another place",
@@ -144,23 +144,23 @@ def make_output_folder(out: Path) -> None:
 
 def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: ActiveRun, cancel: Flag) -> None:
     request = prepared.request
-    proven, to_recheck, to_build = _look_up(prepared)
+    cached, to_recheck, to_build = _sort_builds(prepared)
     costs = Costs(request.cache / "costs.sqlite")
-    spent = BuildCosts(costs, (build.plan for build in to_build))
+    build_costs = BuildCosts(costs, (build.plan for build in to_build))
 
     def listen(event: Event) -> None:
-        spent(event)
+        build_costs(event)
         run(event)
 
     def finish(result: BuildResult) -> None:
-        spent(CellFinished(result=result))
+        build_costs(CellFinished(result=result))
         run.finish(result)
 
-    for result in proven:
+    for result in cached:
         finish(result)
-    listen(Expectation(seconds=spent.known()))
+    listen(Expectation(seconds=build_costs.known()))
     collector = ResultCollector((*to_build, *to_recheck), Store(request.cache / "store"), finish)
-    work = request_of(prepared, folder, to_build=to_build, to_recheck=to_recheck)
+    work = make_build_request(prepared, folder, to_build=to_build, to_recheck=to_recheck)
     try:
         executor.build(work, listen=listen, on_result=collector.take, cancel=cancel)
     finally:
@@ -170,7 +170,7 @@ def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: Active
     collector.fail_rest(request.executor)
 
 
-def request_of(
+def make_build_request(
     prepared: Prepared, folder: Path, *, to_build: Sequence[Build] = (), to_recheck: Sequence[Build] = ()
 ) -> BuildRequest:
     """Return the request for an executor.
@@ -188,7 +188,7 @@ def request_of(
         cache=request.cache,
         folder=folder,
         logs=prepared.out / "logs",
-        limits=limits_of(prepared.matrix.engine),
+        limits=build_limits(prepared.matrix.engine),
         jobs=request.jobs,
         cores_per_cell=request.cores_per_cell,
         memory=request.memory,
@@ -199,20 +199,20 @@ def request_of(
     )
 
 
-def limits_of(choice: EngineChoice) -> Limits:
+def build_limits(choice: EngineChoice) -> Limits:
     """Return the limits of one build from the matrix. A memory limit of None means that the machine decides."""
     usual = Limits()
     return Limits(memory=choice.memory, disk=choice.disk or usual.disk, seconds=choice.seconds or usual.seconds)
 
 
-def _look_up(prepared: Prepared) -> tuple[list[BuildResult], list[Build], list[Build]]:
+def _sort_builds(prepared: Prepared) -> tuple[list[BuildResult], list[Build], list[Build]]:
     """Sort the builds of a run by the work that they need.
 
     :return: results of stored wheels that passed the current check; builds with a stored wheel to check again, which
         needs no toolchain; and builds to run, or with a wheel to test.
     """
     request = prepared.request
-    proven: list[BuildResult] = []
+    cached: list[BuildResult] = []
     to_recheck: list[Build] = []
     to_build: list[Build] = []
     stored = {} if request.force else stored_wheels(prepared.plans, request.cache, prepared.engine)
@@ -223,7 +223,7 @@ def _look_up(prepared: Prepared) -> tuple[list[BuildResult], list[Build], list[B
         elif known.checked != checker_digest():
             to_recheck.append(build)
         else:
-            proven += (
+            cached += (
                 BuildResult(
                     cell=plan.cell,
                     plan_digest=plan.build_digest,
@@ -233,7 +233,7 @@ def _look_up(prepared: Prepared) -> tuple[list[BuildResult], list[Build], list[B
                 )
                 for plan in build.plans
             )
-    return proven, to_recheck, to_build
+    return cached, to_recheck, to_build
 
 
 def _prune_cache(request: Request, run: ActiveRun, cancel: Flag) -> None:
@@ -266,8 +266,8 @@ def scratch(parent: Path) -> Iterator[Path]:
     """Yield a temporary folder. Folders that killed runs left are removed first."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        for left in parent.iterdir():
-            _remove_if_dead(left)
+        for leftover in parent.iterdir():
+            _remove_abandoned(leftover)
         folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
         lock = (folder / "lock").open("w")
     except OSError as error:
@@ -284,9 +284,9 @@ def scratch(parent: Path) -> Iterator[Path]:
             _remove(folder)
 
 
-def _remove_if_dead(folder: Path) -> None:
+def _remove_abandoned(folder: Path) -> None:
     try:
-        if folder.name.startswith(_DOOMED):
+        if folder.name.startswith(_REMOVED_PREFIX):
             remove_tree(folder)
             return
         with (folder / "lock").open("r+") as lock:
@@ -298,6 +298,6 @@ def _remove_if_dead(folder: Path) -> None:
 
 def _remove(folder: Path) -> None:
     """Remove a folder. Its new name marks it as abandoned, in case this process is killed."""
-    doomed = folder.with_name(f"{_DOOMED}{folder.name}")
-    folder.rename(doomed)
-    remove_tree(doomed)
+    renamed = folder.with_name(f"{_REMOVED_PREFIX}{folder.name}")
+    folder.rename(renamed)
+    remove_tree(renamed)

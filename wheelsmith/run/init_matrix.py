@@ -28,10 +28,10 @@ from wheelsmith.source.archive import ARCHIVES
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain import Toolchains
 
-_RELEASES = 2  # newest releases of a framework to include
-_TRIED = 4  # newest releases of torch to try for a project
-_PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./@+=~-]*(:[A-Za-z0-9_./@+=~-]+)*")
-_NO_TEXT = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
+_MAX_RELEASES = 2  # newest releases of a framework to include
+_MAX_TORCH_RELEASES = 4  # newest releases of torch to try for a project
+_PLAIN_SCALAR = re.compile(r"[A-Za-z_./][A-Za-z0-9_./@+=~-]*(:[A-Za-z0-9_./@+=~-]+)*")
+_YAML_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 _GUESSED_VERSION = "0.1.0"
 # The suffix of an archive's name, including its version.
 _ARCHIVE = re.compile(rf"(-v?\d[^-]*)?({'|'.join(map(re.escape, ARCHIVES))})$")
@@ -70,26 +70,26 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
     :raises WheelsmithError: the source is not available, or none of its cells can be built here.
     """
     request, base = Request(matrix=file, cache=cache), file.resolve().parent
-    inputs = LockedInputs(kernel=kernel, lock=None, ask=Toolchains(cache, listen).lock)
+    inputs = LockedInputs(kernel=kernel, lock=None, resolve_new=Toolchains(cache, listen).lock)
     source = fetch_kernel(kernel, request, base / OutputSettings().path, listen)
     spec = read_metadata(source)
     if isinstance(spec, KernelSpec):
-        drafts = _of_kernel(kernel, spec)
+        drafts = _kernel_drafts(kernel, spec)
     else:
-        drafts = _of_project(kernel, spec, source, spec.name or _likely_name(kernel, base))
+        drafts = _project_drafts(kernel, spec, source, spec.name or _likely_name(kernel, base))
     excluded: tuple[Excluded, ...] = ()
     for draft in drafts:
         tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, inputs, listen, source)
         if tried.plans:
-            kept = _narrowed(draft, tried.plans)
+            kept = _narrow(draft, tried.plans)
             # A plan does not depend on the other cells of a matrix, so these plans remain valid.
-            cells = sum(_has(kept, plan.cell) for plan in tried.plans)
+            cells = sum(_includes(kept, plan.cell) for plan in tried.plans)
             return render(kept), tried.kernel, cells
         excluded = tried.excluded or excluded
-    raise _nothing(excluded)
+    raise _nothing_to_build(excluded)
 
 
-def _of_kernel(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
+def _kernel_drafts(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
     computes = [CPU, *(toolkit for platform in platforms().values() for toolkit in platform.toolkits())]
     releases = tuple(framework(spec.framework).releases())
     own = None
@@ -106,11 +106,11 @@ def _of_kernel(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
     )
 
 
-def _of_project(kernel: KernelRef, spec: ProjectSpec, source: SourceTree, name: str) -> Iterator[Draft]:
+def _project_drafts(kernel: KernelRef, spec: ProjectSpec, source: SourceTree, name: str) -> Iterator[Draft]:
     """Yield a draft for each torch release, newest first. Each release needs its own environment."""
     hint = hint_for(name)
     backends = hint.backends if hint else _backends(source)
-    for release in [*reversed(torch_releases().values())][:_TRIED]:
+    for release in [*reversed(torch_releases().values())][:_MAX_TORCH_RELEASES]:
         toolkits = [cuda for cuda in release.cuda if cuda in platforms()[CUDA].toolkits()]
         yield Draft(
             kernel=kernel,
@@ -141,23 +141,23 @@ def _backends(source: SourceTree) -> tuple[str, ...]:
     return (*(() if only_device else (CPU,)), *((CUDA,) if device else ()))
 
 
-def _narrowed(draft: Draft, plans: tuple[BuildPlan, ...]) -> Draft:
+def _narrow(draft: Draft, plans: tuple[BuildPlan, ...]) -> Draft:
     """Keep the newest releases with a plan, and for them the CPU and the newest toolkit."""
     cells = [plan.cell for plan in plans]
-    releases = sorted({cell.release for cell in cells}, key=numbers)[-_RELEASES:]
+    releases = sorted({cell.release for cell in cells}, key=numbers)[-_MAX_RELEASES:]
     newest = {cell.toolkit for cell in cells if cell.release == releases[-1]}
     toolkits = sorted((toolkit for toolkit in newest if toolkit), key=numbers)[-1:]
     computes = (*((CPU,) if None in newest else ()), *toolkits)
     narrow = replace(draft, releases=tuple(releases), computes=computes)
-    kept = {cell.release for cell in cells if _has(narrow, cell)}
+    kept = {cell.release for cell in cells if _includes(narrow, cell)}
     return replace(narrow, releases=tuple(release for release in releases if release in kept))
 
 
-def _has(draft: Draft, cell: Cell) -> bool:
+def _includes(draft: Draft, cell: Cell) -> bool:
     return cell.release in draft.releases and (cell.toolkit or CPU) in draft.computes
 
 
-def _nothing(excluded: tuple[Excluded, ...]) -> MatrixError:
+def _nothing_to_build(excluded: tuple[Excluded, ...]) -> MatrixError:
     reasons = list(dict.fromkeys(item.reason for item in excluded))
     return MatrixError(
         f"this machine can build no wheel of it: {'; '.join(reasons[-3:]) or 'it has no cells'}",
@@ -168,18 +168,18 @@ def _nothing(excluded: tuple[Excluded, ...]) -> MatrixError:
 def render(draft: Draft) -> str:
     """Return a draft as YAML, with comments about other settings."""
     environment = text_environment("wheelsmith.run")
-    environment.filters |= {"scalar": _scalar, "quoted": _quoted, "json": json.dumps}
+    environment.filters |= {"scalar": _yaml_scalar, "quoted": _quote_release, "json": json.dumps}
     environment.tests["commit"] = re.compile("[0-9a-f]{40}").fullmatch
     return environment.get_template("matrix.yaml").render(draft=draft)
 
 
-def _quoted(release: str) -> str:
+def _quote_release(release: str) -> str:
     return f'"{release}"' if release.endswith("0") else release
 
 
-def _scalar(text: str) -> str:
+def _yaml_scalar(text: str) -> str:
     """Return a text as a YAML scalar, quoted only if necessary."""
-    if _PLAIN.fullmatch(text) and text.lower() not in _NO_TEXT:
+    if _PLAIN_SCALAR.fullmatch(text) and text.lower() not in _YAML_WORDS:
         return text
     # JSON escapes a character above U+FFFF as two surrogates, which YAML reads as two characters.
     return json.dumps(text, ensure_ascii=not text.isprintable())

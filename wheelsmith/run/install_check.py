@@ -29,23 +29,23 @@ from wheelsmith.index.publish.record_tests import RecordedTest
 from wheelsmith.index.resolve.install_commands import Template
 from wheelsmith.index.resolve.target import Target
 from wheelsmith.model.wheel_name import same_version
-from wheelsmith.run.release import built
+from wheelsmith.run.release import read_built_version
 
-_ENVIRONMENT_PATIENCE = 300.0  # seconds to create a virtual environment on a slow disk
-_PIP_PATIENCE = 3600.0  # seconds to fetch and install torch over a slow connection
-_MOST_OUTPUT = 16 << 20  # bytes that a command may print
-_MOST_PROCESSES = 1 << 20  # including threads: a library may start some for each core
-_LONGEST_WHERE = 300  # characters
-_NOTHING_SAID = "no result is recorded; test again with more memory, disk space or time"
-_ASK = "check that all pages of the index agree: wheelsmith index doctor URL"
+_VENV_TIMEOUT = 300.0  # seconds to create a virtual environment on a slow disk
+_PIP_TIMEOUT = 3600.0  # seconds to fetch and install torch over a slow connection
+_MAX_OUTPUT = 16 << 20  # bytes that a command may print
+_MAX_PROCESSES = 1 << 20  # including threads: a library may start some for each core
+_MAX_DESCRIPTION = 300  # characters
+_NO_RESULT = "no result is recorded; test again with more memory, disk space or time"
+_DOCTOR = "check that all pages of the index agree: wheelsmith index doctor URL"
 # Exit codes for SIGKILL and SIGTERM, which mean that memory ran out or that a CI job was stopped. A crash has other
 # signals. A shell adds 128 to the signal of a command that it ran.
-_KILLED = {-9, -15, 137, 143}
+_KILL_CODES = {-9, -15, 137, 143}
 # Variables that make Python find packages outside of its environment.
-_ELSEWHERE = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE"}
+_PYTHON_VARIABLES = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE"}
 # Variables of pip that stay set: its indexes and its network settings. Other variables could make it install different
 # packages from those that users get, or install them in another place.
-_OF_PIP = {
+_PIP_VARIABLES = {
     *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST", "PIP_CERT"),
     *("PIP_CLIENT_CERT", "PIP_PROXY", "PIP_KEYRING_PROVIDER", "PIP_CONFIG_FILE", "PIP_CACHE_DIR"),
 }
@@ -63,29 +63,29 @@ def fresh_environment(python: str) -> Iterator[Path]:
         # -I: the current folder may be untrusted and contain a venv.py.
         argv = (python, "-I", "-m", "venv", "--without-pip", str(folder))
         try:
-            made = subprocess.run(argv, capture_output=True, text=True, timeout=_ENVIRONMENT_PATIENCE, check=False)
-            wrong = last_words(made.stderr) if made.returncode else None
+            made = subprocess.run(argv, capture_output=True, text=True, timeout=_VENV_TIMEOUT, check=False)
+            reason = last_words(made.stderr) if made.returncode else None
         except (OSError, subprocess.TimeoutExpired) as error:
-            wrong = str(error)
-        if wrong is not None:
+            reason = str(error)
+        if reason is not None:
             raise MachineError(
-                f"{python} cannot create a virtual environment: {wrong}", remedy="choose another Python: --python PATH"
+                f"{python} cannot create a virtual environment: {reason}", remedy="choose another Python: --python PATH"
             )
         yield folder
 
 
-def only_built(catalogue: Catalogue, out: Path) -> Catalogue:
+def only_built_wheels(catalogue: Catalogue, out: Path) -> Catalogue:
     """Return a catalogue with only the wheels that a run or join built.
 
     :param out: the output folder of the run or join.
     :raises ReleaseError: the folder has another project, or the index has none of its wheels.
     """
-    left = built(out)
-    if left.state.project != catalogue.project:
-        project = left.state.project
+    version = read_built_version(out)
+    if version.state.project != catalogue.project:
+        project = version.state.project
         raise ReleaseError(f"{out} has wheels of {project}", remedy=f"test that project: wheelsmith test {project}")
-    there = {(entry.filename, entry.sha256) for entry in left.entries}
-    wheels = tuple(wheel for wheel in catalogue.wheels if (wheel.filename, wheel.sha256) in there)
+    built = {(entry.filename, entry.sha256) for entry in version.entries}
+    wheels = tuple(wheel for wheel in catalogue.wheels if (wheel.filename, wheel.sha256) in built)
     if not wheels:
         raise ReleaseError(
             f"the index lists no wheel from {out}", remedy="publish the wheels first; if the index is cached, wait"
@@ -93,7 +93,7 @@ def only_built(catalogue: Catalogue, out: Path) -> Catalogue:
     return replace(catalogue, wheels=wheels)
 
 
-def where_of(machine: Machine) -> str:
+def describe_machine(machine: Machine) -> str:
     """Describe a machine in one line."""
     names = [f"{gpu.name} ({gpu.capability})" for gpu in machine.gpus]
     gpus = [f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
@@ -101,10 +101,10 @@ def where_of(machine: Machine) -> str:
     python = ".".join(machine.python_version.split(".")[:2]) + ("t" if machine.free_threaded else "")
     words = ", ".join([*(gpus or ["no GPU"]), driver, machine.arch, f"glibc {machine.glibc}", f"Python {python}"])
     shown = "".join(letter if letter.isprintable() else " " for letter in words)
-    return " ".join(shown.split())[:_LONGEST_WHERE].rstrip()
+    return " ".join(shown.split())[:_MAX_DESCRIPTION].rstrip()
 
 
-def check_words(where: str, details: str | None) -> None:
+def check_description(where: str, details: str | None) -> None:
     """Reject texts that a page cannot show.
 
     :raises WheelTestError: a text is invalid.
@@ -148,10 +148,10 @@ class WheelTester:
         """
         self._install(wheel, install)
         for attempt in range(1, self.attempts + 1):
-            ended = self._run(self.command, activated(self.environment), Path(), self.seconds)
+            ended = self._run(self.command, activated_variables(self.environment), Path(), self.seconds)
             if ended.ok:
                 return WheelOutcome.PASSED if attempt == 1 else WheelOutcome.FLAKY
-            self.say(f"attempt {attempt} of {self.attempts}: {_ending(ended)}")
+            self.say(f"attempt {attempt} of {self.attempts}: {_describe_exit(ended)}")
         return WheelOutcome.FAILED
 
     def _install(self, wheel: IndexEntry, install: Template) -> None:
@@ -159,23 +159,23 @@ class WheelTester:
 
         A failure of pip is not a failure of the wheel: the cause may be a server, a disk or a proxy.
         """
-        name = _project(wheel)
+        name = _project_name(wheel)
         report = self.environment.with_name("pip.json")
         for line in install.lines:
             names_it = any(re.match(rf"{re.escape(name)} ?(==|@)", word) for word in line)
             ended = self._pip(line, report if names_it else None)
             if not ended.ok:
-                shown = f"{' '.join(line[1:4])} ended with {_ending(ended)}"
+                shown = f"{' '.join(line[1:4])} ended with {_describe_exit(ended)}"
                 raise MachineError(shown, remedy="fix pip's error above; no result is recorded")
         self._require_chosen(wheel, report)
-        self._require_there(wheel)
+        self._require_installed(wheel)
 
     def _require_chosen(self, wheel: IndexEntry, report: Path) -> None:
         """Require that pip installed the chosen wheel."""
-        name = _project(wheel)
-        version, found = _reported(report, name)
+        name = _project_name(wheel)
+        version, found = _read_report(report, name)
         if version is not None and not same_version(version, wheel.version):
-            raise PackageIndexError(f"pip installed {name} {version} instead of {wheel.version}", remedy=_ASK)
+            raise PackageIndexError(f"pip installed {name} {version} instead of {wheel.version}", remedy=_DOCTOR)
         if found is None:
             # An old pip writes no report, and a new one reports only a hash from the page. Install the wheel again with
             # its hash, so that pip verifies the file.
@@ -183,27 +183,31 @@ class WheelTester:
             again = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--force-reinstall", "--no-deps")
             found = wheel.sha256 if self._pip((*again, address), None).ok else None
         if found != wheel.sha256:
-            raise PackageIndexError(f"pip installed {wheel.filename} with another hash than on the index", remedy=_ASK)
+            raise PackageIndexError(
+                f"pip installed {wheel.filename} with another hash than on the index", remedy=_DOCTOR
+            )
 
-    def _require_there(self, wheel: IndexEntry) -> None:
+    def _require_installed(self, wheel: IndexEntry) -> None:
         """Require the wheel in the environment. pip may be configured to install elsewhere, or not at all."""
         folders = {str(folder) for folder in self.environment.glob("lib*/python*/site-packages")}
-        there = distributions(name=_project(wheel), path=sorted(folders))
-        if not any(same_version(each.version, wheel.version) for each in there):
+        installed = distributions(name=_project_name(wheel), path=sorted(folders))
+        if not any(same_version(each.version, wheel.version) for each in installed):
             raise MachineError(
                 "pip did not install the wheel in its environment", remedy="check pip's settings: pip config list"
             )
 
     def _pip(self, line: Sequence[str], report: Path | None) -> Exit:
         """Run pip. A variable requests the report, because an old pip ignores a variable that it does not know."""
-        told = {"PIP_REPORT": str(report)} if report else {}
-        ended = self._run(line, {**activated(self.environment), **told}, self.environment, _PIP_PATIENCE)
+        report_variable = {"PIP_REPORT": str(report)} if report else {}
+        ended = self._run(
+            line, {**activated_variables(self.environment), **report_variable}, self.environment, _PIP_TIMEOUT
+        )
         if ended.reason is ExitReason.TIMEOUT:
-            raise MachineError(f"{' '.join(line[1:4])} did not finish within an hour", remedy=_NOTHING_SAID)
+            raise MachineError(f"{' '.join(line[1:4])} did not finish within an hour", remedy=_NO_RESULT)
         return ended
 
     def _run(self, argv: Sequence[str], variables: dict[str, str], folder: Path, seconds: float) -> Exit:
-        limits = Limits(seconds=seconds, output=_MOST_OUTPUT, pids=_MOST_PROCESSES)
+        limits = Limits(seconds=seconds, output=_MAX_OUTPUT, pids=_MAX_PROCESSES)
         group = ProcessTree(limits=limits)
         process = SupervisedProcess(argv=argv, env=variables, cwd=str(folder), limits=limits, folders=(), group=group)
         try:
@@ -213,13 +217,15 @@ class WheelTester:
             raise MachineError(why, remedy="use a program that is installed here") from None
         if ended.reason is ExitReason.CANCELLED:
             raise KeyboardInterrupt
-        killed = ended.reason in {ExitReason.EXITED, ExitReason.KILLED} and ended.code in _KILLED
+        killed = ended.reason in {ExitReason.EXITED, ExitReason.KILLED} and ended.code in _KILL_CODES
         if killed or ended.reason in {ExitReason.OUT_OF_MEMORY, ExitReason.DISK_FULL}:
-            raise MachineError(f"{argv[0]} was stopped: {ended.reason}", remedy=_NOTHING_SAID)
+            raise MachineError(f"{argv[0]} was stopped: {ended.reason}", remedy=_NO_RESULT)
         return ended
 
 
-def recorded(target: Target, wheel: IndexEntry, outcome: WheelOutcome, where: str, details: str | None) -> RecordedTest:
+def make_test_record(
+    target: Target, wheel: IndexEntry, outcome: WheelOutcome, where: str, details: str | None
+) -> RecordedTest:
     """Return the record of a test of the wheel that was chosen for a target."""
     known = (target.framework, target.release, target.compute, target.arch)
     cells = (
@@ -238,30 +244,30 @@ def recorded(target: Target, wheel: IndexEntry, outcome: WheelOutcome, where: st
     )
 
 
-def activated(environment: Path) -> dict[str, str]:
+def activated_variables(environment: Path) -> dict[str, str]:
     """Return the variables of this process as if the environment were activated and had no other packages."""
     kept = {
         name: text
         for name, text in os.environ.items()
-        if name not in _ELSEWHERE and (name in _OF_PIP or not name.startswith("PIP_"))
+        if name not in _PYTHON_VARIABLES and (name in _PIP_VARIABLES or not name.startswith("PIP_"))
     }
     path = f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     # Without PYTHONSAFEPATH, Python would import the source in the current folder instead of the wheel.
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(environment), "PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1"}
 
 
-def _project(wheel: IndexEntry) -> str:
+def _project_name(wheel: IndexEntry) -> str:
     return str(canonicalize_name(wheel.filename.partition("-")[0]))
 
 
-def _ending(ended: Exit) -> str:
+def _describe_exit(ended: Exit) -> str:
     return f"exit code {ended.code}" if ended.code > 0 else str(ended.reason)
 
 
-def _reported(report: Path, name: str) -> tuple[str | None, str | None]:
+def _read_report(report: Path, name: str) -> tuple[str | None, str | None]:
     """Return the version and the sha256 that pip's report has for a project, each None if it is missing."""
     try:
-        items = read_json(read_bounded(report, _MOST_OUTPUT))["install"]
+        items = read_json(read_bounded(report, _MAX_OUTPUT))["install"]
         found = next(item for item in items if canonicalize_name(item["metadata"]["name"]) == name)
         hashes = found["download_info"].get("archive_info", {}).get("hashes", {})
         return str(found["metadata"]["version"]), hashes.get("sha256")

@@ -29,7 +29,7 @@ from wheelsmith.model.build_host import AUTO
 from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.plan.planned_run import Build
 from wheelsmith.plan.shards import ShardedPlan, shard_label
-from wheelsmith.run.build import ActiveRun, announced, make_output_folder, scratch
+from wheelsmith.run.build import ActiveRun, announce_run, make_output_folder, scratch
 from wheelsmith.run.executors import BuildRequest, open_executor
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.source.tree import SourceTree
@@ -37,7 +37,7 @@ from wheelsmith.store import Store
 from wheelsmith.wheel.reader import WheelReader
 
 _EXECUTOR = "local"
-_LARGEST_LOG = 64 << 20  # bytes
+_MAX_LOG = 64 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +160,9 @@ def join(  # one parameter for each option
     """
     make_output_folder(out)
     chosen = choose(engine or AUTO, images=frozenset({None}), trusted=False, cache=cache).engine.name
-    with announced(plan, chosen, listen, cancel) as run, scratch(cache / "work") as folder:
+    with announce_run(plan, chosen, listen, cancel) as run, scratch(cache / "work") as folder:
         store = Store(folder / "cache/store")
-        to_check = _take_over(plan, reported, out / "logs", store, folder, run)
+        to_check = _import_wheels(plan, reported, out / "logs", store, folder, run)
         work = BuildRequest(
             to_recheck=tuple(build.plan for build, _ in to_check.values()),
             source=SourceTree(id=plan.plans[0].source, files=()),
@@ -193,7 +193,7 @@ def join(  # one parameter for each option
     return plan.record(run.results, interrupted=cancel.is_set())
 
 
-def _take_over(
+def _import_wheels(
     plan: ShardedPlan, reported: Mapping[str, ShardResult], logs: Path, store: Store, folder: Path, run: ActiveRun
 ) -> dict[str, tuple[Build, BuildResult]]:
     """Copy the jobs' wheels into a store, and report the result of every cell without a wheel.
@@ -264,7 +264,7 @@ def _copy_log(given: ShardResult, cell: str, logs: Path) -> str | None:
     if name is None or Path(name).name != name or folder.is_symlink():
         return None
     try:
-        text = read_bounded(folder / name, _LARGEST_LOG).decode("utf-8", "replace")
+        text = read_bounded(folder / name, _MAX_LOG).decode("utf-8", "replace")
     except (OSError, ValueError):
         return None
     own = f"{cell}.log"

@@ -38,23 +38,23 @@ class LockedInputs:
 
     :param kernel: the kernel as the matrix names it.
     :param lock: None if there is no lock file.
-    :param ask: chooses the wheels of environments that are not locked.
+    :param resolve_new: chooses the wheels of environments that are not locked.
     :param strict: fail if an input differs from the lock file or is no longer available.
     """
 
     kernel: KernelRef
     lock: Lock | None
-    ask: Resolve
+    resolve_new: Resolve
     strict: bool = False
     _resolved: dict[EnvironmentRequest, tuple[LockedWheel, ...]] = field(default_factory=dict)
 
     @property
-    def fetched(self) -> KernelRef:
+    def kernel_to_fetch(self) -> KernelRef:
         """Return the kernel to fetch: at its locked commit, or with ``strict`` at the newest one, to compare them."""
         source = self.lock.source if self.lock and not self.strict else None
         if source is None or not (self.kernel.hub or self.kernel.git):
             return self.kernel
-        same = (source.kernel, source.revision) == (_name_of(self.kernel), self.kernel.revision)
+        same = (source.kernel, source.revision) == (_kernel_name(self.kernel), self.kernel.revision)
         return replace(self.kernel, revision=source.commit) if same else self.kernel
 
     def resolve(
@@ -66,11 +66,15 @@ class LockedInputs:
         """
         request = EnvironmentRequest(requirements=requirements, rather=rather, python=python, arch=arch)
         known = self.lock.find(request) if self.lock else None
-        wheels = tuple(each.wheel for each in known.wheels) if known else self.ask(requirements, python, arch, rather)
+        wheels = (
+            tuple(each.wheel for each in known.wheels)
+            if known
+            else self.resolve_new(requirements, python, arch, rather)
+        )
         self._resolved[request] = wheels
         return wheels
 
-    def used(self, source: SourceTree, plans: tuple[BuildPlan, ...]) -> Lock:
+    def new_lock(self, source: SourceTree, plans: tuple[BuildPlan, ...]) -> Lock:
         """Return the lock file for some plans. Its wheels have no addresses yet."""
         users = {
             (plan.project.environment, plan.project.python): plan.cell.id for plan in reversed(plans) if plan.project
@@ -82,7 +86,9 @@ class LockedInputs:
                 # Requests of several cells may resolve to the same environment.
                 own = f"{name}-{times_used[name]}" if times_used[name] else name
                 times_used[name] += 1
-                environments.append(LockedEnvironment(name=own, request=request, wheels=tuple(map(_nowhere, wheels))))
+                environments.append(
+                    LockedEnvironment(name=own, request=request, wheels=tuple(map(_without_address, wheels)))
+                )
         return Lock(
             source=self._source(source),
             cells=tuple(sorted(plan.cell.id for plan in plans)),
@@ -94,7 +100,7 @@ class LockedInputs:
         if source.id.commit is None:
             return None
         return LockedSource(
-            kernel=_name_of(self.kernel),
+            kernel=_kernel_name(self.kernel),
             revision=self.kernel.revision,
             commit=source.id.commit,
             tree=source.id.tree,
@@ -107,7 +113,7 @@ class LockedInputs:
         """
         if self.lock is None:
             return
-        used = self.used(source, plans)
+        used = self.new_lock(source, plans)
         found = differences(self.lock, used)
         if not self.strict:
             for difference in found:
@@ -151,10 +157,10 @@ def without_packages(lock: Lock, names: tuple[str, ...]) -> Lock:
     kept = list(lock.environments)
     for name in names:
         wanted = canonicalize_name(name)
-        having = [each for each in lock.environments if any(wheel.name == wanted for wheel in each.wheels)]
-        if not having:
+        containing = [each for each in lock.environments if any(wheel.name == wanted for wheel in each.wheels)]
+        if not containing:
             raise MatrixError(f"no locked environment contains {name[:80]!r}")
-        kept = [each for each in kept if each not in having]
+        kept = [each for each in kept if each not in containing]
     return replace(lock, environments=tuple(kept))
 
 
@@ -175,7 +181,7 @@ def _with_addresses(environment: LockedEnvironment, before: dict[LockedWheel, In
         found = _look_up(environment)
     except NoEnvironmentError as error:
         raise ToolchainError(f"the environment of {environment.name} cannot be locked: {error.message}") from None
-    return replace(environment, wheels=tuple(replace(_nowhere(each.wheel), url=each.url) for each in found))
+    return replace(environment, wheels=tuple(replace(_without_address(each.wheel), url=each.url) for each in found))
 
 
 def _unavailable(used: Lock) -> Iterator[str]:
@@ -195,7 +201,7 @@ def _look_up(environment: LockedEnvironment) -> tuple[FoundWheel, ...]:
     return find_wheels(tuple(each.wheel for each in environment.wheels), request.python, request.arch)
 
 
-def _name_of(kernel: KernelRef) -> str:
+def _kernel_name(kernel: KernelRef) -> str:
     for kind in ("hub", "git", "sdist", "path"):
         if place := getattr(kernel, kind):
             place = redact(place) if kind == "git" else place
@@ -204,5 +210,5 @@ def _name_of(kernel: KernelRef) -> str:
     raise MatrixError("the matrix names no kernel")
 
 
-def _nowhere(wheel: LockedWheel) -> IndexedWheel:
+def _without_address(wheel: LockedWheel) -> IndexedWheel:
     return IndexedWheel(name=wheel.name, version=wheel.version, sha256=wheel.sha256, url="")

@@ -18,7 +18,7 @@ from wheelsmith.matrix.expand import cell_of, expand, idle_rules, project_settin
 from wheelsmith.matrix.load import load_matrix
 from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, Notice, log_notices
-from wheelsmith.model.build_host import USE_IMAGES
+from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
 from wheelsmith.plan.kernel import plan_kernel
 from wheelsmith.plan.lock import lock_path, read_lock
@@ -125,7 +125,7 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     inputs = LockedInputs(
         kernel=matrix.kernel,
         lock=required_lock(request.matrix) if request.locked else read_lock(lock_path(request.matrix)),
-        ask=Toolchains(request.cache, listen).lock,
+        resolve_new=Toolchains(request.cache, listen).lock,
         strict=request.locked,
     )
     prepared = prepare_matrix(matrix, request, inputs, listen)
@@ -169,12 +169,12 @@ def prepare_matrix(
     selected = select(everything, only=request.only, skip=request.skip)
     out = (request.out or request.matrix.resolve().parent / matrix.output.path).absolute()
     if source is None:
-        fetched = fetch_kernel(inputs.fetched, request, out, listen)
+        fetched = fetch_kernel(inputs.kernel_to_fetch, request, out, listen)
         source = replace(fetched, id=replace(fetched.id, revision=matrix.kernel.revision or fetched.id.revision))
     spec = read_spec(source, matrix, request.matrix.name)
-    for text in _untold(spec, matrix):
+    for text in _missing_settings(spec, matrix):
         listen(Notice(level="info", text=text))
-    engine = _engine(matrix, request, selected, listen)
+    engine = _choose_engine(matrix, request, selected, listen)
     planned, not_folded = _plan_cells(selected, everything, matrix, spec, source, engine, inputs.resolve)
     place = source.id.place or spec.name or matrix.kernel.distribution or "project"
     return Prepared(
@@ -198,20 +198,20 @@ def prepare_matrix(
     )
 
 
-def _untold(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
+def _missing_settings(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:
     """Yield the settings that a known project needs and that the matrix sets for no cell."""
     hint = hint_for(matrix.kernel.distribution or spec.name) if isinstance(spec, ProjectSpec) else None
     if hint is None:
         return
     given = (matrix.project, *(rule.project for rule in matrix.rules))
-    told = {name for words in given for name in words.env}
-    if missing := {name: text for name, text in hint.env.items() if name not in told}:
+    known = {name for settings in given for name in settings.env}
+    if missing := {name: text for name, text in hint.env.items() if name not in known}:
         yield f"{hint.name} is known to need env: {json.dumps(missing)}; {hint.why}"
-    if hint.needs_before_build and not any(words.before_build for words in given):
+    if hint.needs_before_build and not any(settings.before_build for settings in given):
         yield f"{hint.name} is known to need before-build: {json.dumps(hint.before_build)}; {hint.before_build_why}"
 
 
-def _engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Excluded], listen: Listener) -> Engine:
+def _choose_engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Excluded], listen: Listener) -> Engine:
     images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
     choice = choose(
         request.engine or matrix.engine.name,
@@ -253,8 +253,8 @@ def _plan_cells(
         image = cell.settings.image
         if image and not engine.has_images:
             reason = f"it must be built in image {image}, but engine {engine.name} has no images"
-            return Excluded(cell=cell, reason=f"{reason}: use {USE_IMAGES}")
-        return _plan(cell, matrix, spec, made_from, adapt(build_host(image or matrix.engine.image), cell), resolve)
+            return Excluded(cell=cell, reason=f"{reason}: use {IMAGES_OPTION}")
+        return _plan_cell(cell, matrix, spec, made_from, adapt(build_host(image or matrix.engine.image), cell), resolve)
 
     def plan_once(cell: Cell) -> BuildPlan | Excluded:
         if cell.id not in by_itself:
@@ -274,7 +274,7 @@ def _plan_cells(
     return planned, not_folded
 
 
-def _plan(
+def _plan_cell(
     cell: Cell,
     matrix: Matrix,
     spec: KernelSpec | ProjectSpec,

@@ -25,13 +25,13 @@ from wheelsmith.plan.recipe.static_setup_metadata import may_import
 from wheelsmith.source.tree import SourceTree
 
 _HUB, _SDIST, _GIT = "hub:", "sdist:", "git+"
-_IN_GIT, _NONE = "subdirectory=", "none"
+_SUBDIRECTORY, _NONE = "subdirectory=", "none"
 _FORMS = "a folder, an archive, name==1.2 from a package index, git+https://…@revision, or hub:org/name@revision"
 # An address such as git@host:org/project.git, with the revision after another @.
-_OF_SCP = re.compile(r"(?P<address>[^@/]+@[^:/]+:[^@]+)(@(?P<revision>.+))?")
+_SCP_ADDRESS = re.compile(r"(?P<address>[^@/]+@[^:/]+:[^@]+)(@(?P<revision>.+))?")
 
 
-def parse_source(word: str, folder: Path) -> KernelRef:
+def parse_source(argument: str, folder: Path) -> KernelRef:
     """Return the ``kernel`` setting for a source argument. The newest revision or release is the default.
 
     :param folder: the folder that relative paths start from.
@@ -39,28 +39,28 @@ def parse_source(word: str, folder: Path) -> KernelRef:
     :raises SourceError: the newest revision or release cannot be determined.
     """
     try:
-        if word.startswith(_HUB):
-            return _hub(word.removeprefix(_HUB))
-        if word.startswith(_GIT) or "://" in word or _OF_SCP.fullmatch(word):
-            return _git(word.removeprefix(_GIT))
-        if not word.startswith(_SDIST) and os.path.exists(folder / word):  # noqa: PTH110  # Path.exists raises for invalid paths
-            return check_kernel({"path": word})
-        return _sdist(word.removeprefix(_SDIST))
+        if argument.startswith(_HUB):
+            return _parse_hub(argument.removeprefix(_HUB))
+        if argument.startswith(_GIT) or "://" in argument or _SCP_ADDRESS.fullmatch(argument):
+            return _parse_git(argument.removeprefix(_GIT))
+        if not argument.startswith(_SDIST) and os.path.exists(folder / argument):  # noqa: PTH110  # Path.exists raises for invalid paths
+            return check_kernel({"path": argument})
+        return _parse_sdist(argument.removeprefix(_SDIST))
     except MatrixMistakesError as error:
-        raise _no_source("; ".join(mistake.message for mistake in error.mistakes)) from None
+        raise _invalid_source("; ".join(mistake.message for mistake in error.mistakes)) from None
 
 
-def with_submodules(kernel: KernelRef, words: str) -> KernelRef:
+def with_submodules(kernel: KernelRef, paths: str) -> KernelRef:
     """Return a git repository with only some of its submodules.
 
-    :param words: the paths of the submodules, separated by commas, or ``none``.
+    :param paths: the paths of the submodules, separated by commas, or ``none``.
     :raises MatrixError: the kernel is not in a git repository, or a path is invalid.
     """
     if kernel.git is None:
         raise MatrixError("only a git repository has submodules", remedy="remove --submodules")
     place = {"git": kernel.git, "revision": kernel.revision, "subdirectory": kernel.subdirectory}
     try:
-        return check_kernel({**place, "submodules": [] if words == _NONE else words.split(",")})
+        return check_kernel({**place, "submodules": [] if paths == _NONE else paths.split(",")})
     except MatrixMistakesError as error:
         why = "; ".join(mistake.message for mistake in error.mistakes)
         raise MatrixError(
@@ -68,47 +68,47 @@ def with_submodules(kernel: KernelRef, words: str) -> KernelRef:
         ) from None
 
 
-def _hub(word: str) -> KernelRef:
+def _parse_hub(argument: str) -> KernelRef:
     from wheelsmith.source.hub import newest_branch
 
-    repo, _, revision = word.partition("@")
+    repo, _, revision = argument.partition("@")
     kernel = check_kernel({"hub": repo, "revision": revision or "main"})
     return kernel if revision else replace(kernel, revision=newest_branch(repo))
 
 
-def _git(word: str) -> KernelRef:
-    address, _, fragment = word.partition("#")
-    if fragment and not fragment.startswith(_IN_GIT):
-        raise _no_source(f"#{fragment[:80]} is not #{_IN_GIT}…")
-    if match := _OF_SCP.fullmatch(address):
+def _parse_git(argument: str) -> KernelRef:
+    address, _, fragment = argument.partition("#")
+    if fragment and not fragment.startswith(_SUBDIRECTORY):
+        raise _invalid_source(f"#{fragment[:80]} is not #{_SUBDIRECTORY}…")
+    if match := _SCP_ADDRESS.fullmatch(address):
         place, revision = match["address"], match["revision"]
     else:
-        path, _, revision = _path(address).partition("@")
+        path, _, revision = _url_path(address).partition("@")
         place = address.removesuffix(f"{path}@{revision}") + path if revision else address
-    folder = fragment.removeprefix(_IN_GIT) or None
+    folder = fragment.removeprefix(_SUBDIRECTORY) or None
     return check_kernel({"git": place, "revision": revision or "HEAD", "subdirectory": folder})
 
 
-def _path(address: str) -> str:
+def _url_path(address: str) -> str:
     try:
         return urlsplit(address).path
     except ValueError:
-        raise _no_source("this URL has no valid host") from None
+        raise _invalid_source("this URL has no valid host") from None
 
 
-def _sdist(word: str) -> KernelRef:
+def _parse_sdist(argument: str) -> KernelRef:
     from wheelsmith.source.sdist import newest_release
 
     try:
-        asked = Requirement(word)
+        requirement = Requirement(argument)
     except InvalidRequirement:
-        raise _no_source(f"{word[:80]!r} is not a source") from None
-    if word != asked.name:
-        return check_kernel({"sdist": word})
-    return check_kernel({"sdist": f"{word}=={newest_release(word)}"})
+        raise _invalid_source(f"{argument[:80]!r} is not a source") from None
+    if argument != requirement.name:
+        return check_kernel({"sdist": argument})
+    return check_kernel({"sdist": f"{argument}=={newest_release(argument)}"})
 
 
-def _no_source(why: str) -> MatrixError:
+def _invalid_source(why: str) -> MatrixError:
     return MatrixError(why, remedy=f"use {_FORMS}")
 
 
@@ -159,7 +159,7 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
     """
     spec = read_metadata(source)
     if isinstance(spec, KernelSpec):
-        _refuse_what_projects_have(matrix, file)
+        _reject_project_settings(matrix, file)
         return named_kernel(spec, source, matrix.kernel, file)
     if matrix.kernel.sdist:
         _check_release(spec, matrix.kernel.sdist)
@@ -179,9 +179,9 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
     return spec
 
 
-def _check_release(spec: ProjectSpec, asked: str) -> None:
+def _check_release(spec: ProjectSpec, requested: str) -> None:
     """Reject an sdist with another name or version than the one on the index."""
-    name, _, version = asked.partition("==")
+    name, _, version = requested.partition("==")
     own = (spec.name or name, spec.version or version)
     if (canonicalize_name(own[0]), Version(Version(own[1]).public)) != (canonicalize_name(name), Version(version)):
         raise SourceError(
@@ -190,7 +190,7 @@ def _check_release(spec: ProjectSpec, asked: str) -> None:
         )
 
 
-def _refuse_what_projects_have(matrix: Matrix, file: str) -> None:
+def _reject_project_settings(matrix: Matrix, file: str) -> None:
     if matrix.python:
         raise MatrixError(
             "one wheel of a kernel in kernel-builder layout supports every Python",

@@ -17,9 +17,9 @@ from wheelsmith.toolchain.pip import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import download
 from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX
 
-_MOST_WHEELS = 2000
+_MAX_WHEELS = 2000
 _INDEX_OF_ALL = "simple"  # an index's folder of all wheels, by convention and in every index of ours
-LARGEST_WHEEL = 4 << 30  # bytes
+MAX_WHEEL_SIZE = 4 << 30  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,8 @@ def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[P
         for offer in every_offer(project, address, settings):
             if _is_wheel(offer.filename):
                 count += 1
-                if count > _MOST_WHEELS:
-                    raise PackageIndexError(f"{shown} has more than {_MOST_WHEELS} wheels")
+                if count > _MAX_WHEELS:
+                    raise PackageIndexError(f"{shown} has more than {_MAX_WHEELS} wheels")
                 yield fetch_wheel(offer, folder / str(count), settings, listen)
     if not count:
         raise PackageIndexError(
@@ -80,18 +80,18 @@ def fetch_wheel(offer: Offer, folder: Path, settings: PipSettings, listen: Liste
     :raises ToolchainError: it cannot be fetched.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = _at(offer.location, folder / offer.filename, LARGEST_WHEEL, settings, listen)
+    path = _fetch_file(offer.location, folder / offer.filename, MAX_WHEEL_SIZE, settings, listen)
     if offer.sha256 and (not path.is_file() or sha256_file(path) != offer.sha256):
         raise PackageIndexError(f"{offer.filename} does not match the sha256 on its index")
-    beside = folder / f"{offer.filename}{SUFFIX}"
-    bundle = _at(offer.bundle, beside, LONGEST, settings, listen) if offer.bundle else None
+    bundle_path = folder / f"{offer.filename}{SUFFIX}"
+    bundle = _fetch_file(offer.bundle, bundle_path, LONGEST, settings, listen) if offer.bundle else None
     return PublishedWheel(path=path, bundle=bundle)
 
 
-def _at(location: Location, path: Path, most: int, settings: PipSettings, listen: Listener) -> Path:
+def _fetch_file(location: Location, path: Path, limit: int, settings: PipSettings, listen: Listener) -> Path:
     """Return the local path of a file, fetching it if necessary."""
     if location.path:
         return location.path
     with settings.client() as client:
-        download(path.name, str(location.url), path, client, listen, most=most)
+        download(path.name, str(location.url), path, client, listen, most=limit)
     return path

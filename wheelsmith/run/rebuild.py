@@ -17,15 +17,15 @@ from wheelsmith.model import (
     BuildResult,
     CellFinished,
     Listener,
-    RebuildAnswer,
+    RebuildResult,
     RunStarted,
     Verdict,
     read_wheel_name,
 )
-from wheelsmith.run.build import limits_of, scratch
+from wheelsmith.run.build import build_limits, scratch
 from wheelsmith.run.executors import BuildRequest, open_executor
 from wheelsmith.run.prepare import Request
-from wheelsmith.run.published_wheels import LARGEST_WHEEL, published_wheels
+from wheelsmith.run.published_wheels import MAX_WHEEL_SIZE, published_wheels
 from wheelsmith.run.replan import NotRebuiltError, Replanned, plans_of_matrix, plans_of_source
 from wheelsmith.store import Store, StoredWheel, in_use
 from wheelsmith.wheel.reader import WheelReader
@@ -38,7 +38,7 @@ _ADDRESSES = ("https://", "http://")
 
 def rebuild(
     places: Sequence[str], request: Request, source: str | None, listen: Listener, cancel: Flag
-) -> tuple[RebuildAnswer, ...]:
+) -> tuple[RebuildResult, ...]:
     """Rebuild each wheel from its plan and compare the two.
 
     Everything is compiled again. The cache provides only toolchains, and the new wheels are not added to it.
@@ -49,7 +49,7 @@ def rebuild(
     :raises WheelsmithError: no wheel can be planned or built.
     """
     with in_use(request.cache), scratch(request.cache / "work") as folder, WheelReader() as reader:
-        answers: dict[Path, RebuildAnswer | None] = {}
+        answers: dict[Path, RebuildResult | None] = {}
         records: dict[Path, RecordedPlan] = {}
         for path in _wheels_in(places, folder / "given", listen):
             answers[path] = None
@@ -66,8 +66,8 @@ def rebuild(
             results = _build(records.values(), planned, request, folder, listen, cancel)
             store = Store(folder / "cache/store")
             for path, recorded in records.items():
-                find = partial(_wheel_like, path, results.get(recorded.digest), store.find(recorded.digest), folder)
-                answers[path] = _answer(path, recorded, planned, find, reader)
+                find = partial(_rebuilt_wheel, path, results.get(recorded.digest), store.find(recorded.digest), folder)
+                answers[path] = _compare(path, recorded, planned, find, reader)
         return tuple(answer for answer in answers.values() if answer)
 
 
@@ -91,15 +91,15 @@ def _wheels_in(places: Sequence[str], folder: Path, listen: Listener) -> tuple[P
 
 
 def _read_record(path: Path, reader: WheelReader) -> RecordedPlan:
-    if path.is_file() and path.stat().st_size > LARGEST_WHEEL:
-        raise WheelError(f"it has more than {LARGEST_WHEEL >> 30} GiB")
+    if path.is_file() and path.stat().st_size > MAX_WHEEL_SIZE:
+        raise WheelError(f"it has more than {MAX_WHEEL_SIZE >> 30} GiB")
     recorded = reader.recorded_plan(path)
     if recorded is None:
         raise WheelError("it records no plan: it was not built by wheelsmith, or by an old version")
     return recorded
 
 
-def _wheel_like(given: Path, result: BuildResult | None, stored: StoredWheel | None, work: Path) -> Path:
+def _rebuilt_wheel(given: Path, result: BuildResult | None, stored: StoredWheel | None, work: Path) -> Path:
     """Return the rebuilt wheel to compare with a given one.
 
     :param work: a folder for variant wheels.
@@ -152,7 +152,7 @@ def _build(
                 cache=cache,
                 folder=own,
                 logs=own / "logs",
-                limits=limits_of(planned.limits),
+                limits=build_limits(planned.limits),
                 jobs=request.jobs,
                 cores_per_cell=request.cores_per_cell,
                 memory=request.memory,
@@ -183,9 +183,9 @@ def _with_distinct_cells(plans: Iterable[BuildPlan]) -> list[tuple[BuildPlan, ..
     return [tuple(part.values()) for part in parts]
 
 
-def _answer(
+def _compare(
     path: Path, recorded: RecordedPlan, planned: Replanned, find: Callable[[], Path], reader: WheelReader
-) -> RebuildAnswer:
+) -> RebuildResult:
     try:
         planned.require(recorded, lambda: _read_record(path, reader))
         other = find()
@@ -200,7 +200,7 @@ def _answer(
         differences = (error.message,)
     if not differences and sha256 != sha256_file(other):
         differences = ("it changed during the comparison",)
-    return RebuildAnswer(
+    return RebuildResult(
         wheel=path.name,
         sha256=sha256,
         plan=recorded.digest,
@@ -209,8 +209,8 @@ def _answer(
     )
 
 
-def _not_rebuilt(path: Path, plan: str | None, *reasons: str) -> RebuildAnswer:
+def _not_rebuilt(path: Path, plan: str | None, *reasons: str) -> RebuildResult:
     # Hashing a device or a pipe would never end.
-    readable = path.is_file() and path.stat().st_size <= LARGEST_WHEEL
+    readable = path.is_file() and path.stat().st_size <= MAX_WHEEL_SIZE
     sha256 = sha256_file(path) if readable else ""
-    return RebuildAnswer(wheel=path.name, sha256=sha256, plan=plan, verdict=Verdict.NOT_REBUILT, differences=reasons)
+    return RebuildResult(wheel=path.name, sha256=sha256, plan=plan, verdict=Verdict.NOT_REBUILT, differences=reasons)

@@ -34,8 +34,8 @@ from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import verify_wheel
 from wheelsmith.wheel.reader import WheelReader
 
-_AGAIN = "check again: --step live"
-_BUILD = "build first: build-matrix, join, or release --step build"
+_CHECK_AGAIN = "check again: --step live"
+_BUILD_FIRST = "build first: build-matrix, join, or release --step build"
 
 
 class ReleaseStep(StrEnum):
@@ -72,7 +72,7 @@ class BuiltVersion:
         return catalogue_of(self.state)
 
 
-def built(out: Path) -> BuiltVersion:
+def read_built_version(out: Path) -> BuiltVersion:
     """Return the version that the last run built.
 
     :param out: the output folder.
@@ -82,23 +82,23 @@ def built(out: Path) -> BuiltVersion:
         run = RunRecord.read(out)
         project, version = check_project(str(run.distribution)), Version(str(run.kernel_version))
     except (OSError, ValueError, PackageIndexError):
-        raise ReleaseError(f"{out} has no readable record of a run", remedy=_BUILD) from None
+        raise ReleaseError(f"{out} has no readable record of a run", remedy=_BUILD_FIRST) from None
     state = Index(Folder(out / "index")).states().get(project)
     if state is None or not select_version(state.entries, str(version)):
-        raise ReleaseError(f"{out} has no wheel of {project} {version}", remedy=_BUILD)
+        raise ReleaseError(f"{out} has no wheel of {project} {version}", remedy=_BUILD_FIRST)
     failed = sorted(cell.cell.id for cell in run.planned if cell.status in {Status.FAILED, Status.CANCELLED})
     return BuiltVersion(state=state, version=str(version), failed=tuple(failed))
 
 
-def release_of(out: Path, found: BuiltVersion) -> IndexRelease:
+def built_release(out: Path, found: BuiltVersion) -> IndexRelease:
     """Return the release to publish: only the version that the run built.
 
     :raises PackageIndexError: the folder is incomplete.
     """
-    release, project, asked = release_from([out]), found.state.project, Version(found.version)
+    release, project, version = release_from([out]), found.state.project, Version(found.version)
     wanted = {entry.sha256 for entry in found.entries}
-    answers = tuple(each for each in found.state.answers if Version(each.version) == asked)
-    planned = tuple(each for each in found.state.planned if Version(each.version) == asked)
+    answers = tuple(each for each in found.state.answers if Version(each.version) == version)
+    planned = tuple(each for each in found.state.planned if Version(each.version) == version)
     return IndexRelease(
         offers=tuple(offer for offer in release.offers if offer.entry.sha256 in wanted),
         answers={project: answers},
@@ -106,22 +106,22 @@ def release_of(out: Path, found: BuiltVersion) -> IndexRelease:
     )
 
 
-def refuse_incomplete(found: BuiltVersion) -> None:
+def require_complete(found: BuiltVersion) -> None:
     """Require a wheel for every planned cell of a version.
 
     :raises ReleaseError: wheels are missing; the error lists their cells.
     """
     complete = completeness(found.state, found.version)
     if complete is None or complete.missing or found.failed:
-        lacks = sorted({*complete.missing, *found.failed}) if complete else ()
-        missing = ", ".join(lacks) or "its cells are unknown"
+        cells = sorted({*complete.missing, *found.failed}) if complete else ()
+        missing = ", ".join(cells) or "its cells are unknown"
         raise ReleaseError(
             f"version {found.version} is not complete: {missing}",
             remedy="fix the failures, exclude the cells with a reason in matrix.yaml, or use --incomplete",
         )
 
 
-def check_again(out: Path, found: BuiltVersion) -> int:
+def recheck(out: Path, found: BuiltVersion) -> int:
     """Check every wheel of the version again, and return their number.
 
     :raises ReleaseError: a wheel fails the check.
@@ -144,7 +144,7 @@ def changes_since(storage: Storage, found: BuiltVersion) -> VersionChanges:
     return version_changes(catalogue_of(state), found.catalogue, found.version)
 
 
-def live_wheels(
+def verify_live_wheels(
     address: str, found: BuiltVersion, listen: Listener, policy: SignaturePolicy | None = None
 ) -> Iterator[str]:
     """Fetch and verify every wheel of the version as an installer does, and yield its name.
@@ -163,7 +163,7 @@ def live_wheels(
     }
     for entry in entries:
         for root in entry.roots:
-            _refuse_unlisted(entry, offers[root].get(entry.filename), redact(pages[root]))
+            _require_listed(entry, offers[root].get(entry.filename), redact(pages[root]))
         shown = redact(base)
         with tempfile.TemporaryDirectory(prefix="wheelsmith-") as scratch, WheelReader() as reader:
             live = fetch_wheel(offers[entry.roots[0]][entry.filename], Path(scratch), settings, listen)
@@ -177,10 +177,10 @@ def live_wheels(
         yield entry.filename
 
 
-def _refuse_unlisted(entry: IndexEntry, offer: Offer | None, root: str) -> None:
+def _require_listed(entry: IndexEntry, offer: Offer | None, root: str) -> None:
     if offer is None or offer.yanked is not None or offer.sha256 not in {None, entry.sha256}:
         wrong = "is not listed" if offer is None else "is yanked" if offer.yanked is not None else "has another hash"
-        raise ReleaseError(f"{entry.filename} {wrong} on {root}", remedy=f"if the page is cached, wait; {_AGAIN}")
+        raise ReleaseError(f"{entry.filename} {wrong} on {root}", remedy=f"if the page is cached, wait; {_CHECK_AGAIN}")
 
 
 def _bundle(live: PublishedWheel) -> bytes:
@@ -191,7 +191,7 @@ def _bundle(live: PublishedWheel) -> bytes:
     return read_bounded(live.bundle, LONGEST)
 
 
-def examine_live(address: str, found: BuiltVersion) -> None:
+def check_live_pages(address: str, found: BuiltVersion) -> None:
     """Check the project's pages as pip and uv see them.
 
     :raises ReleaseError: an installer would fail.

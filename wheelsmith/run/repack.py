@@ -40,8 +40,8 @@ from wheelsmith.source.tree import SourceTree
 
 _HUB = "hub:"
 _DEFAULT_REVISION = "main"
-_OUT = "dist"
-_SHOWN = 30  # variants that an error lists
+_DEFAULT_OUT = "dist"
+_MAX_LISTED = 30  # variants that an error lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class RepackRequest:
 
         :raises SelectionError: a glob matches no variant, or none is left.
         """
-        remedy = f"choose from: {', '.join(names[:_SHOWN])}"
+        remedy = f"choose from: {', '.join(names[:_MAX_LISTED])}"
         for pattern in (*self.run.only, *self.run.skip):
             if not any(matches(pattern, name) for name in names):
                 raise SelectionError(f"{pattern!r} matches no variant", remedy=remedy)
@@ -111,32 +111,32 @@ def prepare_repack(
     """
     kernel = request.kernel
     builds = read_hub_builds(kernel.hub, str(kernel.revision)) if kernel.hub else read_build_folder(Path(request.repo))
-    known, answers = _usable_variants(request.select(builds.names))
+    usable, answers = _usable_variants(request.select(builds.names))
     run, trusted = request.run, kernel.hub is None
     engine = choose(run.engine or AUTO, images=frozenset({None}), trusted=trusted, cache=run.cache).engine
-    if size := sum(builds.sizes.get(name, 0) for name in known):
-        said = f"{counted(len(known), 'variant')} of {kernel.hub} to fetch: {show_size(size)}"
-        listen(Notice(level="info", text=said))
+    if size := sum(builds.sizes.get(name, 0) for name in usable):
+        text = f"{counted(len(usable), 'variant')} of {kernel.hub} to fetch: {show_size(size)}"
+        listen(Notice(level="info", text=text))
     # Read all variants of a local folder, because the index keeps earlier wheels only if their source is still there.
-    trees = builds.fetch(known if kernel.hub else _usable_variants(builds.names)[0])
+    trees = builds.fetch(usable if kernel.hub else _usable_variants(builds.names)[0])
     folders: list[BuildFolder] = []
-    for name, variant in known.items():
+    for name, variant in usable.items():
         try:
             if isinstance(tree := trees[name], SourceError):
                 raise tree
             folders.append(_read_folder(variant, tree, request))
         except SourceError as error:
             answers.append(VariantResult(variant=name, reason=str(error), refused=True))
-    names = _names_of(folders, request, listen) if folders else None
+    names = _wheel_names(folders, request, listen) if folders else None
     image = engine.build_host(None).image if engine.has_images else None
     planned = plan_folders(folders, names, image) if names else FolderPlans()
-    prepared = _prepared(request, builds, trees, engine, names, planned)
+    prepared = _make_prepared(request, builds, trees, engine, names, planned)
     return prepared, tuple(sorted((*answers, *planned.results), key=lambda answer: answer.variant))
 
 
 def _usable_variants(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[VariantResult]]:
     """Return the variants that can become wheels, and answers with reasons for the others."""
-    known: dict[str, HubVariant] = {}
+    usable: dict[str, HubVariant] = {}
     answers = []
     for name in names:
         try:
@@ -145,11 +145,11 @@ def _usable_variants(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[
         except NoWheelError as reason:
             answers.append(VariantResult(variant=name, reason=str(reason)))
         else:
-            known[name] = variant
-    return known, answers
+            usable[name] = variant
+    return usable, answers
 
 
-def _prepared(
+def _make_prepared(
     request: RepackRequest,
     builds: BuildTrees,
     trees: Mapping[str, SourceTree | SourceError],
@@ -171,7 +171,7 @@ def _prepared(
         version=names.version if names else None,
         cells=cells,
         offered=cells,
-        source=_together(builds, [tree for tree in read.values() if tree.id.tree in used]),
+        source=_merge_trees(builds, [tree for tree in read.values() if tree.id.tree in used]),
         trees=tuple(sorted({tree.id.tree for tree in read.values()})),
         commit=builds.commit,
         variants=matrix.output.variants,
@@ -180,11 +180,11 @@ def _prepared(
         plans=planned.plans,
         excluded=(),
         not_folded={},
-        out=(request.run.out or Path(_OUT)).absolute(),
+        out=(request.run.out or Path(_DEFAULT_OUT)).absolute(),
     )
 
 
-def _together(builds: BuildTrees, trees: Sequence[SourceTree]) -> SourceTree:
+def _merge_trees(builds: BuildTrees, trees: Sequence[SourceTree]) -> SourceTree:
     """Return one tree with the files of all wheels. Every tree contains the repo's own files."""
     files = {file.path: file for tree in trees for file in tree.files}
     tree = canonical_digest(sorted(tree.id.tree for tree in trees))
@@ -221,7 +221,7 @@ def _read_folder(variant: HubVariant, tree: SourceTree, request: RepackRequest) 
     )
 
 
-def _names_of(folders: Sequence[BuildFolder], request: RepackRequest, listen: Listener) -> WheelNames:
+def _wheel_names(folders: Sequence[BuildFolder], request: RepackRequest, listen: Listener) -> WheelNames:
     """Return the name and version of the wheels. All builds of a repo are of one kernel at one version.
 
     :param listen: receives a warning about missing metadata.
@@ -232,7 +232,7 @@ def _names_of(folders: Sequence[BuildFolder], request: RepackRequest, listen: Li
         raise MatrixError(
             f"its builds are of several kernels: {listed(modules)}", remedy="choose the builds of one: --only GLOB"
         )
-    version = str(Version(request.version)) if request.version else _version(folders)
+    version = str(Version(request.version)) if request.version else _common_version(folders)
     name, hub = modules[0].replace("_", "-"), request.kernel.hub
     if why := find_name_conflict(name, distribution=request.distribution, module=request.module or modules[0]):
         own = unique_name(hub or f"{name}-kernel")
@@ -244,18 +244,18 @@ def _names_of(folders: Sequence[BuildFolder], request: RepackRequest, listen: Li
         canonicalize_name(distribution, validate=True)
     except InvalidName:
         raise MatrixError(f"{name!r} is not a project's name", remedy="choose one: --distribution NAME") from None
-    if silent := [folder.variant.name for folder in folders if folder.facts == BuildFacts()]:
-        said = f"{counted(len(silent), 'variant')} without {METADATA}, such as {silent[0]}"
-        text = f"{said}: their licences and their requirements, except the framework, are unknown"
+    if without_metadata := [folder.variant.name for folder in folders if folder.facts == BuildFacts()]:
+        summary = f"{counted(len(without_metadata), 'variant')} without {METADATA}, such as {without_metadata[0]}"
+        text = f"{summary}: their licences and their requirements, except the framework, are unknown"
         listen(Notice(level="warning", text=text))
     return WheelNames(distribution=distribution, version=version, module=request.module or modules[0], repo=hub)
 
 
-def _version(folders: Sequence[BuildFolder]) -> str:
-    said = sorted({folder.facts.version for folder in folders if folder.facts.version is not None})
-    if len(said) == 1:
-        return str(said[0])
-    why = f"different versions: {listed(list(map(str, said)))}" if said else f"no version in any {METADATA}"
+def _common_version(folders: Sequence[BuildFolder]) -> str:
+    versions = sorted({folder.facts.version for folder in folders if folder.facts.version is not None})
+    if len(versions) == 1:
+        return str(versions[0])
+    why = f"different versions: {listed(list(map(str, versions)))}" if versions else f"no version in any {METADATA}"
     raise MatrixError(f"its builds have {why}", remedy="choose the wheels' version: --version 1")
 
 

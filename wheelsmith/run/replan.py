@@ -82,11 +82,13 @@ class Replanned:
         if refused := self.refused.get(recorded.digest):
             raise NotRebuiltError(refused)
         wheel = recorded.data["wheel"]
-        near = [plan for plan in self.plans.values() if plan.wheel.version == wheel["version"]]
-        if not near:
+        candidates = [plan for plan in self.plans.values() if plan.wheel.version == wheel["version"]]
+        if not candidates:
             raise NotRebuiltError(f"there is no plan for {wheel['distribution'][:80]} {wheel['version'][:80]}")
         whole = read().data
-        raise NotRebuiltError(*min((plan_differences(whole, json.loads(plan.recorded())) for plan in near), key=len))
+        raise NotRebuiltError(
+            *min((plan_differences(whole, json.loads(plan.recorded())) for plan in candidates), key=len)
+        )
 
 
 def plans_of_matrix(request: Request, listen: Listener) -> Replanned:
@@ -103,14 +105,14 @@ def plans_of_matrix(request: Request, listen: Listener) -> Replanned:
     )
 
 
-def plans_of_source(word: str, recorded: Iterable[RecordedPlan], request: Request, listen: Listener) -> Replanned:
+def plans_of_source(argument: str, recorded: Iterable[RecordedPlan], request: Request, listen: Listener) -> Replanned:
     """Plan the recorded builds of a kernel's wheels, from the kernel's source alone.
 
-    :param word: the source in the form that ``init`` accepts.
+    :param argument: the source in the form that ``init`` accepts.
     :raises WheelsmithError: the source is not available, or not a kernel in kernel-builder layout.
     """
     here = Path.cwd()
-    kernel = parse_source(word, here)
+    kernel = parse_source(argument, here)
     source = fetch_kernel(kernel, replace(request, matrix=here / "matrix.yaml"), here / "dist", listen)
     spec = read_metadata(source)
     if not isinstance(spec, KernelSpec):

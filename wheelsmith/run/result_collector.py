@@ -31,7 +31,7 @@ class ResultCollector:
         build = self._open.pop(result.cell.id, None)
         if build is None:
             return
-        verified = self._verified(build.plan, result)
+        verified = self._verify(build.plan, result)
         self.some_failed = self.some_failed or verified.status is Status.FAILED
         for each in build.answers(verified):
             self._on_result(each)
@@ -50,7 +50,7 @@ class ResultCollector:
             plan = build.plan
             self.take(BuildResult(cell=plan.cell, plan_digest=plan.build_digest, status=status, failure=failure))
 
-    def _verified(self, plan: BuildPlan, result: BuildResult) -> BuildResult:
+    def _verify(self, plan: BuildPlan, result: BuildResult) -> BuildResult:
         """Return the result if its wheel is in the store, otherwise a failure."""
         if result.wheel is None:
             return replace(result, plan_digest=plan.build_digest)

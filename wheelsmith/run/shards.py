@@ -24,17 +24,17 @@ from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
 from wheelsmith.wheel.recorded_plan import plan_differences
 
-_LARGEST = 256 << 20  # bytes; a plan of flash-attn2 has one megabyte
-_WORD = re.compile(r"(?P<number>\d{1,6})/(?P<count>\d{1,6})", re.ASCII)
-_WRITE = "write it once for all jobs: wheelsmith plan --shards 3"
+_MAX_SIZE = 256 << 20  # bytes; a plan of flash-attn2 has one megabyte
+_SHARD = re.compile(r"(?P<number>\d{1,6})/(?P<count>\d{1,6})", re.ASCII)
+_PLAN_FIRST = "write it once for all jobs: wheelsmith plan --shards 3"
 
 
-def sharded_plan(prepared: Prepared, count: int, *, longest: float, most: int) -> ShardedPlan:
+def sharded_plan(prepared: Prepared, count: int, *, max_seconds: float, max_shards: int) -> ShardedPlan:
     """Split a prepared run into shards.
 
     :param count: number of shards; 0 for as few as the limits allow.
-    :param longest: maximum seconds of one core that a shard takes, if ``count`` is 0.
-    :param most: maximum number of shards, if ``count`` is 0.
+    :param max_seconds: maximum seconds of one core that a shard takes, if ``count`` is 0.
+    :param max_shards: maximum number of shards, if ``count`` is 0.
     :raises MatrixError: the project has no name or version, so that there can be no index.
     """
     if not prepared.distribution or not prepared.version:
@@ -44,7 +44,7 @@ def sharded_plan(prepared: Prepared, count: int, *, longest: float, most: int) -
     shards = (
         split(prepared.builds, known, count)
         if count
-        else split_by_time(prepared.builds, known, longest=longest, most=most)
+        else split_by_time(prepared.builds, known, longest=max_seconds, most=max_shards)
     )
     planned: dict[str, Any] = {field.name: getattr(prepared, field.name) for field in fields(PlannedRun)}
     return ShardedPlan(**planned, shards=shards)
@@ -61,13 +61,13 @@ def read_shards(path: Path) -> ShardedPlan:
     :raises MatrixError: it does not exist, or cannot be read.
     """
     try:
-        plan = ShardedPlan.from_json(read_json(read_bounded(path, _LARGEST)))
+        plan = ShardedPlan.from_json(read_json(read_bounded(path, _MAX_SIZE)))
         _check_complete(plan)
     except FileNotFoundError:
-        raise MatrixError(f"there is no {path}", remedy=_WRITE) from None
+        raise MatrixError(f"there is no {path}", remedy=_PLAN_FIRST) from None
     except (OSError, ValueError, PackageIndexError) as error:
         reason = f"it cannot be read: {in_one_line(error)}"
-        raise MatrixError(reason, where=Place(file=str(path)), remedy=_WRITE) from None
+        raise MatrixError(reason, where=Place(file=str(path)), remedy=_PLAN_FIRST) from None
     return plan
 
 
@@ -123,7 +123,7 @@ def chosen_shard(word: str, path: Path) -> ChosenShard:
     :raises MatrixError: the plan has no such shard, or cannot be read.
     """
     plan = read_shards(path)
-    match, count = _WORD.fullmatch(word), len(plan.shards)
+    match, count = _SHARD.fullmatch(word), len(plan.shards)
     if match is None or int(match["count"]) != count or not 1 <= int(match["number"]) <= count:
         raise MatrixError(f"{word!r} is not a shard of the plan", remedy=f"use one of 1/{count} to {count}/{count}")
     return ChosenShard(plan=plan, number=int(match["number"]))
@@ -133,16 +133,16 @@ def _require_same_plans(plan: ShardedPlan, prepared: Prepared) -> None:
     agreed = {each.cell.id: each for each in plan.plans}
     for item in prepared.excluded:
         if item.cell.id in agreed:
-            raise _otherwise(item.cell.id, f"it is not built: {item.reason}")
+            raise _planned_differently(item.cell.id, f"it is not built: {item.reason}")
     for each in prepared.plans:
         known = agreed.get(each.cell.id)
         if known and known.build_digest != each.build_digest:
-            told = (json.loads(one.recorded()) for one in (known, each))
-            found = plan_differences(*told, said=("the shared plan has", "this machine has"))
-            raise _otherwise(each.cell.id, found[0])
+            records = (json.loads(one.recorded()) for one in (known, each))
+            found = plan_differences(*records, said=("the shared plan has", "this machine has"))
+            raise _planned_differently(each.cell.id, found[0])
 
 
-def _otherwise(cell: str, how: str) -> MatrixError:
+def _planned_differently(cell: str, how: str) -> MatrixError:
     return MatrixError(
         f"{cell} is planned differently here than in the shared plan: {how}",
         remedy="plan and build with the same wheelsmith, source and lock file (wheelsmith lock) on similar machines",

@@ -36,11 +36,11 @@ from wheelsmith.wheel.attestation.statement import Made, says_the_same, write_st
 from wheelsmith.wheel.attestation.verification import Verified, verify_wheel
 from wheelsmith.wheel.reader import WheelReader
 
-_AGAIN = "build it again with wheelsmith build-matrix, or sign wheels from wheelsmith apart from other wheels"
+_BUILD_AGAIN = "build it again with wheelsmith build-matrix, or sign wheels from wheelsmith apart from other wheels"
 _ADDRESSES = ("https://", "http://")
 # Files that pip installs or builds: https://github.com/pypa/pip/blob/main/src/pip/_internal/utils/filetypes.py
 _TARS = (".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz", ".tlz", ".tar.lz", ".tar.lzma")
-_INSTALLED = (".whl", ".zip", *_TARS)
+_INSTALLABLE = (".whl", ".zip", *_TARS)
 _UNSIGNED = "the wheel has no signature"
 
 
@@ -77,27 +77,30 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
         raise PackageIndexError(f"{wheels} is a link", remedy=f"replace it by a folder: rm {shlex.quote(str(wheels))}")
     run = _run_record(folder)
     with WheelReader() as reader:
-        todo = {
-            name: [(entry, _statement(folder / "index", entry, run, by, reader)) for entry in state.entries]
+        statements = {
+            name: [(entry, _make_statement(folder / "index", entry, run, by, reader)) for entry in state.entries]
             for name, state in states.items()
         }
     # Make all signatures before storing any, because a signing service may reject the next one.
     made = {
-        name: [(entry, *_signed(statement, _bundle_of(folder / "index", entry), signer)) for entry, statement in each]
-        for name, each in todo.items()
+        name: [
+            (entry, *_sign_if_needed(statement, _earlier_bundle(folder / "index", entry), signer))
+            for entry, statement in each
+        ]
+        for name, each in statements.items()
     }
     for project, found in made.items():
-        index.attach(project, {entry.sha256: _files(signed) for entry, signed, _ in found})
-    told = []
+        index.attach(project, {entry.sha256: _signature_files(signed) for entry, signed, _ in found})
+    signed_wheels = []
     for entry, signed, new in (each for found in made.values() for each in found):
         if (wheels / entry.filename).is_file():
-            _write_beside(wheels / entry.filename, _files(signed))
+            _write_beside(wheels / entry.filename, _signature_files(signed))
         provenance = signed.provenance is not None
-        told.append(SignedWheel(wheel=entry.filename, sha256=entry.sha256, new=new, provenance=provenance))
-    return tuple(told)
+        signed_wheels.append(SignedWheel(wheel=entry.filename, sha256=entry.sha256, new=new, provenance=provenance))
+    return tuple(signed_wheels)
 
 
-def _files(signed: SignedBundle) -> dict[str, bytes | None]:
+def _signature_files(signed: SignedBundle) -> dict[str, bytes | None]:
     """Return the signature files of a wheel: suffix → content, or None to remove an earlier file."""
     return {SUFFIX: signed.bundle, PROVENANCE: signed.provenance}
 
@@ -111,7 +114,7 @@ def _write_beside(wheel: Path, files: Mapping[str, bytes | None]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _signed(statement: bytes, before: bytes | None, signer: Signer) -> tuple[SignedBundle, bool]:
+def _sign_if_needed(statement: bytes, before: bytes | None, signer: Signer) -> tuple[SignedBundle, bool]:
     """Return the signature of a statement, and True if it is new. Different times alone do not need a new one."""
     if before:
         # An unreadable bundle is replaced, and so is one by another signer.
@@ -122,20 +125,20 @@ def _signed(statement: bytes, before: bytes | None, signer: Signer) -> tuple[Sig
     return signer.sign(statement), True
 
 
-def _statement(index: Path, entry: IndexEntry, run: RunRecord, by: CiRun, reader: WheelReader) -> bytes:
+def _make_statement(index: Path, entry: IndexEntry, run: RunRecord, by: CiRun, reader: WheelReader) -> bytes:
     """Return the statement to sign for a wheel."""
     path, known = index / entry.path, entry.provenance
     if known is None or not _is_of_run(entry, known, run):
-        raise AttestationError(f"{entry.filename} has no record of its build", remedy=_AGAIN)
+        raise AttestationError(f"{entry.filename} has no record of its build", remedy=_BUILD_AGAIN)
     try:
         if sha256_file(path) != entry.sha256:
-            raise AttestationError(f"{entry.filename} is not the file that was built", remedy=_AGAIN)
+            raise AttestationError(f"{entry.filename} is not the file that was built", remedy=_BUILD_AGAIN)
         recorded = reader.recorded_plan(path)
     except (OSError, WheelError) as error:
         reason = error.message if isinstance(error, WheelError) else error.strerror
-        raise AttestationError(f"{entry.filename} cannot be read: {reason}", remedy=_AGAIN) from None
+        raise AttestationError(f"{entry.filename} cannot be read: {reason}", remedy=_BUILD_AGAIN) from None
     if recorded is None or recorded.digest != known.plan_digest or recorded.tree != known.source.tree:
-        raise AttestationError(f"{entry.filename} does not record the plan that it was built from", remedy=_AGAIN)
+        raise AttestationError(f"{entry.filename} does not record the plan that it was built from", remedy=_BUILD_AGAIN)
     built = any(each.status is Status.BUILT for each in run.results if each.plan_digest == known.plan_digest)
     made = Made(
         cells=tuple(sorted(cell.id for cell in entry.cells)),
@@ -165,7 +168,7 @@ def _is_of_run(entry: IndexEntry, known: Provenance, run: RunRecord) -> bool:
     return False
 
 
-def _bundle_of(index: Path, entry: IndexEntry) -> bytes | None:
+def _earlier_bundle(index: Path, entry: IndexEntry) -> bytes | None:
     """Return the earlier signature bundle of a wheel; None if there is none or its file is missing."""
     for side in entry.announced:
         if side.kind.suffix == SUFFIX and (stored := Folder(index).read(side.path)):
@@ -179,7 +182,7 @@ def _run_record(folder: Path) -> RunRecord:
     except (OSError, ValueError) as error:
         raise AttestationError(
             f"the wheels in {folder} have no record of their build: {RESULTS} cannot be read: {in_one_line(error)}",
-            remedy=_AGAIN,
+            remedy=_BUILD_AGAIN,
         ) from None
 
 
@@ -211,14 +214,14 @@ def verify(
                 fetched = published_wheels(place, Path(scratch) / str(number), listen)
                 found: Iterator[tuple[Path, bytes | Path | None]] = ((each.path, each.bundle) for each in fetched)
             elif path.is_dir():
-                found = _wheels_in(path)
+                found = _wheels_with_signatures(path)
             else:
-                found = iter([(path, bundle or _beside(path))])
+                found = iter([(path, bundle or _bundle_path(path))])
             for wheel, signature in found:
                 yield _judge(wheel, signature, policy, reader)
 
 
-def _wheels_in(folder: Path) -> Iterator[tuple[Path, bytes | Path | None]]:
+def _wheels_with_signatures(folder: Path) -> Iterator[tuple[Path, bytes | Path | None]]:
     """Yield the wheels of a folder, each with its signature or the path of it.
 
     :raises PackageIndexError: there is none.
@@ -231,17 +234,17 @@ def _wheels_in(folder: Path) -> Iterator[tuple[Path, bytes | Path | None]]:
         raise PackageIndexError(f"there is no wheel in {folder}")
     for wheel in loose:
         if not _is_file(wheel) or (wheel.name, sha256_file(wheel)) not in listed:
-            yield wheel, _beside(wheel)
+            yield wheel, _bundle_path(wheel)
 
 
 def _loose_files(folder: Path) -> list[Path]:
     """Return the files that installers would install or build, at any depth, except the files of an index."""
     own = [root / "files" for root in (folder, folder / "index") if has_index(root)]
-    found = (path for path in folder.rglob("*") if path.name.lower().endswith(_INSTALLED))
+    found = (path for path in folder.rglob("*") if path.name.lower().endswith(_INSTALLABLE))
     return sorted(path for path in found if not any(path.is_relative_to(each) for each in own))
 
 
-def _beside(wheel: Path) -> Path:
+def _bundle_path(wheel: Path) -> Path:
     return wheel.with_name(f"{wheel.name}{SUFFIX}")
 
 

@@ -22,13 +22,13 @@ from wheelsmith.toolchain.environment import fetch_wheels
 from wheelsmith.toolchain.prefix_builder import make_prefix
 from wheelsmith.toolchain.progress import preparing
 
-_WRITTEN = """\
+_MARK_TEXT = """\
 Written by wheelsmith vendor: the inputs of one wheelsmith.lock. Every file is verified by its pinned or locked hash
 when it is used. Copy the folder next to the matrix, then run: wheelsmith build-matrix --locked --offline
 The next wheelsmith vendor replaces the folder.
 """
-_BEGINS = b"Written by wheelsmith vendor"
-_OWN = {VENDORED_MARK, WHEELS, PARTS, ARCHIVES, SOURCE}
+_MARK_START = b"Written by wheelsmith vendor"
+_CONTENT = {VENDORED_MARK, WHEELS, PARTS, ARCHIVES, SOURCE}
 _SCRATCH = ".scratch-"
 
 
@@ -43,7 +43,7 @@ def vendor(prepared: Prepared, folder: Path, listen: Listener) -> tuple[int, int
     :raises ToolchainError: an input is not available.
     """
     _require_own(folder)
-    for text in _left_out(prepared):
+    for text in _not_vendored(prepared):
         listen(Notice(level="warning", text=text))
     # The lock is in the cache, because next to the matrix it would become a part of the kernel's source.
     cache = prepared.request.cache / "locks"
@@ -70,7 +70,7 @@ def _require_own(folder: Path) -> None:
     """Require that the folder is new or was written by this command."""
     is_new = not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir()))
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    is_own = VENDORED_MARK in names <= _OWN and (folder / VENDORED_MARK).read_bytes().startswith(_BEGINS)
+    is_own = VENDORED_MARK in names <= _CONTENT and (folder / VENDORED_MARK).read_bytes().startswith(_MARK_START)
     if folder.name and not folder.is_symlink() and (is_new or is_own):
         return
     raise MatrixError(
@@ -81,7 +81,7 @@ def _require_own(folder: Path) -> None:
 
 def _write(prepared: Prepared, part: Path, listen: Listener) -> None:
     part.mkdir(parents=True)
-    (part / VENDORED_MARK).write_text(_WRITTEN, encoding="utf-8")
+    (part / VENDORED_MARK).write_text(_MARK_TEXT, encoding="utf-8")
     if not prepared.matrix.kernel.path:
         vendor_source(prepared.source, prepared.matrix.kernel, part)
     for prefix in dict.fromkeys(prefix for plan in prepared.plans for prefix in plan.prefixes):
@@ -92,7 +92,7 @@ def _write(prepared: Prepared, part: Path, listen: Listener) -> None:
             _vendor_wheels(wheels, python, arch, part)
 
 
-def _left_out(prepared: Prepared) -> Iterator[str]:
+def _not_vendored(prepared: Prepared) -> Iterator[str]:
     for image in sorted({plan.image.name for plan in prepared.plans if plan.image}):
         yield f"the image {image} is not vendored: save it to a file with podman save or docker save"
     if any(plan.toolset and not plan.toolset.prefix for plan in prepared.plans):

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import Place, SourceError
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.model import LONGEST_VERSION, TORCH
+from wheelsmith.model import MAX_VERSION_LENGTH, TORCH
 from wheelsmith.plan.recipe.static_setup_metadata import SetupMetadata, read_setup_cfg, read_setup_py
 from wheelsmith.plan.recipe.toml_reader import load_toml
 
@@ -166,9 +166,9 @@ def _text(table: dict[str, Any], name: str) -> str | None:
 def _version(project: dict[str, Any], file: str = "pyproject.toml") -> str | None:
     text = _text(project, "version")
     try:
-        return str(Version(text if len(text) <= LONGEST_VERSION else "")) if text else None
+        return str(Version(text if len(text) <= MAX_VERSION_LENGTH else "")) if text else None
     except ValueError:
-        longest = f"of at most {LONGEST_VERSION} characters"
+        longest = f"of at most {MAX_VERSION_LENGTH} characters"
         raise SourceError(f"{text!r:.100} is not a version {longest}", where=Place(file=file)) from None
 
 

@@ -31,7 +31,7 @@ class LocalExecutor:
         """Build, test or check every plan."""
 
         def loaded(held: Resources) -> None:
-            listen(Load(cores=held.cores, all_cores=whole.cores, memory=held.memory, all_memory=whole.memory))
+            listen(Load(cores=held.cores, all_cores=machine.cores, memory=held.memory, all_memory=machine.memory))
 
         def finished(result: BuildResult) -> None:
             # Each cell may leave up to engine.disk bytes, which together could fill the disk.
@@ -39,14 +39,14 @@ class LocalExecutor:
             on_result(result)
 
         context = make_context(work, listen, cancel)
-        whole = Capacity(cores=context.all_cores, memory=context.memory)
+        machine = Capacity(cores=context.all_cores, memory=context.memory)
         needs = {plan.cell.id: tuple(map(_fetch_name, plan.prefixes)) for plan in work.to_build}
         plans = _heaviest_first((*work.to_build, *work.to_recheck))
         try:
             run_builds(
                 [CellBuild(plan, context, needs.get(plan.cell.id, ())) for plan in plans],
-                _fetches(work.to_build, context),
-                machine=whole,
+                _fetch_tasks(work.to_build, context),
+                machine=machine,
                 on_load=loaded,
                 on_result=finished,
                 fail_fast=work.fail_fast,
@@ -100,7 +100,7 @@ def _fetch_name(prefix: PrefixId) -> str:
     return f"fetch:{prefix.name}"
 
 
-def _fetches(plans: Iterable[BuildPlan], context: BuildContext) -> tuple[Task, ...]:
+def _fetch_tasks(plans: Iterable[BuildPlan], context: BuildContext) -> tuple[Task, ...]:
     """Return the tasks that prepare toolchains. A build starts as soon as its own toolchains are ready."""
     prefixes = dict.fromkeys(prefix for plan in _heaviest_first(plans) for prefix in plan.prefixes)
 

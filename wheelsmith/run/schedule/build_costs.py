@@ -25,7 +25,7 @@ class BuildCosts:
 
     def known(self) -> dict[str, float]:
         """Return cell ID → seconds of one core that its build took earlier, for builds with a known cost."""
-        found = {name: self._costs.find(_keys(plan)) for name, plan in self._plans.items()}
+        found = {name: self._costs.find(_cost_keys(plan)) for name, plan in self._plans.items()}
         return {name: cost.seconds for name, cost in found.items() if cost}
 
     def __call__(self, event: Event) -> None:
@@ -39,9 +39,9 @@ class BuildCosts:
             # A build with reused objects costs less than it may next time, so it is not recorded.
             if name in self._plans and name not in self._reused:
                 rest = sum(t.seconds for t in event.result.timings if t.stage != _COMPILE or not self._compiled[name])
-                self._costs.learn(_keys(self._plans[name]), Cost(seconds=self._compiled[name] + rest, memory=0))
+                self._costs.learn(_cost_keys(self._plans[name]), Cost(seconds=self._compiled[name] + rest, memory=0))
 
 
-def _keys(plan: BuildPlan) -> tuple[str, ...]:
+def _cost_keys(plan: BuildPlan) -> tuple[str, ...]:
     wheel = f"build {plan.wheel.distribution} {plan.cell.compute} {plan.cell.arch}"
     return f"{wheel} {plan.cell.framework}{plan.cell.release}", wheel

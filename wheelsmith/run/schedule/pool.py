@@ -83,31 +83,31 @@ class _Pool:
             while self.builds and (task := self._queue.take()) is not None:
                 self._running[task.name] = task
                 self._on_load(self._queue.held)
-                threads.submit(self._do, task)
+                threads.submit(self._run_task, task)
             with suppress(queue.Empty):
                 self._inbox.get(timeout=_TICK)()
 
-    def _do(self, task: Task) -> None:
+    def _run_task(self, task: Task) -> None:
         """Run a task in its own thread."""
-        follow: tuple[Task, ...] = ()
-        again = error = None
+        following: tuple[Task, ...] = ()
+        retry = error = None
         try:
-            follow = task.run(task.demand.memory)
+            following = task.run(task.demand.memory)
         except RetryTask as reason:
-            again = reason
-        except BaseException as mistake:  # noqa: BLE001  # a bug in one cell must not stop the others
-            error = mistake
-        self._inbox.put(partial(self._settle, task, follow, again, error))
+            retry = reason
+        except BaseException as exception:  # noqa: BLE001  # a bug in one cell must not stop the others
+            error = exception
+        self._inbox.put(partial(self._end_task, task, following, retry, error))
 
-    def _settle(
-        self, task: Task, follow: tuple[Task, ...], again: RetryTask | None, error: BaseException | None
+    def _end_task(
+        self, task: Task, following: tuple[Task, ...], retry: RetryTask | None, error: BaseException | None
     ) -> None:
         """Process the end of a task."""
         stopped = task.group in self._errors
         del self._running[task.name]
-        if again is not None and not stopped:
-            self._queue.again(task, again)
-        elif self._queue.done(task, () if stopped else follow):
+        if retry is not None and not stopped:
+            self._queue.again(task, retry)
+        elif self._queue.done(task, () if stopped else following):
             self._finish(task.group, self._errors.setdefault(task.group, error))
         elif error is not None:
             self._abandon(task.group, error)
