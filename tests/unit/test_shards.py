@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans import plan
 
-from wheelsmith.cli.plan import build_options
+from wheelsmith.cli.plan import build_matrix_options
 from wheelsmith.plan.planned_run import fold
 from wheelsmith.plan.shards import estimate_seconds, split, split_by_time
 from wheelsmith.report.shards import show_shards
@@ -72,7 +72,7 @@ def test_empty_shards_are_no_jobs(form, shown):
 def test_steps_of_buildkite_build_as_was_planned():
     """Words stay whole in the step's shell, and a dollar is what it is once Buildkite has read the step."""
     given = {"matrix": Path("a $b/m.yaml"), "engine": "bwrap", "shard_plan": Path("s.json"), "locked": True}
-    options = build_options(**given, offline=True)
+    options = build_matrix_options(**given, offline=True)
     (step,) = json.loads(show_shards(split(builds(1), {}, 1), "buildkite", options))["steps"]
     assert shlex.split(step["command"].replace("$$", "$")) == [
         *("wheelsmith", "build-matrix", "--shard", "1/1"),
@@ -80,4 +80,4 @@ def test_steps_of_buildkite_build_as_was_planned():
     ]
     assert re.findall(r"\$+", step["command"]) == ["$$"]
     nothing = {"matrix": Path("matrix.yaml"), "engine": None, "shard_plan": None, "locked": False, "offline": False}
-    assert build_options(**nothing) == ()
+    assert build_matrix_options(**nothing) == ()

@@ -10,7 +10,7 @@ import click
 from wheelsmith import __version__
 from wheelsmith.base.errors import ExitCode, MatrixMistakesError, WheelsmithError, system_error
 from wheelsmith.base.sanitize import visible
-from wheelsmith.cli.streams import SteadyStreams
+from wheelsmith.cli.streams import SafeStreams
 
 # Command → its line in --help, so that --help imports no command.
 _COMMANDS = {
@@ -43,18 +43,18 @@ _COMMANDS = {
 
 
 # Command → its module and attribute, if it shares the module with another command.
-_BESIDE = {
+_SHARED_MODULES = {
     "completion": ("shell", "completion"),
-    "promote": ("publish", "promotion"),
+    "promote": ("publish", "promote_command"),
     "schema": ("init", "schema"),
     "sign": ("signatures", "sign_command"),
     "vendor": ("lock", "vendor_command"),
     "verify": ("signatures", "verify_command"),
 }
-_LONGEST = 2000  # characters of an error; it may quote an untrusted file
+_MAX_LENGTH = 2000  # characters of an error; it may quote an untrusted file
 
 
-class Verbs(click.Group):
+class SuggestingGroup(click.Group):
     """A group that suggests the closest command for an unknown one."""
 
     def resolve_command(
@@ -74,7 +74,7 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class LazyGroup(Verbs):
+class LazyGroup(SuggestingGroup):
     """A group that imports the module of a command when the command is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -86,7 +86,7 @@ class LazyGroup(Verbs):
         """Import and return a command."""
         if name not in _COMMANDS:
             return None
-        module, attribute = _BESIDE.get(name, (name.replace("-", "_"), "command"))
+        module, attribute = _SHARED_MODULES.get(name, (name.replace("-", "_"), "command"))
         command: click.Command = getattr(importlib.import_module(f"wheelsmith.cli.{module}"), attribute)
         del ctx
         return command
@@ -109,21 +109,21 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit with its exit code."""
-    with SteadyStreams() as streams:
+    with SafeStreams() as streams:
         code = _run(streams)
     sys.exit(int(code or 0))
 
 
-def _run(streams: SteadyStreams) -> int | None:
+def _run(streams: SafeStreams) -> int | None:
     try:
         code: int | None = cli.main(prog_name="wheelsmith", standalone_mode=False)
         streams.check()
     except WheelsmithError as error:
-        return _tell(error)
+        return _report(error)
     except OSError as error:
-        return _tell(system_error(error))
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
+        return _report(system_error(error))
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
     except click.ClickException as error:
         error.show()
         return ExitCode.USAGE
@@ -133,7 +133,7 @@ def _run(streams: SteadyStreams) -> int | None:
     return code
 
 
-def _tell(error: WheelsmithError) -> ExitCode:
+def _report(error: WheelsmithError) -> ExitCode:
     show_error(error)
     return error.exit_code
 
@@ -141,6 +141,6 @@ def _tell(error: WheelsmithError) -> ExitCode:
 def show_error(error: WheelsmithError) -> None:
     """Write an error and its remedy to stderr. A ``MatrixMistakesError`` becomes one error for each mistake."""
     for mistake in error.mistakes if isinstance(error, MatrixMistakesError) else (error,):
-        sys.stderr.write(f"error: {visible(str(mistake)[:_LONGEST].replace(chr(10), ' '))}\n")
+        sys.stderr.write(f"error: {visible(str(mistake)[:_MAX_LENGTH].replace(chr(10), ' '))}\n")
         if mistake.remedy:
             sys.stderr.write(f"  help: {visible(mistake.remedy.replace(chr(10), ' '))}\n")

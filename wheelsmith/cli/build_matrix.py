@@ -12,10 +12,10 @@ import click
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.options import (
     Number,
+    disable_network,
     engine_option,
     jobs_option,
     json_option,
-    keep_offline,
     locked_option,
     make_request,
     matrix_option,
@@ -68,29 +68,29 @@ def command(
     dry_run: bool,
     progress: str,
     as_json: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Build all combinations, check the wheels and write an index."""
     from wheelsmith.report import reporter
 
     if offline:
-        keep_offline(matrix)
-    request = make_request(matrix, **asked)
-    part = chosen_shard(shard, shard_plan_path(shard_plan, matrix)) if shard is not None else None
-    if part and (request.only or request.skip):
+        disable_network(matrix)
+    request = make_request(matrix, **options)
+    chosen = chosen_shard(shard, shard_plan_path(shard_plan, matrix)) if shard is not None else None
+    if chosen and (request.only or request.skip):
         raise click.UsageError("--only and --skip cannot be used with --shard")
-    if part and not part.cells:
+    if chosen and not chosen.cells:
         click.echo(f"shard {shard} is empty: nothing to build", err=True)
         ctx.exit(ExitCode.OK)
     listen = reporter("plain", matrix.parent)
-    prepared = part.prepare(request, listen) if part else prepare(request, listen)
+    prepared = chosen.prepare(request, listen) if chosen else prepare(request, listen)
     if dry_run:
         if as_json:
             click.echo(json.dumps(plan_json(prepared), indent=1))
         else:
             show_plan(prepared, request)
         ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
-    name = part.name if part else None
+    name = chosen.name if chosen else None
     record = run_prepared(
         prepared, progress=progress, as_json=as_json, complete=lambda record: replace(record, shard=name)
     )

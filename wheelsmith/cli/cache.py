@@ -10,7 +10,7 @@ import click
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.units import counted, show_moment
-from wheelsmith.cli.app import Verbs
+from wheelsmith.cli.app import SuggestingGroup
 from wheelsmith.cli.options import DURATION, SIZE, json_option
 from wheelsmith.engine import visible
 from wheelsmith.model import ignore
@@ -31,7 +31,7 @@ from wheelsmith.store import (
 from wheelsmith.toolchain import Toolchains
 
 
-@click.group("cache", cls=Verbs)
+@click.group("cache", cls=SuggestingGroup)
 def command() -> None:
     """Show, verify and prune the cache."""
 
@@ -41,22 +41,22 @@ def command() -> None:
 def info(*, as_json: bool) -> None:
     """Show the content and size of the cache."""
     from wheelsmith.base.units import show_size
-    from wheelsmith.report import make_console, stock_table
+    from wheelsmith.report import inventory_table, make_console
 
     cache, limit = default_cache(), cache_limit()
-    stock, busy = take_inventory(cache), is_in_use(cache)
+    inventory, busy = take_inventory(cache), is_in_use(cache)
     if as_json:
-        kinds = {kind.value: _kind_json(stock.of(kind)) for kind in Kind}
-        data = {"path": str(cache), "in_use": busy, "limit": limit, "size": stock.size, "kinds": kinds}
+        kinds = {kind.value: _kind_json(inventory.of(kind)) for kind in Kind}
+        data = {"path": str(cache), "in_use": busy, "limit": limit, "size": inventory.size, "kinds": kinds}
         click.echo(json.dumps({"schema_version": 1, **data}, indent=1))
         return
     console = make_console(stderr=False)
     console.print(str(cache))
-    console.print(stock_table(stock, time.time()))
-    bound = (
+    console.print(inventory_table(inventory, time.time()))
+    limit_text = (
         f" of {show_size(limit)} (WHEELSMITH_CACHE_SIZE)" if limit else ", no limit (WHEELSMITH_CACHE_SIZE is not set)"
     )
-    console.print(f"{show_size(stock.size)}{bound}")
+    console.print(f"{show_size(inventory.size)}{limit_text}")
     if busy:
         console.print("a run is in progress; it may need files that look like leftovers")
 
@@ -105,21 +105,21 @@ def verify(ctx: click.Context, *, as_json: bool) -> None:
         Kind.OBJECTS.value: verify_objects(cache),
         Kind.SOURCES.value: changed_sources(cache),
     }
-    changed = {name: why for things in found.values() for name, why in things.items() if why}
+    changed = {name: why for items in found.values() for name, why in items.items() if why}
     if as_json:
-        checked = {kind: len(things) for kind, things in found.items()}
+        checked = {kind: len(items) for kind, items in found.items()}
         click.echo(
             json.dumps({"schema_version": 1, "path": str(cache), "checked": checked, "changed": changed}, indent=1)
         )
     else:
         for name, why in changed.items():
             click.echo(f"✗ {name}: {visible(why)}")
-        counts = ", ".join(counted(len(things), kind.removesuffix("s")) for kind, things in found.items())
+        counts = ", ".join(counted(len(items), kind.removesuffix("s")) for kind, items in found.items())
         click.echo(f"{counts}: {len(changed) or 'none'} changed")
     ctx.exit(ExitCode.ENVIRONMENT if changed else ExitCode.OK)
 
 
-def _kind_json(stock: CacheInventory) -> dict[str, object]:
-    oldest = min((item.used for item in stock.items), default=None)
+def _kind_json(inventory: CacheInventory) -> dict[str, object]:
+    oldest = min((item.used for item in inventory.items), default=None)
     when = None if oldest is None else show_moment(oldest)
-    return {"things": len(stock.items), "size": stock.size, "oldest_use": when}
+    return {"things": len(inventory.items), "size": inventory.size, "oldest_use": when}

@@ -88,7 +88,7 @@ def _promises() -> Iterator[Symptom]:
         if engine.probe().readiness is not Readiness.READY:
             continue
         try:
-            for promise in run_selftest(engine, _own_image(engine)):
+            for promise in run_selftest(engine, _find_image(engine)):
                 yield Symptom(
                     what=f"{promise.engine}: {promise.what}",
                     ok=promise.holds,
@@ -100,7 +100,7 @@ def _promises() -> Iterator[Symptom]:
             yield Symptom(what=what, ok=False, found=found, needed=False, remedy=error.remedy)
 
 
-def _own_image(engine: Engine) -> ImageId | None:
+def _find_image(engine: Engine) -> ImageId | None:
     """Return an image that wheelsmith made, or None for an engine without images.
 
     :raises EngineError: the engine has no such image.
@@ -120,16 +120,16 @@ def _compilers() -> Iterator[Symptom]:
     here = this_machine()
     toolchains, policy = Toolchains(default_cache(), ignore), CellSettings().manylinux
     for arch in ARCHES:
-        own = here.toolset(arch)
+        host = here.toolset(arch)
         pinned = cxx_toolchain(PINNED, policy, here.machine, arch)
-        found = own.version if own else "none"
+        found = host.version if host else "none"
         if pinned:
             place = "cached" if toolchains.find(pinned.prefix) else "fetched when needed"
             found = f"{pinned.compilers.title} for manylinux_{policy}, {place}; toolchain: host has {found}"
         package = "g++" if arch == here.machine else f"g++-{arch.replace('_', '-')}-linux-gnu"
         yield Symptom(
             what=f"compiler for {arch}",
-            ok=bool(own or pinned),
+            ok=bool(host or pinned),
             found=found,
             needed=arch == here.machine,
             remedy=f"apt-get install {package}",
@@ -138,8 +138,8 @@ def _compilers() -> Iterator[Symptom]:
 
 def _machine() -> Iterator[Symptom]:
     cache = default_cache()
-    there = next(path for path in (cache, *cache.parents) if os.path.exists(path))  # noqa: PTH110  # Path.exists raises in a closed folder
-    free = shutil.disk_usage(there).free
+    existing = next(path for path in (cache, *cache.parents) if os.path.exists(path))  # noqa: PTH110  # Path.exists raises in a closed folder
+    free = shutil.disk_usage(existing).free
     yield Symptom(
         what="cache",
         ok=free >= _ENOUGH_DISK,

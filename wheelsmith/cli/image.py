@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.base.errors import EngineError
-from wheelsmith.cli.app import Verbs
+from wheelsmith.cli.app import SuggestingGroup
 from wheelsmith.cli.options import json_option
 from wheelsmith.model.build_host import AUTO, IMAGE_ENGINES
 from wheelsmith.run.prepare import default_cache
@@ -30,7 +30,7 @@ _engine_option = click.option(
 )
 
 
-@click.group("image", cls=Verbs)
+@click.group("image", cls=SuggestingGroup)
 def command() -> None:
     """Build, list and remove container images."""
 

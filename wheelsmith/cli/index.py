@@ -14,7 +14,7 @@ from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_moment
-from wheelsmith.cli.app import Verbs
+from wheelsmith.cli.app import SuggestingGroup
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION, Number
 from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
@@ -39,7 +39,7 @@ from wheelsmith.index.storage.location import open_storage
 _OUTCOMES = [each.value for each in WheelOutcome if each is not WheelOutcome.UNTESTED]
 
 
-@click.group("index", cls=Verbs)
+@click.group("index", cls=SuggestingGroup)
 def command() -> None:
     """Change and examine an index: a folder, s3://…, gs://…, az://… or hf://…."""
 
@@ -56,7 +56,7 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     """
     release = IndexRelease(offers=foreign_wheels(wheels))
     opened = open_index(target, dry_run=dry_run)
-    published = publish(opened.used, release)
+    published = publish(opened.storage, release)
     show_writes(opened.writes)
     for entry in published.new:
         click.echo(f"+ {entry.filename}: {', '.join(entry.roots) or 'not on any page'}", err=True)
@@ -72,7 +72,7 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
 @dry_run_option
 def yank_(*, target: str, project: str, chosen: str, reason: str, dry_run: bool) -> None:
     """Yank wheels, so that only an exact pin still installs them."""
-    _change(target, project, partial(yank, chosen=chosen, reason=reason), dry_run=dry_run)
+    _change_project(target, project, partial(yank, chosen=chosen, reason=reason), dry_run=dry_run)
 
 
 @command.command("unyank")
@@ -82,7 +82,7 @@ def yank_(*, target: str, project: str, chosen: str, reason: str, dry_run: bool)
 @dry_run_option
 def unyank_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
     """Undo a yank."""
-    _change(target, project, partial(unyank, chosen=chosen), dry_run=dry_run)
+    _change_project(target, project, partial(unyank, chosen=chosen), dry_run=dry_run)
 
 
 @command.command("remove")
@@ -95,7 +95,7 @@ def remove_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
 
     Prefer yank unless a file is lost. gc deletes the files later. The names cannot be reused for different files.
     """
-    _change(target, project, partial(remove, chosen=chosen), dry_run=dry_run)
+    _change_project(target, project, partial(remove, chosen=chosen), dry_run=dry_run)
 
 
 @command.command("test")
@@ -128,7 +128,7 @@ def test(
     except ValueError as error:
         remedy = "describe the machine in one short line, and name a combination as wheelsmith plan does"
         raise WheelTestError(f"the test cannot be recorded: {in_one_line(error)}", remedy=remedy) from None
-    _change(target, project, partial(record_test, chosen=chosen, test=recorded), dry_run=dry_run)
+    _change_project(target, project, partial(record_test, chosen=chosen, test=recorded), dry_run=dry_run)
 
 
 @command.command("record-tests")
@@ -144,9 +144,9 @@ def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry
     """
     from wheelsmith.run.release import read_built_version
 
-    said = {str(file): load_tests(_bounded(file), str(file)) for file in files}
+    results = {str(file): load_tests(_read_untrusted(file), str(file)) for file in files}
     opened = open_index(target, dry_run=dry_run)
-    recorded = record_tests(opened.used, said, read_built_version(out).entries if out else None)
+    recorded = record_tests(opened.storage, results, read_built_version(out).entries if out else None)
     show_writes(opened.writes)
     for each in recorded:
         click.echo(visible(f"{each.wheel}: {each.outcome} on {each.where}"), err=True)
@@ -154,7 +154,7 @@ def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry
     click.echo(f"{tests} {'would be ' if dry_run else ''}recorded: {opened.name}", err=True)
 
 
-def _bounded(file: Path) -> bytes:
+def _read_untrusted(file: Path) -> bytes:
     """Read a file of test results with a size limit: a job wrote it, so it is untrusted.
 
     :raises WheelTestError: the file is too large or cannot be read.
@@ -182,12 +182,12 @@ def retain_(*, target: str, project: str, keep: int, age: float | None, dry_run:
     before = show_moment(max(0.0, time.time() - age)) if age is not None else None
     storage = open_storage(target)
     state = Index(storage).known(project)
-    gone = outdated_versions(state, keep=keep, before=before)
-    if gone:
-        _change(target, project, partial(remove_outdated, keep=keep, before=before), dry_run=dry_run)
-    for version in gone:
+    removed = outdated_versions(state, keep=keep, before=before)
+    if removed:
+        _change_project(target, project, partial(remove_outdated, keep=keep, before=before), dry_run=dry_run)
+    for version in removed:
         click.echo(version)
-    click.echo(f"{counted(len(gone), 'version')} {'would be ' if dry_run else ''}removed: {storage.name}", err=True)
+    click.echo(f"{counted(len(removed), 'version')} {'would be ' if dry_run else ''}removed: {storage.name}", err=True)
 
 
 @command.command("status")
@@ -202,7 +202,9 @@ def status_(*, target: str, project: str, status: str | None, reason: str | None
     Archived and quarantined projects accept no wheels. Quarantined projects offer none.
     """
     if status:
-        _change(target, project, partial(set_status, status=ProjectStatus(status), reason=reason), dry_run=dry_run)
+        _change_project(
+            target, project, partial(set_status, status=ProjectStatus(status), reason=reason), dry_run=dry_run
+        )
         return
     state = Index(open_storage(target)).known(project)
     click.echo(f"{state.status}: {state.status_reason}" if state.status_reason else state.status.value)
@@ -225,10 +227,10 @@ def repair_(ctx: click.Context, *, target: str, copies: tuple[Path, ...], dry_ru
     The command reads every wheel. If problems remain, it lists them with remedies and exits with 1.
     """
     opened = open_index(target, dry_run=dry_run)
-    repaired = repair(opened.used, copies)
+    repaired = repair(opened.storage, copies)
     for key in repaired.fixed:
         click.echo(key)
-    _show_troubles(repaired.left, err=True)
+    _show_problems(repaired.left, err=True)
     fixed = counted(len(repaired.fixed), "file")
     click.echo(f"{fixed} {'would be ' if dry_run else ''}fixed: {opened.name}", err=True)
     ctx.exit(ExitCode.CELLS_FAILED if repaired.left else ExitCode.OK)
@@ -246,10 +248,10 @@ def repair_(ctx: click.Context, *, target: str, copies: tuple[Path, ...], dry_ru
 def gc(*, target: str, grace: float, dry_run: bool) -> None:
     """Remove unreferenced files, such as those of killed publishers."""
     opened = open_index(target, dry_run=dry_run)
-    gone = Index(opened.used).collect(older_than=time.time() - grace)
-    for key in gone:
+    removed = Index(opened.storage).collect(older_than=time.time() - grace)
+    for key in removed:
         click.echo(key)
-    click.echo(f"{counted(len(gone), 'file')} {'would be ' if dry_run else ''}removed: {opened.name}", err=True)
+    click.echo(f"{counted(len(removed), 'file')} {'would be ' if dry_run else ''}removed: {opened.name}", err=True)
 
 
 @command.command("verify")
@@ -263,26 +265,28 @@ def verify_(ctx: click.Context, *, target: str) -> None:
     from wheelsmith.engine import visible
 
     storage = open_storage(target)
-    wrong = verify(storage)
-    _show_troubles(wrong, err=False)
+    problems = verify(storage)
+    _show_problems(problems, err=False)
     for advice in advise(storage):
         click.echo(f"note: {visible(advice.message)}\n  help: {visible(advice.remedy)}", err=True)
-    click.echo(f"{storage.name}: {counted(len(wrong), 'problem') if wrong else 'no problems found'}", err=True)
-    ctx.exit(ExitCode.CELLS_FAILED if wrong else ExitCode.OK)
+    click.echo(f"{storage.name}: {counted(len(problems), 'problem') if problems else 'no problems found'}", err=True)
+    ctx.exit(ExitCode.CELLS_FAILED if problems else ExitCode.OK)
 
 
-def _show_troubles(troubles: tuple[IndexProblem, ...], *, err: bool) -> None:
+def _show_problems(problems: tuple[IndexProblem, ...], *, err: bool) -> None:
     from wheelsmith.engine import visible
 
-    for trouble in troubles:
-        click.echo(visible(trouble.message), err=err)
+    for problem in problems:
+        click.echo(visible(problem.message), err=err)
         # The remedy goes to stderr, so that stdout has one line for each problem.
-        click.echo(f"  help: {visible(trouble.remedy)}", err=True)
+        click.echo(f"  help: {visible(problem.remedy)}", err=True)
 
 
-def _change(target: str, project: str, transition: Callable[[ProjectState], ProjectState], *, dry_run: bool) -> None:
+def _change_project(
+    target: str, project: str, transition: Callable[[ProjectState], ProjectState], *, dry_run: bool
+) -> None:
     opened = open_index(target, dry_run=dry_run)
-    Index(opened.used).change(project, transition)
+    Index(opened.storage).change(project, transition)
     show_writes(opened.writes)
 
 

@@ -51,8 +51,8 @@ def command(
     """
     plan = read_shards(shard_plan_path(shard_plan, matrix))
     inside = [folder for folder in folders if out.resolve().is_relative_to(folder.resolve())]
-    if held := inside or [folder for folder in folders if folder.resolve().is_relative_to(out.resolve())]:
-        raise click.UsageError(f"--out {out} and {held[0]} overlap: choose a separate output folder")
+    if overlapping := inside or [folder for folder in folders if folder.resolve().is_relative_to(out.resolve())]:
+        raise click.UsageError(f"--out {out} and {overlapping[0]} overlap: choose a separate output folder")
     out = out.absolute()
     reported = read_shard_results(plan, folders)
     run = partial(join, plan, reported, out=out, cache=default_cache(), engine=engine, jobs=jobs)

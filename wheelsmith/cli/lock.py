@@ -40,27 +40,27 @@ def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bo
     from wheelsmith.report import reporter
 
     path = lock_path(matrix)
-    before = _before(path, readable=not upgrade)
-    kept = without_packages(before, packages) if before and not upgrade else None
+    existing = _read_existing(path, readable=not upgrade)
+    kept = without_packages(existing, packages) if existing and not upgrade else None
     request, listen = make_request(matrix, engine), reporter("plain", matrix.parent)
     toolchains, read = Toolchains(request.cache, listen), load_matrix(matrix)
     ask = partial(toolchains.lock, anew=upgrade or bool(packages))
     inputs = LockedInputs(kernel=read.kernel, lock=kept, resolve_new=ask)
     prepared = prepare_matrix(read, request, inputs, listen)
-    reject_dropped_cells(before, prepared.excluded)
-    now = with_addresses(inputs.new_lock(prepared.source, prepared.plans), kept)
-    for difference in differences(before, now) if before else ():
+    reject_dropped_cells(existing, prepared.excluded)
+    updated = with_addresses(inputs.new_lock(prepared.source, prepared.plans), kept)
+    for difference in differences(existing, updated) if existing else ():
         click.echo(f"changed: {difference}", err=True)
-    write_lock(path, now)
-    wheels = {wheel.sha256 for environment in now.environments for wheel in environment.wheels}
+    write_lock(path, updated)
+    wheels = {wheel.sha256 for environment in updated.environments for wheel in environment.wheels}
     click.echo(
-        f"{path}: {counted(len(now.cells), 'combination')}, {counted(len(now.pins), 'pinned file')}, "
+        f"{path}: {counted(len(updated.cells), 'combination')}, {counted(len(updated.pins), 'pinned file')}, "
         f"{counted(len(wheels), 'package')}"
     )
     ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
 
 
-def _before(path: Path, *, readable: bool) -> Lock | None:
+def _read_existing(path: Path, *, readable: bool) -> Lock | None:
     """Read the existing lock file.
 
     :param readable: raise if the file is damaged; otherwise return None, since the caller replaces the file.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def _complete_cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the names of cells from the matrix that ``--matrix`` names."""
     del parameter
     from wheelsmith.base.errors import WheelsmithError
@@ -88,7 +88,7 @@ def selection_options(command: _F) -> _F:
             name,
             multiple=True,
             metavar="GLOB",
-            shell_complete=_cells,
+            shell_complete=_complete_cells,
             help=f"{text}, such as 'torch2{{11,13}}-*-cu130-*'. Repeatable.",
         )(command)
     return command
@@ -104,7 +104,7 @@ offline_option = click.option(
 )
 
 
-cell_argument = click.argument("cell", metavar="COMBINATION", shell_complete=_cells)
+cell_argument = click.argument("cell", metavar="COMBINATION", shell_complete=_complete_cells)
 
 
 def json_option(text: str) -> Callable[[_F], _F]:
@@ -112,21 +112,21 @@ def json_option(text: str) -> Callable[[_F], _F]:
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
-def keep_offline(matrix: Path) -> None:
+def disable_network(matrix: Path) -> None:
     """Disable the network. Vendored files are in ``WHEELSMITH_VENDORED`` or next to the matrix."""
     from wheelsmith.plan.lock import vendor_path
 
     go_offline(vendored_folder() or vendor_path(matrix))
 
 
-def make_request(matrix: Path, engine: str | None, **asked: Any) -> Request:
+def make_request(matrix: Path, engine: str | None, **fields: Any) -> Request:
     """Return the request that the options describe.
 
-    :param asked: further fields of the request.
+    :param fields: further fields of the request.
     """
     from wheelsmith.run.prepare import Request, cache_limit, default_cache
 
-    return Request(matrix=matrix, cache=default_cache(), cache_limit=cache_limit(), engine=engine, **asked)
+    return Request(matrix=matrix, cache=default_cache(), cache_limit=cache_limit(), engine=engine, **fields)
 
 
 jobs_option = click.option("-j", "--jobs", type=Number(1, 1024), help="CPU cores to use.  [default: all available]")
@@ -157,7 +157,7 @@ def shard_plan_path(given: Path | None, matrix: Path) -> Path:
 # --- trusted signers
 
 # The options that policy_options adds.
-POLICY = ("keys", "policy", "identities", "issuer", "trust_config", "sources", "repositories", "builders")
+POLICY_OPTIONS = ("keys", "policy", "identities", "issuer", "trust_config", "sources", "repositories", "builders")
 
 trust_option = click.option(
     "--trust-config",
@@ -168,7 +168,7 @@ trust_option = click.option(
 
 
 def policy_options(command: _F) -> _F:
-    """Add the options that ``POLICY`` names."""
+    """Add the options that ``POLICY_OPTIONS`` names."""
     for option in (
         click.option("--builder", "builders", multiple=True, metavar="URI", help="Accepted builder. Repeatable."),
         click.option(
@@ -217,27 +217,27 @@ def policy_options(command: _F) -> _F:
     return command
 
 
-def optional_policy(**given: Any) -> SignaturePolicy | None:
+def make_optional_policy(**options: Any) -> SignaturePolicy | None:
     """Return the signature policy, or None if no option requires signatures.
 
-    :param given: as for ``policy_of``.
+    :param options: as for ``make_policy``.
     :raises WheelsmithError: a key or the policy cannot be read.
     """
-    return policy_of(**given) if any(given.values()) else None
+    return make_policy(**options) if any(options.values()) else None
 
 
-def policy_of(
+def make_policy(
     *,
     keys: tuple[Path, ...],
     policy: Path | None,
     identities: tuple[str, ...],
     issuer: str | None,
     trust_config: Path | None,
-    **words: tuple[str, ...],
+    **restrictions: tuple[str, ...],
 ) -> SignaturePolicy:
     """Return the signature policy that the options describe.
 
-    :param words: sources, repositories and builders.
+    :param restrictions: sources, repositories and builders.
     :raises WheelsmithError: a key or the policy cannot be read.
     """
     from wheelsmith.wheel.attestation.keys import verifying_key
@@ -246,13 +246,13 @@ def policy_of(
     if policy:
         if keys or identities or issuer:
             raise click.UsageError("--key, --identity and --issuer cannot be used with --policy")
-        written = read_policy(policy).with_overrides(**words)
-        return replace(written, trust=trust_config) if trust_config else written
-    signers = _identities(identities, words["repositories"], issuer) if identities or not keys else ()
+        loaded = read_policy(policy).with_overrides(**restrictions)
+        return replace(loaded, trust=trust_config) if trust_config else loaded
+    signers = _identities(identities, restrictions["repositories"], issuer) if identities or not keys else ()
     if not (keys or signers):
         raise click.UsageError("no trusted signer: pass --key release.pub, --identity ADDRESS or --policy policy.yaml")
-    believed = SignaturePolicy(keys=tuple(map(verifying_key, keys)), identities=signers, trust=trust_config)
-    return believed.with_overrides(**words)
+    trusted = SignaturePolicy(keys=tuple(map(verifying_key, keys)), identities=signers, trust=trust_config)
+    return trusted.with_overrides(**restrictions)
 
 
 def _identities(subjects: tuple[str, ...], repositories: tuple[str, ...], issuer: str | None) -> tuple[Identity, ...]:

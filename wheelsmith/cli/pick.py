@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wheelsmith.base.errors import NoMatchingWheelError
-from wheelsmith.cli.options import POLICY, json_option, optional_policy, policy_options
+from wheelsmith.cli.options import POLICY_OPTIONS, json_option, make_optional_policy, policy_options
 
 if TYPE_CHECKING:
     from wheelsmith.index.pick.decide import Decision, Overrides
@@ -24,7 +24,7 @@ _INSTALLERS = ("pip", "uv", "uv-project", "requirements", "dockerfile")
 _RUNNABLE = ("pip", "uv")
 
 
-class _Shaped(click.ParamType[str]):
+class _Pattern(click.ParamType[str]):
     """A parameter type for text that must match a pattern."""
 
     def __init__(self, name: str, shape: str, example: str) -> None:
@@ -39,12 +39,12 @@ class _Shaped(click.ParamType[str]):
         return str(value)
 
 
-TORCH = _Shaped("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch release such as 2.11")
-CUDA = _Shaped("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu or a CUDA release such as 13.0")
-_ARCH = _Shaped("arch", r"[a-z0-9_]{1,20}", "an architecture such as x86_64")
-_PYTHON = _Shaped("version", r"3\.\d{1,2}(\.\d{1,3})?t?", "a Python such as 3.12, or 3.14t for free-threaded")
-_RELEASE = _Shaped("release", r"\d{1,3}\.\d{1,3}", "a release such as 2.28 or 13.0")
-_GPU = _Shaped("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
+TORCH = _Pattern("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch release such as 2.11")
+CUDA = _Pattern("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu or a CUDA release such as 13.0")
+_ARCH = _Pattern("arch", r"[a-z0-9_]{1,20}", "an architecture such as x86_64")
+_PYTHON = _Pattern("version", r"3\.\d{1,2}(\.\d{1,3})?t?", "a Python such as 3.12, or 3.14t for free-threaded")
+_RELEASE = _Pattern("release", r"\d{1,3}\.\d{1,3}", "a release such as 2.28 or 13.0")
+_GPU = _Pattern("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
 
 
 @click.command("pick")
@@ -72,7 +72,7 @@ _GPU = _Shaped("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
 @click.option("--run", is_flag=True, help="Run the command.")
 @json_option("Print the wheel, the command and the facts about the machine as JSON.")
 def command(
-    *, name: str, index: str, installer: str | None, python: str | None, run: bool, as_json: bool, **asked: Any
+    *, name: str, index: str, installer: str | None, python: str | None, run: bool, as_json: bool, **options: Any
 ) -> None:
     """Choose the wheel for this machine and print the install command.
 
@@ -90,30 +90,34 @@ def command(
 
     if run and installer not in {None, *_RUNNABLE}:
         raise click.UsageError(f"--run supports only {' and '.join(_RUNNABLE)}, not --installer {installer}")
-    policy = optional_policy(**{option: asked.pop(option) for option in POLICY})
+    policy = make_optional_policy(**{option: options.pop(option) for option in POLICY_OPTIONS})
     if policy and installer == "uv-project":
         raise click.UsageError("--installer uv-project cannot pin the hash of the signed wheel: choose another one")
     found, machine = find_catalogue(name, index), probe_machine(python)
     chooser = Chooser(found.catalogue)
-    wanted = Overrides(compute=asked.pop("cuda"), python=asked.pop("python_version"), **asked)
-    decision, held = decide(chooser, machine, wanted), None
+    overrides = Overrides(compute=options.pop("cuda"), python=options.pop("python_version"), **options)
+    decision, attestation = decide(chooser, machine, overrides), None
     if policy:
-        decision, held = verify_choice(decision, found, policy)
+        decision, attestation = verify_choice(decision, found, policy)
     chosen = Installer(installer or machine.installer)
     if not as_json:
-        say(sentences(machine, wanted, decision, found, chooser.warning))
-        say(iter([f"  signed by {held.signer}; built from {held.source} by {held.builder}"] if held else ()))
+        print_lines(describe_choice(machine, overrides, decision, found, chooser.warning))
+        if attestation:
+            signed = f"  signed by {attestation.signer}; built from {attestation.source} by {attestation.builder}"
+            print_lines(iter([signed]))
     if isinstance(decision.answer, Refusal):
         if as_json:
-            click.echo(json.dumps(_data(machine, decision, None, None), indent=1))
-        raise NoMatchingWheelError(decision.answer.reason, remedy=remedy_of(decision.answer))
+            click.echo(json.dumps(_json_data(machine, decision, None, None), indent=1))
+        raise NoMatchingWheelError(decision.answer.reason, remedy=suggest_nearest(decision.answer))
     commands = use_environment(decision.commands(chosen, quote_address(found.base)), chosen, machine)
-    click.echo(json.dumps(_data(machine, decision, commands, held), indent=1) if as_json else commands.text())
+    click.echo(
+        json.dumps(_json_data(machine, decision, commands, attestation), indent=1) if as_json else commands.text()
+    )
     if run:
         run_install(commands)
 
 
-def say(lines: Iterator[str]) -> None:
+def print_lines(lines: Iterator[str]) -> None:
     """Print lines on stderr."""
     from wheelsmith.engine import visible
 
@@ -121,8 +125,8 @@ def say(lines: Iterator[str]) -> None:
         click.echo(visible(line), err=True)
 
 
-def sentences(
-    machine: Machine, asked: Overrides, decision: Decision, found: FoundCatalogue, warning: str | None
+def describe_choice(
+    machine: Machine, overrides: Overrides, decision: Decision, found: FoundCatalogue, warning: str | None
 ) -> Iterator[str]:
     """Yield lines that describe the machine, the chosen wheel and the reasons."""
     from wheelsmith.index.resolve.target import Choice
@@ -135,10 +139,10 @@ def sentences(
     version = f"{machine.python_version}{' free-threaded' if machine.free_threaded else ''}"
     yield f"{machine.python}: Python {version}, {torch}; {machine.arch}, glibc {machine.glibc}"
     yield f"{driver}, {gpus}"
-    named = {"cuda" if name == "compute" else name: value for name, value in asked.to_json().items()}
-    said = [f"{name} {value}" for name, value in named.items() if isinstance(value, str)]
-    if said:
-        yield f"overrides: {', '.join(said)}"
+    named = {"cuda" if name == "compute" else name: value for name, value in overrides.to_json().items()}
+    values = [f"{name} {value}" for name, value in named.items() if isinstance(value, str)]
+    if values:
+        yield f"overrides: {', '.join(values)}"
     if warning:
         yield f"warning: {warning}"
     if isinstance(decision.answer, Choice):
@@ -152,14 +156,16 @@ def sentences(
             yield "  the command omits the user and password of the address; pip and uv read them from netrc"
 
 
-def remedy_of(refusal: Refusal) -> str | None:
+def suggest_nearest(refusal: Refusal) -> str | None:
     """Return the options that would select the nearest targets that have a wheel, or None if there are none."""
     if not refusal.nearest:
         return None
     return "nearest alternatives with a wheel: " + " or ".join(near.change for near in refusal.nearest)
 
 
-def _data(machine: Machine, decision: Decision, commands: Template | None, held: Verified | None) -> dict[str, Any]:
+def _json_data(
+    machine: Machine, decision: Decision, commands: Template | None, attestation: Verified | None
+) -> dict[str, Any]:
     from wheelsmith.index.entries.catalogue import wheel_json
     from wheelsmith.index.resolve.target import Refusal
 
@@ -170,7 +176,7 @@ def _data(machine: Machine, decision: Decision, commands: Template | None, held:
         "target": decision.target.to_json(),
         decision.target.framework: decision.presence,
         "notes": list(decision.notes),
-        "verified": held and held.to_json(),
+        "verified": attestation and attestation.to_json(),
         "command": commands.text() if commands else None,
         "argv": [list(line) for line in commands.lines] if commands and commands.shell else None,
     }

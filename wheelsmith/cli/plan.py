@@ -13,9 +13,9 @@ from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import (
     Number,
+    disable_network,
     engine_option,
     json_option,
-    keep_offline,
     locked_option,
     make_request,
     matrix_option,
@@ -31,7 +31,7 @@ from wheelsmith.run.prepare import Prepared, Request, prepare
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _AUTO = 0
-_MOST = 256  # jobs: GitHub's limit for a matrix
+_MAX_SHARDS = 256  # jobs: GitHub's limit for a matrix
 _HOUR = 3600.0
 
 
@@ -42,7 +42,7 @@ class _Shards(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number; 0 means ``auto``."""
-        return _AUTO if value == "auto" else int(click.IntRange(1, _MOST).convert(value, param, ctx))
+        return _AUTO if value == "auto" else int(click.IntRange(1, _MAX_SHARDS).convert(value, param, ctx))
 
 
 def shards_options(command: _F) -> _F:
@@ -58,8 +58,8 @@ def shards_options(command: _F) -> _F:
         ),
         click.option(
             "--max-shards",
-            type=Number(1, _MOST),
-            default=_MOST,
+            type=Number(1, _MAX_SHARDS),
+            default=_MAX_SHARDS,
             show_default=True,
             help="Upper limit for --shards auto.",
         ),
@@ -74,7 +74,7 @@ def shards_options(command: _F) -> _F:
     return command
 
 
-def build_options(
+def build_matrix_options(
     *, matrix: Path, engine: str | None, shard_plan: Path | None, locked: bool, offline: bool
 ) -> tuple[str, ...]:
     """Return the options of ``build-matrix`` with which each job makes the same plan as this command."""
@@ -101,7 +101,7 @@ def build_options(
 @shard_plan_option
 @click.option(
     "--format",
-    "form",
+    "output_format",
     type=click.Choice(["table", "github-matrix", "gitlab", "buildkite"]),
     default="table",
     show_default=True,
@@ -123,7 +123,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     max_hours: int,
     cores: int,
     shard_plan: Path | None,
-    form: str,
+    output_format: str,
 ) -> None:
     """Show what would be built and why the rest is excluded.
 
@@ -132,43 +132,50 @@ def command(  # noqa: PLR0913  # one parameter for each option
     from wheelsmith.report import reporter
 
     if offline:
-        keep_offline(matrix)
+        disable_network(matrix)
     request = make_request(matrix, engine, only=only, skip=skip, locked=locked)
-    if shards is None and form in {"gitlab", "buildkite"}:
-        raise click.UsageError(f"--format {form} requires --shards")
+    if shards is None and output_format in {"gitlab", "buildkite"}:
+        raise click.UsageError(f"--format {output_format} requires --shards")
     listen = reporter("plain", matrix.parent)
     prepared = prepare(request, listen)
     if shards is not None:
         from wheelsmith.run.shards import sharded_plan, write_shards
 
-        longest = max_hours * _HOUR * cores
-        plan = sharded_plan(prepared, shards, max_seconds=longest, max_shards=max_shards)
+        max_seconds = max_hours * _HOUR * cores
+        plan = sharded_plan(prepared, shards, max_seconds=max_seconds, max_shards=max_shards)
         write_shards(plan, shard_plan_path(shard_plan, matrix))
-        if late := [shard_label(n, plan.shards) for n, shard in enumerate(plan.shards, 1) if shard.seconds > longest]:
-            text = f"shards that may take longer than {max_hours} hours on {counted(cores, 'core')}: {', '.join(late)}"
+        if long_shards := [
+            shard_label(n, plan.shards) for n, shard in enumerate(plan.shards, 1) if shard.seconds > max_seconds
+        ]:
+            limit = f"{max_hours} hours on {counted(cores, 'core')}"
+            text = f"shards that may take longer than {limit}: {', '.join(long_shards)}"
             listen(Notice(level="warning", text=text))
-        again = build_options(matrix=matrix, engine=engine, shard_plan=shard_plan, locked=locked, offline=offline)
-        _show_shards(plan.shards, form, cores, again, as_json=as_json)
+        repeat_options = build_matrix_options(
+            matrix=matrix, engine=engine, shard_plan=shard_plan, locked=locked, offline=offline
+        )
+        _show_shards(plan.shards, output_format, cores, repeat_options, as_json=as_json)
     elif as_json:
         click.echo(json.dumps(plan_json(prepared), indent=1))
-    elif form == "github-matrix":
+    elif output_format == "github-matrix":
         click.echo(json.dumps({"include": [{"cell": plan.cell.id} for plan in prepared.plans]}))
     else:
         show_plan(prepared, request)
     ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
 
 
-def _show_shards(shards: Sequence[Shard], form: str, cores: int, options: Sequence[str], *, as_json: bool) -> None:
+def _show_shards(
+    shards: Sequence[Shard], output_format: str, cores: int, options: Sequence[str], *, as_json: bool
+) -> None:
     from wheelsmith.report import make_console
     from wheelsmith.report.shards import show_shards
     from wheelsmith.report.tables import shard_table
 
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "shards": [shard.to_json() for shard in shards]}, indent=1))
-    elif form == "table":
+    elif output_format == "table":
         make_console(stderr=False).print(shard_table(shards, cores))
     else:
-        click.echo(show_shards(shards, form, options))
+        click.echo(show_shards(shards, output_format, options))
 
 
 def plan_json(prepared: Prepared) -> dict[str, object]:
@@ -200,7 +207,7 @@ def show_plan(prepared: Prepared, request: Request) -> None:
     folded = prepared.folded
     table = plan_table(prepared.plans, prepared.excluded, folded, cached=cached, not_folded=prepared.not_folded)
     console.print(table)
-    made = sum(build.plan.build_digest in cached for build in prepared.builds)
-    console.print(f"{totals(prepared.plans, folded)}, {made} cached")
+    cached_builds = sum(build.plan.build_digest in cached for build in prepared.builds)
+    console.print(f"{totals(prepared.plans, folded)}, {cached_builds} cached")
     for line in reasons(folded):
         console.print(f"  {line}")

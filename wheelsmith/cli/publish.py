@@ -24,7 +24,7 @@ from wheelsmith.index.publish.input_folders import release_from
 from wheelsmith.index.publish.kernels_layout import hub_builds
 from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
 from wheelsmith.index.publish.publishing import Published, publish, tell_address
-from wheelsmith.index.publish.publishing import replace_signatures as replacing
+from wheelsmith.index.publish.publishing import replace_signatures as update_signatures
 from wheelsmith.index.storage.location import open_storage
 
 
@@ -52,7 +52,7 @@ def command(
     target: str,
     folders: tuple[Path, ...],
     replace_signatures: bool,
-    found_at: str | None,
+    public_address: str | None,
     channel: str | None,
     dry_run: bool,
     as_json: bool,
@@ -63,37 +63,42 @@ def command(
     name of a published one but different content.
     """
     if channel is not None:
-        target, found_at = channel_address(target, channel), found_at and channel_address(found_at, channel)
-    address = normalize_address(found_at) if found_at else None
+        target, public_address = (
+            channel_address(target, channel),
+            public_address and channel_address(public_address, channel),
+        )
+    address = normalize_address(public_address) if public_address else None
     release = release_from(folders)
     opened = open_index(target, dry_run=dry_run)
-    with hub_builds(release.offers, target) as beside:
-        published = publish(opened.used, release, beside.builds)
-        replaced = replacing(opened.used, release) if replace_signatures else ()
+    with hub_builds(release.offers, target) as hub:
+        published = publish(opened.storage, release, hub.builds)
+        replaced = update_signatures(opened.storage, release) if replace_signatures else ()
         if address:
-            tell_address(opened.used, release, address)
+            tell_address(opened.storage, release, address)
         # The files for the Hub exist only within this block.
         if as_json:
             signed = {
                 "signed_otherwise": [entry.filename for entry in published.signed_otherwise if not replaced],
                 "replaced_signatures": [entry.filename for entry in replaced],
             }
-            data = {**published_json(opened, published), **signed, "without_hub_build": beside.left_out}
+            data = {**published_json(opened, published), **signed, "without_hub_build": hub.left_out}
             click.echo(json.dumps(data, indent=1))
             return
         show_writes(opened.writes)
     for entry in published.new:
         click.echo(f"+ {entry.filename}: {', '.join(entry.roots) or 'not on any page'}", err=True)
-    for filename, reason in beside.left_out.items():
+    for filename, reason in hub.left_out.items():
         click.echo(f"no build for the kernels library: {filename}: {reason}", err=True)
-    _say_signed(published, replaced, dry_run=dry_run)
-    without = sum(map(len, release.answers.values()))
-    left = f", {counted(without, 'combination')} without a wheel" if without else ""
+    _show_signatures(published, replaced, dry_run=dry_run)
+    missing_count = sum(map(len, release.answers.values()))
+    missing = f", {counted(missing_count, 'combination')} without a wheel" if missing_count else ""
     new, known = counted(len(published.new), "wheel"), len(published.known)
-    click.echo(f"{new} {'would be ' if dry_run else ''}published, {known} already there{left}: {opened.name}", err=True)
+    click.echo(
+        f"{new} {'would be ' if dry_run else ''}published, {known} already there{missing}: {opened.name}", err=True
+    )
 
 
-def _say_signed(published: Published, replaced: tuple[IndexEntry, ...], *, dry_run: bool) -> None:
+def _show_signatures(published: Published, replaced: tuple[IndexEntry, ...], *, dry_run: bool) -> None:
     if replaced:
         signed = counted(len(replaced), "signature")
         click.echo(f"{signed} {'would be replaced' if dry_run else 'replaced'}", err=True)
@@ -126,7 +131,7 @@ def _say_signed(published: Published, replaced: tuple[IndexEntry, ...], *, dry_r
 @address_option
 @dry_run_option
 @json_option("Print the result as JSON.")
-def promotion(  # noqa: PLR0913  # one parameter for each option
+def promote_command(  # noqa: PLR0913  # one parameter for each option
     *,
     target: str,
     project: str | None,
@@ -136,7 +141,7 @@ def promotion(  # noqa: PLR0913  # one parameter for each option
     into: str,
     require: str,
     incomplete: bool,
-    found_at: str | None,
+    public_address: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -145,7 +150,7 @@ def promotion(  # noqa: PLR0913  # one parameter for each option
     Either all of its wheels are promoted or none. They are neither rebuilt nor renamed. Each channel is a separate
     index.
     """
-    project, version = _named(project, version, out)
+    project, version = _find_version(project, version, out)
     address = channel_address(target, into)
     if address == channel_address(target, source):
         raise click.UsageError(f"--from and --to are the same channel: {into}")
@@ -154,10 +159,10 @@ def promotion(  # noqa: PLR0913  # one parameter for each option
         project=check_project(project),
         version=public_version(version),
         tests=RequiredOutcome(require),
-        address=normalize_address(channel_address(found_at, into)) if found_at else None,
+        address=normalize_address(channel_address(public_address, into)) if public_address else None,
         incomplete=incomplete,
     )
-    promoted = promote(open_storage(channel_address(target, source)), opened.used, promotion, address)
+    promoted = promote(open_storage(channel_address(target, source)), opened.storage, promotion, address)
     if as_json:
         click.echo(json.dumps(published_json(opened, promoted), indent=1))
         return
@@ -168,7 +173,7 @@ def promotion(  # noqa: PLR0913  # one parameter for each option
     click.echo(f"{new} {'would be ' if dry_run else ''}promoted, {known} already there: {opened.name}", err=True)
 
 
-def _named(project: str | None, version: str | None, out: Path | None) -> tuple[str, str]:
+def _find_version(project: str | None, version: str | None, out: Path | None) -> tuple[str, str]:
     """Return the project and version that the arguments or ``--of`` name.
 
     :raises click.UsageError: neither or both are given.

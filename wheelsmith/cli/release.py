@@ -96,8 +96,8 @@ class _Release:
         """Publish the version to the index."""
         found = built_release(self.out, self._found())
         opened = open_index(self.index, dry_run=self.dry_run)
-        with hub_builds(found.offers, self.index) as beside:
-            published = publish(opened.used, found, beside.builds)
+        with hub_builds(found.offers, self.index) as hub:
+            published = publish(opened.storage, found, hub.builds)
         show_writes(opened.writes)
         new, known = counted(len(published.new), "wheel"), len(published.known)
         return f"{new} {'would be ' if self.dry_run else ''}published, {known} already there: {opened.name}"
@@ -167,13 +167,13 @@ def command(
         raise click.UsageError("--public-key requires --key")
     if ReleaseStep.LIVE in steps and url is None:
         raise click.UsageError("--step live requires --url")
-    asked = [ReleaseStep(step) for step in steps] or list(ReleaseStep)
-    for step in [step for step in ReleaseStep if step in asked]:
+    selected = [ReleaseStep(step) for step in steps] or list(ReleaseStep)
+    for step in [step for step in ReleaseStep if step in selected]:
         try:
-            said = getattr(release, step)()
+            result = getattr(release, step)()
         except WheelsmithError:
             click.echo(f"{step}: failed; after a fix, repeat it with --step {step}, and then the later steps", err=True)
             raise
-        click.echo(f"{step}: {said}", err=True)
+        click.echo(f"{step}: {result}", err=True)
     # An incomplete release exits with the code of failed cells.
     ctx.exit(ExitCode.CELLS_FAILED if read_built_version(release.out).failed else ExitCode.OK)

@@ -49,7 +49,7 @@ def command(
     version: str | None,
     progress: str,
     as_json: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Convert the builds of a Hub repo to checked wheels.
 
@@ -57,17 +57,17 @@ def command(
     """
     from wheelsmith.report import reporter
 
-    run = make_request(Path(), **asked)
-    request = RepackRequest(repo=repo, run=run, distribution=distribution, module=module, version=version)
+    run_request = make_request(Path(), **options)
+    request = RepackRequest(repo=repo, run=run_request, distribution=distribution, module=module, version=version)
     prepared, variants = prepare_repack(request, reporter("plain", Path()))
     record = run_prepared(
         prepared,
         progress=progress,
         as_json=as_json,
         complete=lambda record: replace(
-            record, variants={answer.variant: _variant(answer, record) for answer in variants}
+            record, variants={answer.variant: _variant_json(answer, record) for answer in variants}
         ),
-        shown=partial(_of_builds, frozenset(build.plan.cell.id for build in prepared.builds)),
+        filter_event=partial(_only_builds, frozenset(build.plan.cell.id for build in prepared.builds)),
     )
     for answer in variants:
         if answer.reason is not None:
@@ -78,7 +78,7 @@ def command(
     ctx.exit(ExitCode.CELLS_FAILED if refused and code in {ExitCode.OK, ExitCode.NOTHING_SELECTED} else code)
 
 
-def _of_builds(cells: frozenset[str], event: Event) -> Event | None:
+def _only_builds(cells: frozenset[str], event: Event) -> Event | None:
     """Remove cells that share a wheel from an event, since a wheel without compiled code serves dozens of cells.
 
     :param cells: the ids of the cells that have a build.
@@ -93,7 +93,7 @@ def _of_builds(cells: frozenset[str], event: Event) -> Event | None:
     return event
 
 
-def _variant(answer: VariantResult, record: RunRecord) -> dict[str, str | None]:
+def _variant_json(answer: VariantResult, record: RunRecord) -> dict[str, str | None]:
     if answer.reason is not None:
         return {"status": "refused" if answer.refused else "excluded", "reason": answer.reason}
     cell = record.cells.get(answer.cell or "")

@@ -41,12 +41,12 @@ def run_prepared(
     progress: str,
     as_json: bool,
     complete: Callable[[RunRecord], RunRecord] = lambda record: record,
-    shown: Callable[[Event], Event | None] = lambda event: event,
+    filter_event: Callable[[Event], Event | None] = lambda event: event,
 ) -> RunRecord:
     """Run the prepared builds with reports; see ``run_with_reports`` for the arguments."""
     run = partial(build, prepared)
     return run_with_reports(
-        prepared, prepared.out, run, progress=progress, as_json=as_json, complete=complete, shown=shown
+        prepared, prepared.out, run, progress=progress, as_json=as_json, complete=complete, filter_event=filter_event
     )
 
 
@@ -58,7 +58,7 @@ def run_with_reports(
     progress: str,
     as_json: bool,
     complete: Callable[[RunRecord], RunRecord] = lambda record: record,
-    shown: Callable[[Event], Event | None] = lambda event: event,
+    filter_event: Callable[[Event], Event | None] = lambda event: event,
 ) -> RunRecord:
     """Call ``run`` and write results.json and the reports to the output folder.
 
@@ -66,32 +66,32 @@ def run_with_reports(
     :param progress: the value of ``--progress``.
     :param as_json: print results.json on stdout too.
     :param complete: adds facts to the record that only the command has.
-    :param shown: filters the events for reporters; None hides an event.
+    :param filter_event: filters the events for reporters; None hides an event.
     :raises WheelsmithError: the output folder, the cache or the machine cannot be used, or a report cannot be written.
     """
     from wheelsmith.report import reporter
 
     make_output_folder(out)
-    start, watch, lost = _now(), Stopwatch(), list[OSError]()
+    start, stopwatch, errors = _now(), Stopwatch(), list[OSError]()
     with reporter(progress, out) as report:
 
         def listen(event: Event) -> None:
-            watch(event)
+            stopwatch(event)
             if isinstance(event, RunFinished):
                 record = planned.record(event.results, interrupted=event.interrupted)
                 record = complete(replace(record, started_on=start, finished_on=_now()))
                 if as_json:
                     click.echo(json.dumps(record.to_json(), indent=1))
-                for error in _write_reports(record, event, watch, out):
-                    lost.append(error)
+                for error in _write_reports(record, event, stopwatch, out):
+                    errors.append(error)
                     report(Notice(level="warning", text=f"cannot write a report: {system_error(error)}"))
-            if (told := shown(event)) is not None:
-                report(told)
+            if (visible := filter_event(event)) is not None:
+                report(visible)
 
         with cancelled_by_signals() as cancel:
             record = run(listen, cancel)
-    if lost:
-        raise system_error(lost[-1])
+    if errors:
+        raise system_error(errors[-1])
     return record
 
 
@@ -100,19 +100,19 @@ def cancelled_by_signals() -> Iterator[threading.Event]:
     """Yield an event that Ctrl-C and SIGTERM set. A second signal ends the process immediately."""
     cancel = threading.Event()
 
-    def ask(number: int, _: FrameType | None) -> None:
-        signal.signal(number, before[signal.Signals(number)])
+    def handle(number: int, _: FrameType | None) -> None:
+        signal.signal(number, handlers[signal.Signals(number)])
         cancel.set()
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield cancel
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
-def _write_reports(record: RunRecord, finished: RunFinished, watch: Stopwatch, out: Path) -> Iterator[OSError]:
+def _write_reports(record: RunRecord, finished: RunFinished, stopwatch: Stopwatch, out: Path) -> Iterator[OSError]:
     """Write results.json and the reports. Yield the error of each file that cannot be written, and continue."""
     from wheelsmith.report.junit import junit_report
     from wheelsmith.report.markdown import markdown_summary
@@ -123,10 +123,10 @@ def _write_reports(record: RunRecord, finished: RunFinished, watch: Stopwatch, o
         RESULTS: (json.dumps(record.to_json(), indent=1) + "\n").encode(),
         "summary.md": summary,
         "junit.xml": junit_report(record, finished.seconds),
-        "report.html": report_page(record, watch.engine, finished, watch.timeline()),
+        "report.html": report_page(record, stopwatch.engine, finished, stopwatch.timeline()),
     }
     writes = (partial(atomic_write, out / name, data) for name, data in written.items())
-    for write in (*writes, partial(_append, summary)):
+    for write in (*writes, partial(_append_summary, summary)):
         try:
             write()
         except OSError as error:
@@ -138,10 +138,10 @@ def _now() -> str:
     return show_moment(time.time())
 
 
-def _append(summary: bytes) -> None:
+def _append_summary(summary: bytes) -> None:
     """Append to GitHub's step summary, if the environment names one."""
-    if shown := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(shown).open("ab") as file:
+    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(path).open("ab") as file:
             file.write(summary)
 
 

@@ -41,10 +41,10 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
         context = make_context(make_build_request(prepared, folder), listen)
         work = folder / plan.cell.id
         lay_out(plan, prepared.source, work)
-        build_it = build_command(plan, context, work)
+        build = build_command(plan, context, work)
         if not argv:
-            click.echo(f"build command: {shlex.join(build_it.argv)}", err=True)
-        ctx.exit(prepared.engine.enter(replace(build_it, argv=argv or ("bash", "--norc"))))
+            click.echo(f"build command: {shlex.join(build.argv)}", err=True)
+        ctx.exit(prepared.engine.enter(replace(build, argv=argv or ("bash", "--norc"))))
 
 
 @click.command("completion")

@@ -13,13 +13,13 @@ from wheelsmith.base.ci import detect_ci_run
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.offline import go_offline
 from wheelsmith.base.units import counted
-from wheelsmith.cli.options import json_option, policy_of, policy_options, trust_option
+from wheelsmith.cli.options import json_option, make_policy, policy_options, trust_option
 
 if TYPE_CHECKING:
     from wheelsmith.run.signatures import Judgement
     from wheelsmith.wheel.attestation.keys import Signer
 
-_BARE = "it requires a workflow on github.com or gitlab.com, and a timestamp in the log"
+_PROVENANCE_RULE = "it requires a workflow on github.com or gitlab.com, and a timestamp in the log"
 
 
 @click.command("sign")
@@ -56,11 +56,14 @@ def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: A
     run, (signer, hint) = detect_ci_run(), _signer(**given)
     signed = sign(folder, signer, replace(run, builder=builder or run.builder))
     if as_json:
-        told = [each.to_json() for each in signed]
-        click.echo(json.dumps({"schema_version": 1, "key": hint, "signed": told}, indent=1))
-    bare = sum(not each.provenance for each in signed)
-    if given["keyless"] and bare:
-        click.echo(f"{counted(bare, 'wheel')} without provenance for indexes (PEP 740): {_BARE}", err=True)
+        signatures = [each.to_json() for each in signed]
+        click.echo(json.dumps({"schema_version": 1, "key": hint, "signed": signatures}, indent=1))
+    without_provenance = sum(not each.provenance for each in signed)
+    if given["keyless"] and without_provenance:
+        click.echo(
+            f"{counted(without_provenance, 'wheel')} without provenance for indexes (PEP 740): {_PROVENANCE_RULE}",
+            err=True,
+        )
     new = sum(each.new for each in signed)
     click.echo(f"{counted(new, 'wheel')} signed, {len(signed) - new} already signed", err=True)
 
@@ -105,7 +108,7 @@ def verify_command(
     bundle: Path | None,
     offline: bool,
     as_json: bool,
-    **believed: Any,
+    **policy: Any,
 ) -> None:
     """Verify the signatures and provenance of wheels.
 
@@ -118,24 +121,27 @@ def verify_command(
         go_offline(Path())
     if bundle and (len(wheels) != 1 or not Path(wheels[0]).is_file()):
         raise click.UsageError("--bundle requires a single wheel file")
-    answers = list(verify(wheels, policy_of(**believed), ignore, bundle))
+    judgements = list(verify(wheels, make_policy(**policy), ignore, bundle))
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "wheels": [each.to_json() for each in answers]}, indent=1))
+        data = {"schema_version": 1, "wheels": [judgement.to_json() for judgement in judgements]}
+        click.echo(json.dumps(data, indent=1))
     else:
-        _show(answers)
-    ctx.exit(ExitCode.OK if answers and all(each.verified for each in answers) else ExitCode.CELLS_FAILED)
+        _show(judgements)
+    ok = judgements and all(judgement.verified for judgement in judgements)
+    ctx.exit(ExitCode.OK if ok else ExitCode.CELLS_FAILED)
 
 
-def _show(answers: list[Judgement]) -> None:
+def _show(judgements: list[Judgement]) -> None:
     from wheelsmith.engine import visible
 
-    for each in answers:
-        if known := each.verified:
-            revision = f"@{(known.commit or known.revision or '')[:12]}" if known.commit or known.revision else ""
-            click.echo(visible(f"✓ {each.wheel}: signed by {known.signer}"))
-            click.echo(visible(f"    built from {known.source}{revision} by {known.builder}"))
-            if known.certificate and known.certificate.repository:
-                click.echo(visible(f"    repository in the certificate: {known.certificate.repository}"))
+    for judgement in judgements:
+        if verified := judgement.verified:
+            commit = verified.commit or verified.revision
+            revision = f"@{commit[:12]}" if commit else ""
+            click.echo(visible(f"✓ {judgement.wheel}: signed by {verified.signer}"))
+            click.echo(visible(f"    built from {verified.source}{revision} by {verified.builder}"))
+            if verified.certificate and verified.certificate.repository:
+                click.echo(visible(f"    repository in the certificate: {verified.certificate.repository}"))
         else:
-            click.echo(visible(f"✗ {each.wheel}"))
-            click.echo(visible(f"    {each.refused}"))
+            click.echo(visible(f"✗ {judgement.wheel}"))
+            click.echo(visible(f"    {judgement.refused}"))

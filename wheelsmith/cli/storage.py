@@ -14,7 +14,7 @@ target_argument = click.argument("target", metavar="INDEX")
 channel_option = click.option("--channel", metavar="NAME", help="Channel of INDEX: nightly is INDEX/nightly.")
 address_option = click.option(
     "--address",
-    "found_at",
+    "public_address",
     metavar="URL",
     help="Public address of INDEX, for absolute links (provenance, PEP 740).",
 )
@@ -22,15 +22,15 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="List all writes, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedIndex:
     """The opened storage of an index.
 
-    :param used: the storage to work on; in a dry run, it records the writes and performs none.
+    :param storage: the storage to work on; in a dry run, it records the writes and performs none.
     :param staged: the same storage in a dry run, otherwise None.
     """
 
     name: str
-    used: Storage
+    storage: Storage
     staged: Staged | None
 
     @property
@@ -39,14 +39,14 @@ class Opened:
         return self.staged.writes if self.staged else ()
 
 
-def open_index(target: str, *, dry_run: bool) -> Opened:
+def open_index(target: str, *, dry_run: bool) -> OpenedIndex:
     """Open an index. In a dry run, the storage records writes and performs none."""
-    real = open_storage(target)
-    staged = Staged(real) if dry_run else None
-    return Opened(name=real.name, used=staged or real, staged=staged)
+    storage = open_storage(target)
+    staged = Staged(storage) if dry_run else None
+    return OpenedIndex(name=storage.name, storage=staged or storage, staged=staged)
 
 
-def published_json(opened: Opened, published: Published) -> dict[str, object]:
+def published_json(opened: OpenedIndex, published: Published) -> dict[str, object]:
     """Return published wheels and recorded writes in the JSON format of the commands."""
     return {
         "schema_version": 1,

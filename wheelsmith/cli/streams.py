@@ -12,10 +12,10 @@ from typing import Self, TextIO, cast
 from wheelsmith.base.errors import MachineError
 
 
-class _Lossy(io.FileIO):
+class _LossyFile(io.FileIO):
     """A file descriptor that drops data that it cannot write, and remembers the last error."""
 
-    lost: OSError | None = None
+    error: OSError | None = None
 
     def write(self, data: object) -> int:
         """Write the data. Data that cannot be written counts as written."""
@@ -23,31 +23,33 @@ class _Lossy(io.FileIO):
         try:
             return super().write(view) or 0
         except OSError as error:
-            self.lost = error
+            self.error = error
             return view.nbytes
 
 
 @dataclass(slots=True)
-class SteadyStreams:
+class SafeStreams:
     """A context in which writing to stdout and stderr never raises.
 
     Characters that the encoding lacks are escaped.
     """
 
-    _before: tuple[TextIO, TextIO] = field(default_factory=lambda: (sys.stdout, sys.stderr))
-    _files: list[_Lossy | None] = field(default_factory=list)
+    _originals: tuple[TextIO, TextIO] = field(default_factory=lambda: (sys.stdout, sys.stderr))
+    _files: list[_LossyFile | None] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         """Replace both streams."""
-        self._files = [_descriptor(stream) for stream in self._before]
-        sys.stdout, sys.stderr = (_stream(stream, file) for stream, file in zip(self._before, self._files, strict=True))
+        self._files = [_lossy_file(stream) for stream in self._originals]
+        sys.stdout, sys.stderr = (
+            _wrap(stream, file) for stream, file in zip(self._originals, self._files, strict=True)
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
         """Flush and restore both streams."""
         sys.stdout.flush()
         sys.stderr.flush()
-        sys.stdout, sys.stderr = self._before
+        sys.stdout, sys.stderr = self._originals
 
     def check(self) -> None:
         """Check that stdout was written completely.
@@ -58,24 +60,24 @@ class SteadyStreams:
         """
         sys.stdout.flush()
         file = self._files[0]
-        if file and file.lost and file.lost.errno != errno.EPIPE:
+        if file and file.error and file.error.errno != errno.EPIPE:
             raise MachineError(
-                f"cannot write to stdout: {file.lost.strerror}",
+                f"cannot write to stdout: {file.error.strerror}",
                 remedy="free disk space and run the command again",
             )
 
 
-def _descriptor(stream: TextIO | None) -> _Lossy | None:
+def _lossy_file(stream: TextIO | None) -> _LossyFile | None:
     if stream is None:
         # Without a descriptor here, the next opened file would get the number of the stream.
-        return _Lossy(os.devnull, "wb")
+        return _LossyFile(os.devnull, "wb")
     try:
-        return _Lossy(stream.fileno(), "wb", closefd=False)
+        return _LossyFile(stream.fileno(), "wb", closefd=False)
     except (OSError, ValueError):  # closed, or without a descriptor
         return None
 
 
-def _stream(stream: TextIO, file: _Lossy | None) -> TextIO:
+def _wrap(stream: TextIO, file: _LossyFile | None) -> TextIO:
     if file is None:
         return stream
     return io.TextIOWrapper(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wheelsmith.base.errors import ExitCode, NoMatchingWheelError
-from wheelsmith.cli.options import DURATION, POLICY, Number, optional_policy, policy_options
-from wheelsmith.cli.pick import CUDA, TORCH, remedy_of, say, sentences
+from wheelsmith.cli.options import DURATION, POLICY_OPTIONS, Number, make_optional_policy, policy_options
+from wheelsmith.cli.pick import CUDA, TORCH, describe_choice, print_lines, suggest_nearest
 
 if TYPE_CHECKING:
     from wheelsmith.index.entries.entry import IndexEntry
@@ -23,7 +23,7 @@ _OUTPUT = click.Path(path_type=Path, dir_okay=False)
 
 @click.command("test")
 @click.argument("project")
-@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option("--index", required=True, metavar="URL", help="Address or folder of the index.")
 @click.option("--of", "out", type=click.Path(path_type=Path), help="Test only wheels in this output folder.")
 @click.option("--python", metavar="PATH", help="Python for the environment.  [default: python]")
@@ -41,7 +41,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     /,
     *,
     project: str,
-    words: tuple[str, ...],
+    argv: tuple[str, ...],
     index: str,
     out: Path | None,
     python: str | None,
@@ -52,7 +52,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     output: Path | None,
     attempts: int,
     timeout: float,
-    **believed: Any,
+    **signers: Any,
 ) -> None:
     """Install the wheel for this machine in a fresh environment and run a command.
 
@@ -72,39 +72,39 @@ def command(  # noqa: PLR0913  # one parameter for each option
     if output and output.is_file() and not output.is_symlink():
         # A result of an earlier run must not be mistaken for the result of this one.
         output.unlink()
-    policy = optional_policy(**{option: believed[option] for option in POLICY})
+    policy = make_optional_policy(**{option: signers[option] for option in POLICY_OPTIONS})
     details = details or _ci_address()
     install_check.check_description(where or "here", details)
-    found = _found(project, index, out)
+    found = _find_catalogue(project, index, out)
     with cancelled_by_signals() as cancel, install_check.fresh_environment(probe_machine(python).python) as environment:
         machine = probe_machine(str(environment), install_check.activated_variables(environment))
-        decision, wheel = _decided(found, machine, Overrides(torch=torch, compute=cuda), policy)
+        decision, wheel = _choose_wheel(found, machine, Overrides(torch=torch, compute=cuda), policy)
         install = use_environment(decision.commands(Installer.PIP, quote_address(found.base)), Installer.PIP, machine)
         click.echo(install.text(), err=True)
         tester = install_check.WheelTester(
             environment=environment,
             base=quote_address(found.base),
-            command=words,
+            command=argv,
             attempts=attempts,
             seconds=timeout,
-            say=_say,
+            say=_print_line,
             cancel=cancel,
         )
         outcome = tester.test(wheel, install)
         tested_on = where or install_check.describe_machine(machine)
-        said = install_check.make_test_record(decision.target, wheel, outcome, tested_on, details)
+        recorded = install_check.make_test_record(decision.target, wheel, outcome, tested_on, details)
     if output:
-        atomic_write(output, dump_tests([said]))
+        atomic_write(output, dump_tests([recorded]))
     click.echo(outcome)
-    say(iter([f"{said.wheel}: {outcome} on {said.where}"]))
+    print_lines(iter([f"{recorded.wheel}: {outcome} on {recorded.where}"]))
     ctx.exit(ExitCode.CELLS_FAILED if outcome is WheelOutcome.FAILED else ExitCode.OK)
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _found(project: str, index: str, out: Path | None) -> FoundCatalogue:
+def _find_catalogue(project: str, index: str, out: Path | None) -> FoundCatalogue:
     from dataclasses import replace
 
     from wheelsmith.index.pick.source import find_catalogue
@@ -114,7 +114,7 @@ def _found(project: str, index: str, out: Path | None) -> FoundCatalogue:
     return replace(found, catalogue=only_built_wheels(found.catalogue, out)) if out else found
 
 
-def _decided(
+def _choose_wheel(
     found: FoundCatalogue, machine: Machine, wanted: Overrides, policy: SignaturePolicy | None
 ) -> tuple[Decision, IndexEntry]:
     """Choose a wheel as ``pick`` does, and print the reasons.
@@ -130,9 +130,9 @@ def _decided(
     decision = decide(chooser, machine, wanted)
     if policy:
         decision, _ = verify_choice(decision, found, policy)
-    say(sentences(machine, wanted, decision, found, chooser.warning))
+    print_lines(describe_choice(machine, wanted, decision, found, chooser.warning))
     if isinstance(decision.answer, Refusal):
-        raise NoMatchingWheelError(decision.answer.reason, remedy=remedy_of(decision.answer))
+        raise NoMatchingWheelError(decision.answer.reason, remedy=suggest_nearest(decision.answer))
     return decision, decision.answer.wheel
 
 

@@ -11,10 +11,10 @@ import click
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.files import atomic_write
 from wheelsmith.cli.options import (
+    disable_network,
     engine_option,
     jobs_option,
     json_option,
-    keep_offline,
     locked_option,
     make_request,
     matrix_option,
@@ -55,7 +55,7 @@ def command(
     offline: bool,
     page: Path | None,
     as_json: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Rebuild wheels from their recorded plans and compare every byte.
 
@@ -66,18 +66,18 @@ def command(
     from wheelsmith.run.rebuild import rebuild
 
     if offline:
-        keep_offline(matrix)
-    request = make_request(matrix, **asked)
+        disable_network(matrix)
+    request = make_request(matrix, **options)
     with reporter("plain", matrix.parent) as listen, cancelled_by_signals() as cancel:
-        answers = rebuild(wheels, request, source, listen, cancel)
+        results = rebuild(wheels, request, source, listen, cancel)
     if page:
-        atomic_write(page, rebuilt_page(answers))
+        atomic_write(page, rebuilt_page(results))
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "wheels": [each.to_json() for each in answers]}, indent=1))
-    for each in () if as_json else answers:
-        click.echo(visible(f"{_SIGNS[each.verdict]} {each.wheel}: {each.verdict}"))
-        for text in each.differences:
+        click.echo(json.dumps({"schema_version": 1, "wheels": [result.to_json() for result in results]}, indent=1))
+    for result in () if as_json else results:
+        click.echo(visible(f"{_SIGNS[result.verdict]} {result.wheel}: {result.verdict}"))
+        for text in result.differences:
             click.echo(visible(f"    {text}"))
     if cancel.is_set():
         ctx.exit(ExitCode.INTERRUPTED)
-    ctx.exit(ExitCode.OK if all(each.verdict == Verdict.EQUAL for each in answers) else ExitCode.CELLS_FAILED)
+    ctx.exit(ExitCode.OK if all(result.verdict == Verdict.EQUAL for result in results) else ExitCode.CELLS_FAILED)

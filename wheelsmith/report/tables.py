@@ -80,7 +80,7 @@ def shard_table(shards: Sequence[Shard], cores: int) -> Table:
     return table
 
 
-def stock_table(stock: CacheInventory, now: float) -> Table:
+def inventory_table(stock: CacheInventory, now: float) -> Table:
     """Return a table with a row for each kind of cache item.
 
     :param now: seconds since 1970.
