@@ -16,10 +16,10 @@ def main() -> None:
     """Perform the change that the arguments name."""
     verb, index = sys.argv[1], Index(Folder(Path(sys.argv[2])))
     if verb == "add":
-        from wheelsmith.index.publish.input_folders import foreign_wheels
+        from wheelsmith.index.publish.input_folders import external_wheels
     start = time.monotonic()
     if verb == "add":
-        index.add(foreign_wheels([Path(sys.argv[3])]), upload_time=datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        index.add(external_wheels([Path(sys.argv[3])]), upload_time=datetime.now(tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     else:
         index.repair()
     print(time.monotonic() - start)

@@ -15,7 +15,7 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.entry import ProjectStatus
 from wheelsmith.index.entries.state import set_status, unyank, yank
 from wheelsmith.index.publish.verify import verify
-from wheelsmith.index.publish.writer import GRACE, Index
+from wheelsmith.index.publish.writer import GRACE_SECONDS, Index
 from wheelsmith.model import Cell
 
 pytestmark = pytest.mark.usefixtures("in_process_worker")
@@ -91,7 +91,7 @@ CHANGES = {
     "archive": status(ProjectStatus.ARCHIVED),
     "quarantine": status(ProjectStatus.QUARANTINED),
     "repair": lambda storage: Index(storage).repair(),
-    "collect": lambda storage: Index(storage).collect(older_than=time.time() - GRACE),
+    "collect": lambda storage: Index(storage).remove_unused(older_than=time.time() - GRACE_SECONDS),
 }
 
 

@@ -95,7 +95,7 @@ def test_what_changes_nothing_makes_no_commit_and_sends_nothing(hub, tmp_path):
     before, hub.requests[:] = commits(hub), []
     assert index.add(made, upload_time="2027-01-01T00:00:00Z")[0].upload_time == NOW
     assert index.repair() == ()
-    assert index.collect(older_than=float("inf")) == ()
+    assert index.remove_unused(older_than=float("inf")) == ()
     assert commits(hub) == before
     assert all(request.startswith("GET") for request in hub.requests)
     index.add([kernel_wheel(tmp_path, "relu", "1.1+cpu.torch2.11", CPU)], upload_time=NOW)
@@ -105,7 +105,7 @@ def test_what_changes_nothing_makes_no_commit_and_sends_nothing(hub, tmp_path):
 def test_the_changes_can_be_shown_and_not_made(hub, tmp_path):
     staged, made = Staged(open_repo(KERNEL)), wheels(tmp_path)
     with hub_builds(made, KERNEL) as builds:
-        add_release(staged, IndexRelease(offers=tuple(made)), builds.builds, upload_time=NOW)
+        add_release(staged, IndexRelease(uploads=tuple(made)), builds.builds, upload_time=NOW)
         keys = {write.key.split("/")[0] for write in staged.writes if write.size}
     pages = {"index.html", "projects", "simple", "cpu", "cu130"}
     assert keys == {"files", "_state", "build", *pages}
@@ -203,8 +203,8 @@ def test_listings_go_on_over_pages(hub, tmp_path):
     Index(storage).add(wheels(tmp_path), upload_time=NOW)
     storage.put("files/ab/cd/old.whl", b"old")
     assert len(list(storage.listing("files/"))) == 5
-    assert Index(storage).collect(older_than=time.time() - 60) == ()
-    assert Index(storage).collect(older_than=time.time() + 60) == ("files/ab/cd/old.whl",)
+    assert Index(storage).remove_unused(older_than=time.time() - 60) == ()
+    assert Index(storage).remove_unused(older_than=time.time() + 60) == ("files/ab/cd/old.whl",)
     assert storage.stat("files/ab/cd/old.whl") is None
 
 
@@ -213,7 +213,7 @@ def test_listings_go_on_over_pages(hub, tmp_path):
 
 def release(hub, *offers, target=KERNEL):
     with hub_builds(offers, target) as builds:
-        add_release(open_repo(target), IndexRelease(offers=tuple(offers)), builds.builds, upload_time=NOW)
+        add_release(open_repo(target), IndexRelease(uploads=tuple(offers)), builds.builds, upload_time=NOW)
     return builds.left_out
 
 
@@ -270,7 +270,7 @@ def test_only_a_kernel_repo_gets_builds(hub, tmp_path):
     release(hub, *wheels(tmp_path), target="hf://org/index")
     assert not any(path.startswith("build/") for path in hub.repos["org/index"].files)
     with hub_builds(wheels(tmp_path), str(tmp_path / "index")) as builds:
-        made = IndexRelease(offers=tuple(wheels(tmp_path)))
+        made = IndexRelease(uploads=tuple(wheels(tmp_path)))
         add_release(Folder(tmp_path / "index"), made, builds.builds, upload_time=NOW)
     assert verify(Folder(tmp_path / "index")) == ()
 

@@ -13,7 +13,7 @@ from states import cell, of_torch, project, unserved
 
 from wheelsmith.index.entries.entry import NoWheel
 from wheelsmith.index.entries.side_files import side_files
-from wheelsmith.index.publish.run_index import remaining
+from wheelsmith.index.publish.run_index import keep_valid
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
@@ -236,18 +236,18 @@ def made(tree=OLD, cells=CELLS):
     ],
 )
 def test_wheels_of_another_source_go(run, digests, hashes, left):
-    assert remaining(project(CPU, CUDA, OTHER), run, digests, hashes) == project(*left)
+    assert keep_valid(project(CPU, CUDA, OTHER), run, digests, hashes) == project(*left)
 
 
 def test_a_wheel_keeps_the_cells_that_are_still_its_own():
     both = replace(CPU, cells=(*CPU.cells, cell("2.13", None)))
-    (left,) = remaining(project(both), made(), {CPU.cells[0].id: ""}, {}).entries
+    (left,) = keep_valid(project(both), made(), {CPU.cells[0].id: ""}, {}).entries
     assert left.cells == (cell("2.13", None),)
 
 
 def test_what_became_of_a_cell_goes_with_the_cell():
     gone, kept = (unserved(cell(torch, None), NoWheel.FAILED, "it did") for torch in ("2.11", "2.13"))
-    assert remaining(project(CPU, answers=(gone, kept)), made(), {}, {}) == project(CPU, answers=(kept,))
+    assert keep_valid(project(CPU, answers=(gone, kept)), made(), {}, {}) == project(CPU, answers=(kept,))
 
 
 def test_the_index_follows_the_matrix(build, tmp_path):

@@ -12,7 +12,7 @@ from factory import Factory
 from hub_kernels import NOARCH_OPS
 from loopback_hub import Hub, serve
 
-from wheelsmith.index.publish.input_folders import release_of
+from wheelsmith.index.publish.input_folders import read_release
 from wheelsmith.index.publish.kernels_layout import build_layout
 from wheelsmith.pipeline import command
 from wheelsmith.run.prepare import Request
@@ -110,7 +110,7 @@ def test_what_wheelsmith_publishes_to_the_hub_gives_the_same_wheel_again(factory
     for variant in (CUDA, CPU):
         lay_out(factory.folder / "repo", variant, "pure_thing", files)
     assert repack(factory).returncode == 0
-    (offer,) = release_of(factory.folder / "dist").offers
+    (offer,) = read_release(factory.folder / "dist").uploads
     (factory.folder / "repo").rename(factory.folder / "before")
     write(factory.folder / "repo", build_layout(open_wheel(offer.wheel).files, offer.entry))
     assert repack(factory, "--out", "again").returncode == 0

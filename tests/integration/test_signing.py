@@ -23,7 +23,7 @@ from wheels import make_wheel
 from wheelsmith.base.errors import SigningKeyError
 from wheelsmith.index.entries.state import remove
 from wheelsmith.index.publish import writer
-from wheelsmith.index.publish.input_folders import foreign_wheels
+from wheelsmith.index.publish.input_folders import external_wheels
 from wheelsmith.index.publish.verify import verify as verify_index
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
@@ -440,17 +440,17 @@ def test_a_wheel_that_comes_back_meanwhile_is_given_no_file_that_is_not_there(si
     wheel.parent.mkdir()
     shutil.copy(signed.folder / "dist/wheels" / WHEEL, wheel)
     index = Index(Folder(signed.folder / "public"))
-    (offer,) = foreign_wheels([wheel])
+    (offer,) = external_wheels([wheel])
     index.add([offer], upload_time="2026-11-24T10:00:00Z")
     index.change("pure", lambda state: remove(state, "1"))
-    advance = writer._advance
+    advance = writer._change_state
 
     def after_it_came_back(storage, project, transition):
-        monkeypatch.setattr(writer, "_advance", advance)
+        monkeypatch.setattr(writer, "_change_state", advance)
         Index(storage).add([offer], upload_time="2026-11-24T10:00:00Z")
         return advance(storage, project, transition)
 
-    monkeypatch.setattr(writer, "_advance", after_it_came_back)
+    monkeypatch.setattr(writer, "_change_state", after_it_came_back)
     index.attach("pure", {offer.entry.sha256: {".sigstore.json": data}})
     assert [entry.side_files for entry in index.entries("pure")] == [{}]
     assert not verify_index(Folder(signed.folder / "public"))

@@ -242,7 +242,7 @@ def test_an_index_can_live_there(storage, tmp_path):
     storage.delete("cpu/a/index.html")
     assert index.repair() == ("cpu/a/index.html",)
     storage.put(WHEEL, b"nobody's")
-    gone = index.collect(older_than=time.time() + 3600)
+    gone = index.remove_unused(older_than=time.time() + 3600)
     assert gone == () if isinstance(storage, Staged) else (WHEEL,)
     assert verify(storage) == ()
 

@@ -10,7 +10,7 @@ from torches import PYPI, TORCHES, right_wheel
 from wheels import make_wheel
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.index.publish.input_folders import foreign_wheels
+from wheelsmith.index.publish.input_folders import external_wheels
 
 pytestmark = [pytest.mark.network, pytest.mark.xdist_group("installers")]
 AGES = ("pip 23.2", "newest pip")
@@ -109,16 +109,16 @@ def test_a_renamed_wheel_is_not_published(tmp_path):
     path = make_wheel(tmp_path, "kernel", "2", requires=("torch==2.9.*",))
     renamed = path.rename(tmp_path / "kernel-2+cu128.torch2.9-py3-none-any.whl")
     with pytest.raises(WheelError, match="METADATA says kernel 2"):
-        foreign_wheels([renamed])
+        external_wheels([renamed])
 
 
 @pytest.mark.parametrize("requirement", ["torch==2.9.*", "torch~=2.9.0", "Torch>=2.9,<2.10", "torch==2.9.1"])
 def test_a_wheel_is_judged_by_what_it_means(requirement, tmp_path):
-    foreign_wheels([make_wheel(tmp_path, "kernel", "2024.1.2+cu128.torch2.9", requires=(requirement,))])
+    external_wheels([make_wheel(tmp_path, "kernel", "2024.1.2+cu128.torch2.9", requires=(requirement,))])
 
 
 @pytest.mark.parametrize("requirement", ["torch", "torch>=2.9", "torch==2.10.*"])
 def test_a_wheel_for_one_torch_that_asks_for_another_is_not_published(requirement, tmp_path):
     path = make_wheel(tmp_path, "kernel", "2+cu128.torch2.9", requires=(requirement,))
     with pytest.raises(WheelError, match=r"the version names torch 2\.9, but Requires-Dist has torch"):
-        foreign_wheels([path])
+        external_wheels([path])

@@ -24,7 +24,7 @@ from wheels import make_wheel, offer
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.index.entries.render import variants_files
-from wheelsmith.index.publish.input_folders import foreign_wheels
+from wheelsmith.index.publish.input_folders import external_wheels
 from wheelsmith.index.publish.release import UploadReader, variant_wheels
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
@@ -330,17 +330,17 @@ def test_a_variant_wheel_that_somebody_else_made_is_taken_when_it_keeps_the_form
     variant = variant_for("cu126", ["8.0"])
     path = make_wheel(tmp_path / "w", "k", "1", files={"k-1.dist-info/variant.json": dump_variants([variant])})
     named = path.rename(path.with_name("k-1-py3-none-any-cu126_80.whl"))
-    Index(Folder(tmp_path / "index")).add(foreign_wheels([named]), upload_time=NOW)
+    Index(Folder(tmp_path / "index")).add(external_wheels([named]), upload_time=NOW)
     (entry,) = Index(Folder(tmp_path / "index")).states()["k"].entries
     assert (entry.variant, entry.cells) == (variant, ())
     for label in ("cu130", "null"):
         wrong = named.with_name(f"k-1-py3-none-any-{label}.whl")
         wrong.write_bytes(named.read_bytes())
         with pytest.raises(WheelError, match="the file name has the label"):
-            foreign_wheels([wrong])
+            external_wheels([wrong])
     without = make_wheel(tmp_path / "w", "k", "2")
     with pytest.raises(WheelError, match=r"there is no variant\.json"):
-        foreign_wheels([without.rename(without.with_name("k-2-py3-none-any-cu126_80.whl"))])
+        external_wheels([without.rename(without.with_name("k-2-py3-none-any-cu126_80.whl"))])
 
 
 def test_what_an_older_page_names_stays_until_it_is_collected(tmp_path):
@@ -351,8 +351,8 @@ def test_what_an_older_page_names_stays_until_it_is_collected(tmp_path):
         (tmp_path / "index" / "files").rglob("*-variants.json"), key=lambda path: path.stat().st_size
     )
     assert [len(json.loads(path.read_bytes())["variants"]) for path in (first, second)] == [1, 2]
-    assert index.collect(older_than=0) == ()
-    assert [Path(key).name for key in index.collect(older_than=time.time() + 1)] == [first.name]
+    assert index.remove_unused(older_than=0) == ()
+    assert [Path(key).name for key in index.remove_unused(older_than=time.time() + 1)] == [first.name]
     assert second.exists()
     assert verify(storage) == ()
     second.write_bytes(b"{}")

@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from wheelsmith.index.publish.input_folders import foreign_wheels
+from wheelsmith.index.publish.input_folders import external_wheels
 from wheelsmith.index.publish.release import WheelUpload
 from wheelsmith.model import Cell
 
@@ -52,5 +52,5 @@ def kernel_wheel(
         for path, data in files.items():
             # Dates would make each writing another file.
             archive.writestr(zipfile.ZipInfo(path), data)
-    (offer,) = foreign_wheels([wheel])
+    (offer,) = external_wheels([wheel])
     return replace(offer, entry=replace(offer.entry, cells=cells)) if cells else offer

@@ -21,7 +21,7 @@ def main(target: str, folder: Path, number: int, count: int, projects: int) -> N
         version = f"1.{number}.{turn}+cpu.torch{cell.release}"
         offer = kernel_wheel(folder / str(number), f"kernel{number % projects}", version, cell)
         with hub_builds([offer], target) as builds:
-            add_release(repo, IndexRelease(offers=(offer,)), builds.builds, upload_time="2026-01-02T03:04:05Z")
+            add_release(repo, IndexRelease(uploads=(offer,)), builds.builds, upload_time="2026-01-02T03:04:05Z")
         print(offer.entry.filename, flush=True)
 
 

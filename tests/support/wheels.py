@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wheelsmith.index.publish.input_folders import read_external
-from wheelsmith.index.publish.release import WheelUpload, upload_of
+from wheelsmith.index.publish.release import WheelUpload, parse_upload
 from wheelsmith.model import Cell
 from wheelsmith.model.run_record import RunRecord
 
@@ -53,5 +53,5 @@ def tell_results(out: Path, project: str, version: str) -> None:
 
 def offer(path: Path, *cells: Cell) -> WheelUpload:
     """Return a wheel as an index is offered it, for these cells; read in this process, since that is faster."""
-    given = upload_of(path, read_external({"path": str(path)}))
+    given = parse_upload(path, read_external({"path": str(path)}))
     return replace(given, entry=replace(given.entry, cells=cells)) if cells else given

@@ -10,7 +10,7 @@ from wheels import make_wheel, offer
 
 from wheelsmith.index.entries.catalogue import dump_catalogue, load_catalogue
 from wheelsmith.index.entries.stored_states import dump_listing, dump_state, load_listing, load_state
-from wheelsmith.index.publish.input_folders import release_from
+from wheelsmith.index.publish.input_folders import read_releases
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
@@ -43,7 +43,7 @@ def test_unchanged_states_give_the_same_pages(index):
 
 
 def test_the_same_wheels_change_nothing(index):
-    Index(Folder(index)).add(release_from([GOLDEN]).offers, upload_time=NOW)
+    Index(Folder(index)).add(read_releases([GOLDEN]).uploads, upload_time=NOW)
     assert {key: data for key, data in content(index).items() if key not in FOR_PEOPLE} == content(GOLDEN)
 
 

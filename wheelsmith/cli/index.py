@@ -28,12 +28,12 @@ from wheelsmith.index.entries.state import (
     unyank,
     yank,
 )
-from wheelsmith.index.publish.input_folders import foreign_wheels
+from wheelsmith.index.publish.input_folders import external_wheels
 from wheelsmith.index.publish.publishing import publish
-from wheelsmith.index.publish.record_tests import LONGEST, load_tests, record_tests
+from wheelsmith.index.publish.record_tests import MAX_SIZE, load_tests, record_tests
 from wheelsmith.index.publish.release import IndexRelease
 from wheelsmith.index.publish.verify import IndexProblem, advise, repair, verify
-from wheelsmith.index.publish.writer import GRACE, Index
+from wheelsmith.index.publish.writer import GRACE_SECONDS, Index
 from wheelsmith.index.storage.location import open_storage
 
 _OUTCOMES = [each.value for each in WheelOutcome if each is not WheelOutcome.UNTESTED]
@@ -54,7 +54,7 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     The version selects the combinations of a wheel: +cu130.torch2.11 names one, and +cu130 counts for every torch that
     METADATA allows. A wheel without compiled code and without such a version counts for all.
     """
-    release = IndexRelease(offers=foreign_wheels(wheels))
+    release = IndexRelease(uploads=external_wheels(wheels))
     opened = open_index(target, dry_run=dry_run)
     published = publish(opened.storage, release)
     show_writes(opened.writes)
@@ -160,7 +160,7 @@ def _read_untrusted(file: Path) -> bytes:
     :raises WheelTestError: the file is too large or cannot be read.
     """
     try:
-        return read_bounded(file, LONGEST)
+        return read_bounded(file, MAX_SIZE)
     except ValueError as error:
         raise WheelTestError(f"{file} cannot be read: {error}") from None
     except OSError as error:
@@ -241,14 +241,14 @@ def repair_(ctx: click.Context, *, target: str, copies: tuple[Path, ...], dry_ru
 @click.option(
     "--grace",
     type=DURATION,
-    default=GRACE,
+    default=GRACE_SECONDS,
     help="Keep younger files, which may be part of an unfinished publish.  [default: 7d]",
 )
 @dry_run_option
 def gc(*, target: str, grace: float, dry_run: bool) -> None:
     """Remove unreferenced files, such as those of killed publishers."""
     opened = open_index(target, dry_run=dry_run)
-    removed = Index(opened.storage).collect(older_than=time.time() - grace)
+    removed = Index(opened.storage).remove_unused(older_than=time.time() - grace)
     for key in removed:
         click.echo(key)
     click.echo(f"{counted(len(removed), 'file')} {'would be ' if dry_run else ''}removed: {opened.name}", err=True)

@@ -20,10 +20,10 @@ from wheelsmith.cli.storage import (
 )
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.state import check_project, normalize_address
-from wheelsmith.index.publish.input_folders import release_from
+from wheelsmith.index.publish.input_folders import read_releases
 from wheelsmith.index.publish.kernels_layout import hub_builds
 from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
-from wheelsmith.index.publish.publishing import Published, publish, tell_address
+from wheelsmith.index.publish.publishing import Published, publish, set_index_address
 from wheelsmith.index.publish.publishing import replace_signatures as update_signatures
 from wheelsmith.index.storage.location import open_storage
 
@@ -68,13 +68,13 @@ def command(
             public_address and channel_address(public_address, channel),
         )
     address = normalize_address(public_address) if public_address else None
-    release = release_from(folders)
+    release = read_releases(folders)
     opened = open_index(target, dry_run=dry_run)
-    with hub_builds(release.offers, target) as hub:
+    with hub_builds(release.uploads, target) as hub:
         published = publish(opened.storage, release, hub.builds)
         replaced = update_signatures(opened.storage, release) if replace_signatures else ()
         if address:
-            tell_address(opened.storage, release, address)
+            set_index_address(opened.storage, release, address)
         # The files for the Hub exist only within this block.
         if as_json:
             signed = {

@@ -96,7 +96,7 @@ class _Release:
         """Publish the version to the index."""
         found = built_release(self.out, self._found())
         opened = open_index(self.index, dry_run=self.dry_run)
-        with hub_builds(found.offers, self.index) as hub:
+        with hub_builds(found.uploads, self.index) as hub:
             published = publish(opened.storage, found, hub.builds)
         show_writes(opened.writes)
         new, known = counted(len(published.new), "wheel"), len(published.known)

@@ -19,7 +19,7 @@ from wheelsmith.index.entries.catalogue import Catalogue, VersionChanges, catalo
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState
 from wheelsmith.index.entries.state import check_project, completeness, select_version
 from wheelsmith.index.entries.stored_states import load_project
-from wheelsmith.index.publish.input_folders import release_from
+from wheelsmith.index.publish.input_folders import read_releases
 from wheelsmith.index.publish.release import IndexRelease
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
@@ -95,12 +95,12 @@ def built_release(out: Path, found: BuiltVersion) -> IndexRelease:
 
     :raises PackageIndexError: the folder is incomplete.
     """
-    release, project, version = release_from([out]), found.state.project, Version(found.version)
+    release, project, version = read_releases([out]), found.state.project, Version(found.version)
     wanted = {entry.sha256 for entry in found.entries}
     answers = tuple(each for each in found.state.answers if Version(each.version) == version)
     planned = tuple(each for each in found.state.planned if Version(each.version) == version)
     return IndexRelease(
-        offers=tuple(offer for offer in release.offers if offer.entry.sha256 in wanted),
+        uploads=tuple(upload for upload in release.uploads if upload.entry.sha256 in wanted),
         answers={project: answers},
         planned={project: planned},
     )

@@ -22,7 +22,7 @@ from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import Record, in_one_line
 from wheelsmith.base.redact import redact
 from wheelsmith.index.entries.entry import IndexEntry, Provenance
-from wheelsmith.index.publish.input_folders import has_index, release_from
+from wheelsmith.index.publish.input_folders import has_index, read_releases
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Listener, Status
@@ -226,7 +226,7 @@ def _wheels_with_signatures(folder: Path) -> Iterator[tuple[Path, bytes | Path |
 
     :raises PackageIndexError: there is none.
     """
-    offers = release_from([folder]).offers if has_index(folder) else ()
+    offers = read_releases([folder]).uploads if has_index(folder) else ()
     yield from ((offer.wheel, offer.side_files.get(SUFFIX)) for offer in offers)
     listed = {(offer.entry.filename, offer.entry.sha256) for offer in offers}
     loose = _loose_files(folder)

@@ -26,7 +26,7 @@ from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, Planned
 from wheelsmith.index.entries.metadata import unreadable_requirement
 from wheelsmith.index.entries.side_files import CORE_METADATA, MAX_SIZE, side_files
 from wheelsmith.index.entries.stored_states import RUNS, load_states, project_of_key
-from wheelsmith.index.publish.release import IndexRelease, UploadReader, WheelUpload, read_upload, upload_of
+from wheelsmith.index.publish.release import IndexRelease, UploadReader, WheelUpload, parse_upload, read_upload
 from wheelsmith.index.resolve.target import accepts, combined_specifier
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Storage
@@ -38,14 +38,14 @@ _ARCHS = ("x86_64", "aarch64")
 _SHOWN = 80  # characters of a requirement
 
 
-def foreign_wheels(paths: Iterable[Path]) -> tuple[WheelUpload, ...]:
+def external_wheels(paths: Iterable[Path]) -> tuple[WheelUpload, ...]:
     """Read wheels of any origin, with the side files in the same folders.
 
     :raises PackageIndexError: a side file cannot be read or is too large.
     :raises WheelError: a wheel cannot be read or contradicts itself.
     """
     with UploadReader() as reader:
-        return tuple(reader.external(path).with_files(_files_beside(path)) for path in paths)
+        return tuple(reader.external(path).with_files(_read_side_files(path)) for path in paths)
 
 
 def read_external(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,21 +57,21 @@ def read_external(request: Mapping[str, Any]) -> dict[str, Any]:
 
     path = Path(request["path"])
     read = read_upload(request)
-    upload = upload_of(path, read)
+    upload = parse_upload(path, read)
     if text := unreadable_requirement(upload.side_files[CORE_METADATA]):
         raise WheelError(
             f"Requires-Dist {text[:_SHOWN]!r} cannot be read",
             where=Place(file=path.name),
             remedy="build it with requirements in the format of PEP 508",
         )
-    requires = _required_of_frameworks(upload.entry)
+    requires = _required_frameworks(upload.entry)
     if requires and (why := framework_mistake(path)):
         remedy = "build it with a Requires-Dist that matches its version"
         raise WheelError(why, where=Place(file=path.name), remedy=remedy)
     return {**read, "entry": replace(upload.entry, cells=_cells_of(path.name, requires)).to_json()}
 
 
-def _files_beside(wheel: Path) -> dict[str, bytes]:
+def _read_side_files(wheel: Path) -> dict[str, bytes]:
     """Return the side files in the folder of a wheel: suffix → content."""
     found = {}
     for suffix in side_files().keys() - {CORE_METADATA}:
@@ -88,14 +88,14 @@ def _files_beside(wheel: Path) -> dict[str, bytes]:
     return found
 
 
-def _required_of_frameworks(entry: IndexEntry) -> dict[str, str]:
+def _required_frameworks(entry: IndexEntry) -> dict[str, str]:
     """Return the frameworks that METADATA requires: name → accepted versions."""
     others = {name: each.project for name, each in frameworks().items() if name != TORCH}
-    asked = {
+    required = {
         TORCH: entry.requires_torch,
         **{name: combined_specifier(entry.requires, own) for name, own in others.items()},
     }
-    return {name: versions for name, versions in asked.items() if versions is not None}
+    return {name: versions for name, versions in required.items() if versions is not None}
 
 
 def _cells_of(filename: str, requires: Mapping[str, str]) -> tuple[Cell, ...]:
@@ -107,40 +107,40 @@ def _cells_of(filename: str, requires: Mapping[str, str]) -> tuple[Cell, ...]:
     platforms. For a compiled wheel the platform is then unknown, so the result is empty.
     """
     name = read_wheel_name(filename)
-    said = read_local_version(name.version.local)
-    if name.label is not None or said.wrong or (said.compute is None and not _is_pure(name)):
+    local = read_local_version(name.version.local)
+    if name.label is not None or local.wrong or (local.compute is None and not _is_pure(name)):
         return ()
-    open_to = TORCH if said.stable or TORCH in requires else next(iter(requires), TORCH)
-    calls = framework(said.framework if said.release else open_to)
-    takes = (r for r in calls.releases() if accepts(requires.get(calls.name), r))
+    required = TORCH if local.stable or TORCH in requires else next(iter(requires), TORCH)
+    calls = framework(local.framework if local.release else required)
+    accepted = (r for r in calls.releases() if accepts(requires.get(calls.name), r))
     return tuple(
         Cell(
             framework=calls.name,
             release=release,
             toolkit=cuda,
             arch=arch,
-            python=_python(name),
+            python=_only_python(name),
             cxx11_abi=calls.cxx11_abi(release, arch, cuda),
         )
-        for release in ((said.release,) if said.release else takes)
-        for cuda in _cudas(said, calls, release)
+        for release in ((local.release,) if local.release else accepted)
+        for cuda in _cudas(local, calls, release)
         for arch in _archs(name)
     )
 
 
-def _cudas(said: LocalVersion, calls: Framework, release: str) -> tuple[str | None, ...]:
+def _cudas(local: LocalVersion, calls: Framework, release: str) -> tuple[str | None, ...]:
     """Return the CUDA releases that a wheel serves for a framework release. None stands for the CPU."""
-    if said.compute == "cpu":
+    if local.compute == "cpu":
         return (None,)
-    named = cuda_release(said.compute) if said.compute else None
-    if named and (said.release or not calls.builds_per_compute):
+    named = cuda_release(local.compute) if local.compute else None
+    if named and (local.release or not calls.builds_per_compute):
         return (named,)
     known = torch_releases().get(release) if calls.builds_per_compute else None
     built = known.cuda if known else () if calls.builds_per_compute else tuple(cuda_toolkits())
     if named:
         return (named,) if named in built else ()
-    if said.compute:
-        return tuple(cuda for cuda in built if cuda.startswith(f"{cuda_major(said.compute)}."))
+    if local.compute:
+        return tuple(cuda for cuda in built if cuda.startswith(f"{cuda_major(local.compute)}."))
     return (None, *built)
 
 
@@ -159,7 +159,7 @@ def _is_pure(name: WheelName) -> bool:
     return all(tag.platform == "any" and tag.abi == "none" for tag in name.tags)
 
 
-def _python(name: WheelName) -> str | None:
+def _only_python(name: WheelName) -> str | None:
     """Return the Python of a wheel that is for one Python only, e.g. ``3.12``; None otherwise."""
     pythons = {(tag.interpreter, tag.abi) for tag in name.tags}
     if len(pythons) != 1 or not (match := _CPYTHON.fullmatch("-".join(next(iter(pythons))))):
@@ -167,20 +167,20 @@ def _python(name: WheelName) -> str | None:
     return f"3.{match['minor']}"
 
 
-_APART = (
+_PUBLISH_SEPARATELY = (
     "write each run's output to its own folder, and publish them together: --from A --from B; or, after a killed run, "
     "build again"
 )
-_SEVERAL = 5
+_MAX_NAMES = 5
 
 
-def release_from(folders: Sequence[Path]) -> IndexRelease:
+def read_releases(folders: Sequence[Path]) -> IndexRelease:
     """Read a release from several folders: indexes of runs, or wheels of any origin.
 
     :raises PackageIndexError: a folder contains no wheel, or an incomplete index.
     :raises WheelError: a loose wheel cannot be read.
     """
-    releases = [release_of(folder) for folder in folders]
+    releases = [read_release(folder) for folder in folders]
     answers: dict[str, list[CellWithoutWheel]] = {}
     planned: dict[str, list[PlannedVersion]] = {}
     for release in releases:
@@ -188,15 +188,15 @@ def release_from(folders: Sequence[Path]) -> IndexRelease:
             answers.setdefault(project, []).extend(given)
         for project, versions in release.planned.items():
             planned.setdefault(project, []).extend(versions)
-    offers = tuple(offer for release in releases for offer in release.offers)
-    return IndexRelease(offers=offers, answers=answers, planned=planned)
+    uploads = tuple(upload for release in releases for upload in release.uploads)
+    return IndexRelease(uploads=uploads, answers=answers, planned=planned)
 
 
 def loose_wheels(folder: Path) -> tuple[Path, ...]:
     """Return the wheels in a folder, at any depth. The result is empty if the folder is or contains an index."""
     if _indexes(folder):
         return ()
-    return tuple(path for path in _below(folder, "*.whl") if path.is_file())
+    return tuple(path for path in _find_below(folder, "*.whl") if path.is_file())
 
 
 def has_index(folder: Path) -> bool:
@@ -204,7 +204,7 @@ def has_index(folder: Path) -> bool:
     return _is_index(folder) or _is_index(folder / "index")
 
 
-def release_of(folder: Path) -> IndexRelease:
+def read_release(folder: Path) -> IndexRelease:
     """Read a release from a folder: an index, the output of a run with an index, or wheels.
 
     :raises PackageIndexError: the folder contains no wheel, or an incomplete index.
@@ -214,12 +214,12 @@ def release_of(folder: Path) -> IndexRelease:
     if _is_index(index):
         return _release_of_index(index, folder)
     if below := _indexes(folder):
-        named = " ".join(f"--from {shlex.quote(str(path))}" for path in below[:_SEVERAL])
+        named = " ".join(f"--from {shlex.quote(str(path))}" for path in below[:_MAX_NAMES])
         raise PackageIndexError(f"{folder} is not an index, but contains {len(below)}", remedy=f"name them: {named}")
     wheels = loose_wheels(folder)
     if not wheels:
         raise PackageIndexError(f"{folder} contains no index and no wheel", remedy="build one: wheelsmith build-matrix")
-    return IndexRelease(offers=foreign_wheels(wheels))
+    return IndexRelease(uploads=external_wheels(wheels))
 
 
 def _release_of_index(index: Path, folder: Path) -> IndexRelease:
@@ -233,20 +233,20 @@ def _release_of_index(index: Path, folder: Path) -> IndexRelease:
     if len(runs) > 1:
         raise PackageIndexError(
             f"{index} is a mixture of the indexes of {len(runs)} runs, and contains the state of only one of them",
-            remedy=_APART,
+            remedy=_PUBLISH_SEPARATELY,
         )
-    _refuse_unlisted(states.values(), index, folder)
+    _check_all_listed(states.values(), index, folder)
     entries = [entry for state in states.values() for entry in state.entries]
     with UploadReader() as reader:
-        offers = tuple(_offer(storage, index, entry, reader) for entry in entries)
+        uploads = tuple(_read_listed(storage, index, entry, reader) for entry in entries)
     return IndexRelease(
-        offers=offers,
+        uploads=uploads,
         answers={name: state.answers for name, state in states.items() if state.answers},
         planned={name: state.planned for name, state in states.items() if state.planned},
     )
 
 
-def _offer(storage: Folder, folder: Path, entry: IndexEntry, reader: UploadReader) -> WheelUpload:
+def _read_listed(storage: Folder, folder: Path, entry: IndexEntry, reader: UploadReader) -> WheelUpload:
     """Read a wheel that an index lists.
 
     :raises PackageIndexError: a file is missing, or differs from the state.
@@ -256,10 +256,12 @@ def _offer(storage: Folder, folder: Path, entry: IndexEntry, reader: UploadReade
     for key in entry.paths:
         if storage.stat(key) is None:
             raise PackageIndexError(f"{key} is listed in {folder}, but missing", remedy=remedy)
-    return listed_wheel(storage, folder / entry.path, entry, reader, remedy)
+    return read_listed_wheel(storage, folder / entry.path, entry, reader, remedy)
 
 
-def listed_wheel(storage: Storage, path: Path, entry: IndexEntry, reader: UploadReader, remedy: str) -> WheelUpload:
+def read_listed_wheel(
+    storage: Storage, path: Path, entry: IndexEntry, reader: UploadReader, remedy: str
+) -> WheelUpload:
     """Read a wheel of an index for adding it to another one. Most fields are read from the wheel, not from the entry.
 
     :param path: path of the wheel or of a copy.
@@ -277,13 +279,13 @@ def listed_wheel(storage: Storage, path: Path, entry: IndexEntry, reader: Upload
             f"but its state has {entry.sha256}",
             remedy=remedy,
         )
-    beside = {}
+    side_files = {}
     for side in replace(entry, metadata_sha256=upload.entry.metadata_sha256).announced:
         stored = storage.read(side.path)
         if stored is None or len(stored.data) > MAX_SIZE or not side.matches(stored.data):
             raise PackageIndexError(f"{side.filename} in {folder} is not the file that was published", remedy=remedy)
-        beside[side.kind.suffix] = stored.data
-    own = replace(
+        side_files[side.kind.suffix] = stored.data
+    new_entry = replace(
         upload.entry,
         cells=entry.cells,
         gpu_archs=entry.gpu_archs,
@@ -292,37 +294,37 @@ def listed_wheel(storage: Storage, path: Path, entry: IndexEntry, reader: Upload
         yanked=entry.yanked,
         tests=entry.tests,
     )
-    return replace(upload, entry=own).with_files(beside)
+    return replace(upload, entry=new_entry).with_files(side_files)
 
 
-def _refuse_unlisted(states: Collection[ProjectState], index: Path, folder: Path) -> None:
+def _check_all_listed(states: Collection[ProjectState], index: Path, folder: Path) -> None:
     # The file of a removed wheel stays until gc removes it.
     known = {entry.path: entry.sha256 for state in states for entry in state.entries}
     known |= {removed.path: removed.sha256 for state in states for removed in state.removed}
     listed, hashes = {index / path for path in known}, set(known.values())
-    lost = [
+    unlisted = [
         path
-        for path in _below(folder, "*.whl")
+        for path in _find_below(folder, "*.whl")
         # Outside the index's files, copies of listed wheels are allowed.
         if path not in listed
         and (path.is_relative_to(index / "files") or not path.is_file() or sha256_file(path) not in hashes)
     ]
-    if lost:
+    if unlisted:
         raise PackageIndexError(
-            f"{index} does not list {len(lost)} of the wheels in {folder}, such as {lost[0].name}",
-            remedy=_APART,
+            f"{index} does not list {len(unlisted)} of the wheels in {folder}, such as {unlisted[0].name}",
+            remedy=_PUBLISH_SEPARATELY,
         )
 
 
 def _indexes(folder: Path) -> list[Path]:
     """Return the indexes in a folder at any depth, including the folder itself."""
-    return sorted(path.parent for path in _below(folder, "_state") if _is_index(path.parent))
+    return sorted(path.parent for path in _find_below(folder, "_state") if _is_index(path.parent))
 
 
 def _is_index(folder: Path) -> bool:
     return any(project_of_key(f"_state/{path.name}") for path in (folder / "_state").glob("*.json"))
 
 
-def _below(folder: Path, pattern: str) -> list[Path]:
+def _find_below(folder: Path, pattern: str) -> list[Path]:
     """Return the matching paths in a folder at any depth, without links."""
     return sorted(path for path in folder.rglob(pattern) if not path.is_symlink())

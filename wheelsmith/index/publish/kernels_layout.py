@@ -40,7 +40,7 @@ _MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
 _FLOOR = re.compile(r">=(\d+)\.(\d+)")
 # recipe/generated.py writes this for a kernel without compiled code.
 _NOARCH_OPS = re.compile(rb'f"_\w+?_\{get_backend\(\)\}_(?P<unique>[0-9a-z]+)"')
-_SHIM = '''\
+_IMPORT_FROM_PARENT = '''\
 """For versions of the kernels library that look here: the kernel is one folder up."""
 
 import importlib.util
@@ -103,7 +103,7 @@ class _Variant:
 
 
 @contextmanager
-def hub_builds(offers: Sequence[WheelUpload], target: str) -> Iterator[HubBuilds]:
+def hub_builds(uploads: Sequence[WheelUpload], target: str) -> Iterator[HubBuilds]:
     """Convert wheels to builds for the ``kernels`` library. The files exist until the block ends.
 
     :param target: address of the index. There are no builds unless it is a kernel repo on the Hub.
@@ -117,9 +117,9 @@ def hub_builds(offers: Sequence[WheelUpload], target: str) -> Iterator[HubBuilds
     left_out = {}
     with WheelReader() as reader:
         # A variant wheel has the same content as its plain wheel.
-        for offer in (offer for offer in offers if offer.entry.variant is None):
-            request = {"path": str(offer.wheel.absolute()), "entry": offer.entry.to_json(), "branch": branch}
-            name, size = offer.entry.filename, offer.entry.size
+        for upload in (upload for upload in uploads if upload.entry.variant is None):
+            request = {"path": str(upload.wheel.absolute()), "entry": upload.entry.to_json(), "branch": branch}
+            name, size = upload.entry.filename, upload.entry.size
             answer = reader.call("wheelsmith.index.publish.kernels_layout:lay_out", request, subject=name, size=size)
             if reason := answer.get("left_out"):
                 left_out[name] = reason
@@ -169,7 +169,7 @@ def add_release(
 
     def work(staged: Storage) -> tuple[IndexEntry, ...]:
         entries = Index(staged).add(
-            release.offers,
+            release.uploads,
             upload_time=upload_time,
             answers=release.answers,
             planned=release.planned,
@@ -207,19 +207,22 @@ def build_layout(files: Mapping[str, bytes], entry: IndexEntry) -> dict[str, byt
     :param files: contents of the wheel, path → bytes.
     :raises NoHubBuildError: the ``kernels`` library cannot load the wheel's content.
     """
-    module = _module(files)
-    package = _package(files, module)
+    module = _package_name(files)
+    package = _package_files(files, module)
     _check_imports(module, package)
-    said = parse_headers(next(data for path, data in files.items() if path.endswith(".dist-info/METADATA")))
+    headers = parse_headers(next(data for path, data in files.items() if path.endswith(".dist-info/METADATA")))
     layout: dict[str, bytes] = {}
     for variant in _variants(entry):
-        unique = _identifier(module, package, variant)
-        own = dict(package)
-        own.setdefault(f"{module}/__init__.py", _SHIM.format(id=unique).encode())
-        metadata = _metadata(module, unique, said, entry, variant)
-        metadata["digest"] = {"algorithm": "sha256", "files": {path: _digest(own[path]) for path in sorted(own)}}
-        own[METADATA] = json.dumps(metadata, indent=2).encode() + b"\n"
-        layout |= {f"build/{variant.name}/{path}": own[path] for path in sorted(own)}
+        unique = _import_name(module, package, variant)
+        variant_files = dict(package)
+        variant_files.setdefault(f"{module}/__init__.py", _IMPORT_FROM_PARENT.format(id=unique).encode())
+        metadata = _metadata(module, unique, headers, entry, variant)
+        metadata["digest"] = {
+            "algorithm": "sha256",
+            "files": {path: _digest(variant_files[path]) for path in sorted(variant_files)},
+        }
+        variant_files[METADATA] = json.dumps(metadata, indent=2).encode() + b"\n"
+        layout |= {f"build/{variant.name}/{path}": variant_files[path] for path in sorted(variant_files)}
     return layout
 
 
@@ -242,7 +245,7 @@ def is_superseded(known: bytes, new: bytes) -> bool:
     return versions[0] < versions[1]
 
 
-def _module(files: Mapping[str, bytes]) -> str:
+def _package_name(files: Mapping[str, bytes]) -> str:
     """Return the name of the wheel's only package.
 
     :raises NoHubBuildError: the wheel is not that of a Hub kernel.
@@ -259,7 +262,7 @@ def _module(files: Mapping[str, bytes]) -> str:
     return module
 
 
-def _package(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
+def _package_files(files: Mapping[str, bytes], module: str) -> dict[str, bytes]:
     """Return the files of the package without bytecode, which the loader does not download."""
     own = {path.removeprefix(f"{module}/"): data for path, data in files.items() if path.startswith(f"{module}/")}
     if METADATA in own:
@@ -290,14 +293,14 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     if version.local is None and {tag.platform for tag in tags} == {"any"}:
         backends = sorted({_backend(cell.compute) for cell in entry.cells})
         return tuple(_Variant(name=f"torch-{backend}", backend=backend) for backend in backends)
-    said = read_local_version(version.local)
-    compute = said.compute
-    if compute is None or not said.own:
+    local = read_local_version(version.local)
+    compute = local.compute
+    if compute is None or not local.own:
         raise NoHubBuildError(f"its local version +{version.local} is not one of wheelsmith's")
     platform = platform_of(compute)
     cell = replace(entry.cells[0], toolkit=platform[1] if platform else None)
-    if said.release:
-        name = replace(cell, release=said.release).id
+    if local.release:
+        name = replace(cell, release=local.release).id
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):
         name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
     else:
@@ -310,7 +313,7 @@ def _backend(compute: str) -> str:
     return found[0].name if found else CPU
 
 
-def _identifier(module: str, package: Mapping[str, bytes], variant: _Variant) -> str:
+def _import_name(module: str, package: Mapping[str, bytes], variant: _Variant) -> str:
     """Return the name under which the loader imports the kernel. It is also the namespace of the operators."""
     libraries = [path for path in package if "/" not in path and path.endswith(".so")]
     if compiled := [path for path in libraries if path.endswith(".abi3.so")] or libraries:
@@ -324,17 +327,17 @@ def _identifier(module: str, package: Mapping[str, bytes], variant: _Variant) ->
     return f"_{module}_{variant.backend}_{match['unique'].decode()}"
 
 
-def _metadata(module: str, unique: str, said: RawMetadata, entry: IndexEntry, variant: _Variant) -> dict[str, Any]:
-    urls = said.get("project_urls", {})
+def _metadata(module: str, unique: str, headers: RawMetadata, entry: IndexEntry, variant: _Variant) -> dict[str, Any]:
+    urls = headers.get("project_urls", {})
     archs = {"archs": list(entry.gpu_archs)} if variant.backend == "cuda" and entry.gpu_archs else {}
     return {
         "name": module.replace("_", "-"),
         "id": unique,
         "version": entry.version.major,
         # The field is required. The Hub uses this value if no licence is given.
-        "license": said.get("license_expression") or said.get("license") or "unknown",
+        "license": headers.get("license_expression") or headers.get("license") or "unknown",
         **{key: urls[key.title()] for key in ("upstream", "source") if key.title() in urls},
-        "python-depends": _python_depends(said, variant.backend),
+        "python-depends": _python_depends(headers, variant.backend),
         "kernel-depends": [],
         "backend": {"type": variant.backend, **archs},
         # The loader ignores unknown keys.
@@ -342,7 +345,7 @@ def _metadata(module: str, unique: str, said: RawMetadata, entry: IndexEntry, va
     }
 
 
-def _python_depends(said: RawMetadata, backend: str) -> list[str]:
+def _python_depends(headers: RawMetadata, backend: str) -> list[str]:
     """Return the requirements other than the framework, with the loader's names.
 
     :raises NoHubBuildError: the loader does not allow a requirement.
@@ -350,7 +353,7 @@ def _python_depends(said: RawMetadata, backend: str) -> list[str]:
     known = {canonicalize_name(item.requires): item.name for item in dependencies() if item.backend in {None, backend}}
     frameworks_projects = {each.project for each in frameworks().values()}
     found = []
-    for requirement in map(Requirement, said.get("requires_dist", [])):
+    for requirement in map(Requirement, headers.get("requires_dist", [])):
         name = canonicalize_name(requirement.name)
         if name in frameworks_projects or (requirement.marker and not requirement.marker.evaluate({"extra": backend})):
             continue

@@ -17,18 +17,18 @@ from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome, worst_tests
 from wheelsmith.index.entries.state import completeness, is_known, select_version, set_address
 from wheelsmith.index.entries.stored_states import load_existing_project, load_project
-from wheelsmith.index.publish.input_folders import listed_wheel
+from wheelsmith.index.publish.input_folders import read_listed_wheel
 from wheelsmith.index.publish.kernels_layout import add_release, hub_builds
 from wheelsmith.index.publish.publishing import Published, check_signatures
 from wheelsmith.index.publish.release import IndexRelease, UploadReader, WheelUpload
 from wheelsmith.index.storage.protocol import Storage
 
-_SEVERAL = 3  # maximum number of names in a message
+_MAX_NAMES = 3  # maximum number of names in a message
 _CHANNEL = re.compile(r"[a-z][a-z0-9-]{0,60}", re.ASCII)
 # Names of folders that an index contains or may contain in future.
-_OWN = re.compile(r"files|projects|simple|build|cpu|xpu|cu\d+|rocm\d*", re.ASCII)
-_LONGEST = 100  # characters shown in a message
-_AT_ONCE = 2  # wheels in memory at the same time
+_RESERVED = re.compile(r"files|projects|simple|build|cpu|xpu|cu\d+|rocm\d*", re.ASCII)
+_MAX_SHOWN = 100  # characters shown in a message
+_MAX_WHEELS = 2  # wheels in memory at the same time
 
 
 class RequiredOutcome(StrEnum):
@@ -72,39 +72,39 @@ class Promotion:
         return f"{self.project} {self.version}"
 
 
-def promote(source: Storage, target: Storage, promotion: Promotion, named: str) -> Published:
+def promote(source: Storage, target: Storage, promotion: Promotion, target_address: str) -> Published:
     """Add all wheels of a version to another index with one change of its state.
 
-    :param named: address of the target. A kernel repo on the Hub also gets builds for the ``kernels`` library.
+    :param target_address: address of the target. A kernel repo on the Hub also gets builds for the ``kernels`` library.
     :raises PackageIndexError: the version does not fulfil the conditions, or changed during the promotion. The target
         is unchanged.
     """
-    state = _chosen(source, promotion)
+    state = _promoted_state(source, promotion)
     listed = {entry.filename: entry for entry in load_project(target, promotion.project)[0].entries}
-    same = [entry for entry in state.entries if _is_there(target, listed.get(entry.filename), entry)]
-    there = {entry.key for entry in same}
-    wheels = [entry for entry in state.entries if entry.key not in there]
+    published = [entry for entry in state.entries if _is_published(target, listed.get(entry.filename), entry)]
+    published_keys = {entry.key for entry in published}
+    wheels = [entry for entry in state.entries if entry.key not in published_keys]
 
     def transition(before: ProjectState) -> ProjectState:
-        if _chosen(source, promotion) != state:
-            raise _changed(promotion, source)
+        if _promoted_state(source, promotion) != state:
+            raise _changed_error(promotion, source)
         # Another writer may have removed a wheel since the target was read.
-        if not there <= {entry.key for entry in before.entries}:
-            raise _changed(promotion, target)
-        _refuse_yanked(before, promotion, target)
+        if not published_keys <= {entry.key for entry in before.entries}:
+            raise _changed_error(promotion, target)
+        _check_not_yanked(before, promotion, target)
         addressed = set_address(before, promotion.address) if promotion.address else before
-        tested = _with_tests(addressed, state)
-        _refuse_other_results(tested, there | {entry.key for entry in wheels}, promotion, target)
+        tested = _merge_recorded_tests(addressed, state)
+        _check_results(tested, published_keys | {entry.key for entry in wheels}, promotion, target)
         return tested
 
-    with UploadReader() as reader, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with UploadReader() as reader, ThreadPoolExecutor(_MAX_WHEELS) as pool:
         release = IndexRelease(
-            offers=tuple(pool.map(partial(_fetch, source, reader), wheels)),
+            uploads=tuple(pool.map(partial(_fetch, source, reader), wheels)),
             answers={promotion.project: state.answers},
             planned={promotion.project: state.planned},
         )
-        check_signatures(release.offers)
-        with hub_builds(release.offers, named) as beside:
+        check_signatures(release.uploads)
+        with hub_builds(release.uploads, target_address) as beside:
             new = add_release(
                 target,
                 release,
@@ -112,7 +112,7 @@ def promote(source: Storage, target: Storage, promotion: Promotion, named: str) 
                 upload_time=show_moment(time.time()),
                 revise={promotion.project: transition},
             )
-    return Published(new=new, known=tuple(same))
+    return Published(new=new, known=tuple(published))
 
 
 def channel_address(index: str, channel: str) -> str:
@@ -120,7 +120,7 @@ def channel_address(index: str, channel: str) -> str:
 
     :raises PackageIndexError: the name is not allowed for a channel.
     """
-    if not _CHANNEL.fullmatch(channel) or _OWN.fullmatch(channel):
+    if not _CHANNEL.fullmatch(channel) or _RESERVED.fullmatch(channel):
         raise AddressError(
             f"{channel!r} is not a valid channel name",
             remedy="use lower-case letters, digits and hyphens, and no folder name of an index, for example nightly",
@@ -136,7 +136,7 @@ def public_version(text: str) -> str:
     try:
         version = Version(text)
     except ValueError:  # InvalidVersion, or a number of thousands of digits
-        raise PackageIndexError(f"{text[:_LONGEST]!r} is not a version") from None
+        raise PackageIndexError(f"{text[:_MAX_SHOWN]!r} is not a version") from None
     if version.local:
         raise PackageIndexError(
             f"{text} has a local part, and only complete versions are promoted", remedy=f"use {version.public}"
@@ -144,7 +144,7 @@ def public_version(text: str) -> str:
     return str(version)
 
 
-def _chosen(source: Storage, promotion: Promotion) -> ProjectState:
+def _promoted_state(source: Storage, promotion: Promotion) -> ProjectState:
     """Return the state of a project, reduced to the promoted version.
 
     :raises PackageIndexError: the version does not exist or does not fulfil the conditions.
@@ -156,7 +156,7 @@ def _chosen(source: Storage, promotion: Promotion) -> ProjectState:
         there = sorted({entry.public for entry in state.entries}, reverse=True)
         raise PackageIndexError(
             f"{source.name} has no wheel of {promotion}",
-            remedy=f"choose an available version: {', '.join(map(str, there[:_SEVERAL])) or 'there is none'}",
+            remedy=f"choose an available version: {', '.join(map(str, there[:_MAX_NAMES])) or 'there is none'}",
         )
     if wrong := list(_refusals(state, entries, promotion)):
         raise PromotionError(f"{promotion} was not promoted: {'; '.join(wrong)}")
@@ -173,21 +173,21 @@ def _refusals(state: ProjectState, entries: Sequence[IndexEntry], promotion: Pro
     if not state.status.takes_wheels:
         yield f"the project is {state.status}"
     if yanked := [entry.filename for entry in entries if entry.yanked is not None]:
-        yield f"yanked: {_several(yanked)}"
+        yield f"yanked: {_shorten(yanked)}"
     for outcome in WheelOutcome:
         found = [entry.filename for entry in entries if entry.outcome is outcome]
         if found and not promotion.tests.admits(outcome):
-            yield f"{outcome}: {_several(found)}"
+            yield f"{outcome}: {_shorten(found)}"
     if promotion.incomplete:
         return
     complete = completeness(state, promotion.version)
     if complete is None or not complete.planned:
         yield "its planned combinations are not known (--incomplete promotes it anyway)"
     elif complete.missing:
-        yield f"without a wheel: {_several(complete.missing)} (--incomplete promotes it anyway)"
+        yield f"without a wheel: {_shorten(complete.missing)} (--incomplete promotes it anyway)"
 
 
-def _refuse_yanked(state: ProjectState, promotion: Promotion, target: Storage) -> None:
+def _check_not_yanked(state: ProjectState, promotion: Promotion, target: Storage) -> None:
     """Check that the target has not yanked wheels of the version. Otherwise installers would find only a part of it.
 
     :raises PromotionError: a wheel is yanked.
@@ -195,14 +195,12 @@ def _refuse_yanked(state: ProjectState, promotion: Promotion, target: Storage) -
     there = select_version(state.entries, promotion.version)
     if yanked := [entry.filename for entry in there if entry.yanked is not None]:
         raise PromotionError(
-            f"{promotion} is yanked in {target.name}: {_several(yanked)}",
+            f"{promotion} is yanked in {target.name}: {_shorten(yanked)}",
             remedy=f"wheelsmith index unyank {target.name} {promotion}",
         )
 
 
-def _refuse_other_results(
-    tested: ProjectState, promoted: set[tuple[str, str]], promotion: Promotion, target: Storage
-) -> None:
+def _check_results(tested: ProjectState, promoted: set[tuple[str, str]], promotion: Promotion, target: Storage) -> None:
     """Check that the test results recorded in the target admit the promotion, too.
 
     :raises PromotionError: they do not.
@@ -210,31 +208,31 @@ def _refuse_other_results(
     there = (entry for entry in tested.entries if entry.key in promoted)
     if refused := [entry.filename for entry in there if not promotion.tests.admits(entry.outcome)]:
         raise PromotionError(
-            f"{promotion} was not promoted: {target.name} has other test results of {_several(refused)}",
+            f"{promotion} was not promoted: {target.name} has other test results of {_shorten(refused)}",
             remedy=f"record newer test results there: wheelsmith index test {target.name}",
         )
 
 
-def _changed(promotion: Promotion, storage: Storage) -> PackageIndexError:
+def _changed_error(promotion: Promotion, storage: Storage) -> PackageIndexError:
     return PackageIndexError(f"{promotion} changed in {storage.name} during the promotion", remedy="promote it again")
 
 
 def _fetch(source: Storage, reader: UploadReader, entry: IndexEntry) -> WheelUpload:
     """Read a wheel from an index for adding it to another one. The index may be untrusted."""
     remedy = f"find all problems and their fixes: wheelsmith index verify {source.name}"
-    looked = source.stat(entry.path)
-    if looked and looked.size != entry.size:
+    listed = source.stat(entry.path)
+    if listed and listed.size != entry.size:
         raise PackageIndexError(f"{entry.filename} in {source.name} is not the file that was published", remedy=remedy)
-    found = source.read(entry.path) if looked else None
+    found = source.read(entry.path) if listed else None
     if found is None:
         raise PackageIndexError(f"{entry.filename} is listed in {source.name}, but missing", remedy=remedy)
     path = reader.folder / entry.sha256 / entry.filename
     path.parent.mkdir(exist_ok=True)  # an index may list the same bytes under several names
     path.write_bytes(found.data)
-    return listed_wheel(source, path, entry, reader, remedy)
+    return read_listed_wheel(source, path, entry, reader, remedy)
 
 
-def _is_there(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> bool:
+def _is_published(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> bool:
     """Return True if the target lists this entry and its files exist (the wheel is not hashed).
 
     Test results are not compared here.
@@ -248,7 +246,7 @@ def _is_there(target: Storage, listed: IndexEntry | None, entry: IndexEntry) -> 
     return all(found and side.matches(found.data) for side, found in stored)
 
 
-def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
+def _merge_recorded_tests(before: ProjectState, state: ProjectState) -> ProjectState:
     """Return the target's state with the test results of the source merged in. The worse result counts."""
     tests = {entry.key: entry.tests for entry in state.entries}
 
@@ -261,6 +259,6 @@ def _with_tests(before: ProjectState, state: ProjectState) -> ProjectState:
     return replace(before, entries=tuple(map(tested, before.entries)))
 
 
-def _several(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SEVERAL} more" if len(names) > _SEVERAL else ""
-    return f"{', '.join(names[:_SEVERAL])}{more}"
+def _shorten(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{more}"

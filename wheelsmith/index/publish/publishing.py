@@ -13,7 +13,7 @@ from wheelsmith.base.units import listed, show_moment
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.side_files import BUNDLE, PROVENANCE, signature_files
 from wheelsmith.index.entries.state import set_address
-from wheelsmith.index.publish.input_folders import release_from
+from wheelsmith.index.publish.input_folders import read_releases
 from wheelsmith.index.publish.kernels_layout import HubBuild, add_release, hub_builds
 from wheelsmith.index.publish.release import IndexRelease, WheelUpload
 from wheelsmith.index.publish.writer import Index
@@ -22,7 +22,7 @@ from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.wheel.attestation.bundle import read_bundle
 from wheelsmith.wheel.attestation.pep740 import is_of
 
-_SIGN = "sign the wheels again where they were built (wheelsmith sign), or remove the file"
+_SIGN_AGAIN = "sign the wheels again where they were built (wheelsmith sign), or remove the file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,8 @@ def publish_folders(folders: Sequence[Path], target: str) -> Published:
     :param target: a folder, ``s3://…``, ``gs://…``, ``az://…`` or ``hf://…``.
     :raises WheelsmithError: there are no wheels, the index has a file name with other bytes, or it cannot be written.
     """
-    release = release_from(folders)
-    with hub_builds(release.offers, target) as beside:
+    release = read_releases(folders)
+    with hub_builds(release.uploads, target) as beside:
         return publish(open_storage(target), release, beside.builds)
 
 
@@ -57,18 +57,18 @@ def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] 
     :param builds: builds for the ``kernels`` library to publish with the wheels.
     :raises PackageIndexError: a file name was published with other bytes, or the index cannot be written.
     """
-    check_signatures(release.offers)
+    check_signatures(release.uploads)
     before = {entry.filename for project in release.projects for entry in Index(storage).entries(project)}
     added = add_release(storage, release, builds, upload_time=show_moment(time.time()))
     entries = tuple({entry.filename: entry for entry in added}.values())
     return Published(
         new=tuple(entry for entry in entries if entry.filename not in before),
         known=tuple(entry for entry in entries if entry.filename in before),
-        signed_otherwise=tuple(entry for entry in entries if _is_signed_otherwise(entry, release)),
+        signed_otherwise=tuple(entry for entry in entries if _has_other_signature(entry, release)),
     )
 
 
-def tell_address(storage: Storage, release: IndexRelease, address: str) -> None:
+def set_index_address(storage: Storage, release: IndexRelease, address: str) -> None:
     """Set the address of the index in the states of a release's projects.
 
     :raises PackageIndexError: the address is invalid, or the index cannot be written.
@@ -82,42 +82,43 @@ def replace_signatures(storage: Storage, release: IndexRelease) -> tuple[IndexEn
 
     :raises PackageIndexError: the project does not exist, or the index cannot be written.
     """
-    check_signatures(release.offers)
+    check_signatures(release.uploads)
     index, changed = Index(storage), []
     for project in release.projects:
-        other = {entry.sha256 for entry in index.entries(project) if _is_signed_otherwise(entry, release)}
-        offers = [offer for offer in release.offers if offer.entry.sha256 in other and BUNDLE in offer.side_files]
-        if offers:
-            state = index.attach(project, {offer.entry.sha256: signature_files(offer.side_files) for offer in offers})
+        other = {entry.sha256 for entry in index.entries(project) if _has_other_signature(entry, release)}
+        uploads = [upload for upload in release.uploads if upload.entry.sha256 in other and BUNDLE in upload.side_files]
+        if uploads:
+            files = {upload.entry.sha256: signature_files(upload.side_files) for upload in uploads}
+            state = index.attach(project, files)
             changed += [entry for entry in state.entries if entry.sha256 in other]
     return tuple(changed)
 
 
-def check_signatures(offers: Iterable[WheelUpload]) -> None:
+def check_signatures(uploads: Iterable[WheelUpload]) -> None:
     """Check that the signatures of wheels belong to these wheels. A wrong one cannot be verified, and would stay.
 
     :raises PackageIndexError: a signature belongs to another file. The message names the first one.
     """
-    for offer in offers:
-        for side in offer.entry.announced:
+    for upload in uploads:
+        for side in upload.entry.announced:
             if side.kind.subjects is None:
                 continue
             try:
-                subjects = side.kind.subjects(offer.side_files[side.kind.suffix])
+                subjects = side.kind.subjects(upload.side_files[side.kind.suffix])
             except AttestationError as error:
-                raise _wrong_signature(offer, side.filename, error.message) from None
-            if subjects != {offer.entry.key}:
+                raise _wrong_signature(upload, side.filename, error.message) from None
+            if subjects != {upload.entry.key}:
                 signed = listed([f"{name} (sha256 {sha256})" for name, sha256 in sorted(subjects)])
-                raise _wrong_signature(offer, side.filename, f"it signs {signed}")
-        if not _attests_the_bundle(offer.side_files):
-            raise _wrong_signature(offer, f"{offer.entry.filename}{PROVENANCE}", "it does not belong to the bundle")
+                raise _wrong_signature(upload, side.filename, f"it signs {signed}")
+        if not _matches_bundle(upload.side_files):
+            raise _wrong_signature(upload, f"{upload.entry.filename}{PROVENANCE}", "it does not belong to the bundle")
 
 
-def _wrong_signature(offer: WheelUpload, filename: str, why: str) -> PackageIndexError:
-    return PackageIndexError(f"{filename} does not belong to {offer.wheel}: {why}", remedy=_SIGN)
+def _wrong_signature(upload: WheelUpload, filename: str, why: str) -> PackageIndexError:
+    return PackageIndexError(f"{filename} does not belong to {upload.wheel}: {why}", remedy=_SIGN_AGAIN)
 
 
-def _attests_the_bundle(files: Mapping[str, bytes]) -> bool:
+def _matches_bundle(files: Mapping[str, bytes]) -> bool:
     """Return False if the attestations do not belong to the bundle. ``verify`` reads only the bundle."""
     if not {PROVENANCE, BUNDLE} <= files.keys():
         return True
@@ -127,6 +128,6 @@ def _attests_the_bundle(files: Mapping[str, bytes]) -> bool:
         return False
 
 
-def _is_signed_otherwise(entry: IndexEntry, release: IndexRelease) -> bool:
-    offered = {o.entry.side_files.get(BUNDLE) for o in release.offers if o.entry.sha256 == entry.sha256} - {None}
+def _has_other_signature(entry: IndexEntry, release: IndexRelease) -> bool:
+    offered = {o.entry.side_files.get(BUNDLE) for o in release.uploads if o.entry.sha256 == entry.sha256} - {None}
     return bool(offered) and entry.side_files.get(BUNDLE) not in offered

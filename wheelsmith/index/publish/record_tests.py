@@ -20,7 +20,7 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.protocol import Storage
 
 SCHEMA_VERSION = 1
-LONGEST = 1 << 20  # bytes of a file
+MAX_SIZE = 1 << 20  # bytes of a file
 _SHOWN = 200  # characters of a name
 
 
@@ -80,7 +80,7 @@ def record_tests(
     by_project: dict[str, list[RecordedTest]] = {}
     for place, tests in files.items():
         for each in tests:
-            project = _listed(storage, each, place)
+            project = _listed_project(storage, each, place)
             if accepted is not None and (each.wheel, each.sha256) not in accepted:
                 raise WheelTestError(f"{place} tests {each.wheel}, which is not one of the built wheels")
             by_project.setdefault(project, []).append(each)
@@ -88,7 +88,7 @@ def record_tests(
         project: worst_tests(tests, key=lambda each: (each.wheel, *each.machine_and_cell))
         for project, tests in sorted(by_project.items())
     }
-    changes = {project: partial(_recorded, tests=tests) for project, tests in worst.items()}
+    changes = {project: partial(_record, tests=tests) for project, tests in worst.items()}
     # Invalid changes must fail before anything is written.
     for project, change in changes.items():
         change(load_existing_project(storage, project))
@@ -101,7 +101,7 @@ def _change(storage: Storage, changes: Mapping[str, Callable[[ProjectState], Pro
         Index(storage).change(project, change)
 
 
-def _listed(storage: Storage, test: RecordedTest, place: str) -> str:
+def _listed_project(storage: Storage, test: RecordedTest, place: str) -> str:
     """Return the project of a wheel.
 
     :raises WheelTestError: the index does not list the wheel with this hash.
@@ -119,7 +119,7 @@ def _listed(storage: Storage, test: RecordedTest, place: str) -> str:
     return project
 
 
-def _recorded(state: ProjectState, tests: Iterable[RecordedTest]) -> ProjectState:
+def _record(state: ProjectState, tests: Iterable[RecordedTest]) -> ProjectState:
     for each in tests:
         # Another writer may have removed it since.
         if (each.wheel, each.sha256) not in {entry.key for entry in state.entries}:

@@ -54,14 +54,14 @@ class IndexRelease:
     :param planned: project → the planned cells of its versions.
     """
 
-    offers: tuple[WheelUpload, ...] = ()
+    uploads: tuple[WheelUpload, ...] = ()
     answers: Mapping[str, Sequence[CellWithoutWheel]] = field(default_factory=dict)
     planned: Mapping[str, Sequence[PlannedVersion]] = field(default_factory=dict)
 
     @property
     def projects(self) -> list[str]:
         """Return the projects of the wheels, sorted."""
-        return sorted({offer.entry.project for offer in self.offers})
+        return sorted({upload.entry.project for upload in self.uploads})
 
 
 def built_wheels(
@@ -72,16 +72,16 @@ def built_wheels(
     for result in results:
         if result.wheel:
             served.setdefault(result.plan_digest, []).append(result.cell)
-    made = {plan.build_digest: plan for plan in reversed(plans)}
+    plan_by_digest = {plan.build_digest: plan for plan in reversed(plans)}
     found = {digest: store.find(digest) for digest in served}
     return tuple(
-        _built(reader.upload(stored.path), stored, tuple(served[digest]), made[digest])
+        _built_upload(reader.upload(stored.path), stored, tuple(served[digest]), plan_by_digest[digest])
         for digest, stored in found.items()
         if stored
     )
 
 
-def _built(upload: WheelUpload, stored: StoredWheel, cells: tuple[Cell, ...], plan: BuildPlan) -> WheelUpload:
+def _built_upload(upload: WheelUpload, stored: StoredWheel, cells: tuple[Cell, ...], plan: BuildPlan) -> WheelUpload:
     if upload.entry.sha256 != stored.wheel.sha256:
         raise PackageIndexError(f"{stored.path} changed while it was being read")
     archs = plan.wheel.gpu_archs or stored.wheel.gpu_archs
@@ -89,7 +89,7 @@ def _built(upload: WheelUpload, stored: StoredWheel, cells: tuple[Cell, ...], pl
 
 
 def variant_wheels(
-    offers: Sequence[WheelUpload], store: Store, work: Path, reader: UploadReader
+    uploads: Sequence[WheelUpload], store: Store, work: Path, reader: UploadReader
 ) -> tuple[WheelUpload, ...]:
     """Return a variant wheel for each plain wheel that is for a compute platform. The store caches them.
 
@@ -97,13 +97,13 @@ def variant_wheels(
     :raises WheelError: a plain wheel cannot be read.
     """
     made = []
-    for offer in offers:
-        plain = offer.entry
+    for upload in uploads:
+        plain = upload.entry
         version = variant_version(str(plain.version))
         if version is None:
             continue
         variant = variant_for(read_local_version(plain.version.local).compute or "", plain.gpu_archs)
-        kept = _variant_wheel(offer, variant, version, store, work)
+        kept = _variant_wheel(upload, variant, version, store, work)
         beside = reader.upload(kept.path)
         entry = replace(
             beside.entry,
@@ -116,19 +116,19 @@ def variant_wheels(
     return tuple(made)
 
 
-def _variant_wheel(offer: WheelUpload, variant: Variant, version: str, store: Store, work: Path) -> StoredWheel:
+def _variant_wheel(upload: WheelUpload, variant: Variant, version: str, store: Store, work: Path) -> StoredWheel:
     from wheelsmith.wheel.variant import make_variant
 
     metadata = dump_variants([variant]).decode()
-    digest = canonical_digest([_VARIANT_RECIPE, offer.entry.sha256, version, metadata])
+    digest = canonical_digest([_VARIANT_RECIPE, upload.entry.sha256, version, metadata])
     if kept := store.find(digest):
         return kept
     with tempfile.TemporaryDirectory(dir=work) as folder:
-        wheel = make_variant(offer.wheel, variant, version, Path(folder))
+        wheel = make_variant(upload.wheel, variant, version, Path(folder))
         return store.put(digest, wheel, wheel_file(wheel))
 
 
-def unserved_cells(
+def unserved_of_run(
     version: str, results: Sequence[BuildResult], excluded: Sequence[Excluded]
 ) -> tuple[CellWithoutWheel, ...]:
     """Return the cells of a run without a wheel, with the reasons.
@@ -162,14 +162,14 @@ class UploadReader(WheelReader):
         :raises WheelError: the wheel cannot be read, or METADATA has another name or version than the file name.
         :raises PackageIndexError: the wheel has values that an index rejects.
         """
-        return upload_of(wheel, self._read("wheelsmith.index.publish.release:read_upload", wheel))
+        return parse_upload(wheel, self._read("wheelsmith.index.publish.release:read_upload", wheel))
 
     def external(self, wheel: Path) -> WheelUpload:
         """Read a wheel of any origin, with the cells that its version and METADATA name.
 
         :raises WheelError: as for ``upload``, or its requirements are invalid or contradict its version.
         """
-        return upload_of(wheel, self._read("wheelsmith.index.publish.input_folders:read_external", wheel))
+        return parse_upload(wheel, self._read("wheelsmith.index.publish.input_folders:read_external", wheel))
 
     def upload_of_bytes(self, filename: str, data: bytes) -> WheelUpload:
         """Read a wheel from bytes, like ``upload``."""
@@ -181,7 +181,7 @@ class UploadReader(WheelReader):
             path.unlink()
 
 
-def upload_of(wheel: Path, read: Mapping[str, Any]) -> WheelUpload:
+def parse_upload(wheel: Path, read: Mapping[str, Any]) -> WheelUpload:
     """Return the upload for a wheel that the worker has read."""
     entry = IndexEntry.from_json(read["entry"])
     metadata = read["metadata"].encode("utf-8", "surrogateescape")

@@ -23,7 +23,7 @@ from wheelsmith.index.publish.release import (
     UploadReader,
     WheelUpload,
     built_wheels,
-    unserved_cells,
+    unserved_of_run,
     variant_wheels,
 )
 from wheelsmith.index.storage.compare_and_swap import replace_file
@@ -46,36 +46,36 @@ def publish_run(run: PlannedRun, results: Sequence[BuildResult], *, out: Path, s
     """
     if not (run.distribution and run.version):
         return
-    notes = sorted((out / "index" / RUNS).glob("*.json"))
-    note = out / "index" / RUNS / f"{_digest(run, results)}.json"
-    if notes == [note] and note.read_bytes() == _seen(out):
+    markers = sorted((out / "index" / RUNS).glob("*.json"))
+    marker = out / "index" / RUNS / f"{_digest(run, results)}.json"
+    if markers == [marker] and marker.read_bytes() == _file_stats(out):
         return
     with UploadReader() as reader:
         plain = built_wheels(run.plans, results, store, reader)
-        offers = (*plain, *(variant_wheels(plain, store, work, reader) if run.variants else ()))
-        project, change = check_project(run.distribution), _change(run, Version(run.version), results, offers)
-        files = _WheelFiles(out / "index", offers, reader)
+        uploads = (*plain, *(variant_wheels(plain, store, work, reader) if run.variants else ()))
+        project, change = check_project(run.distribution), _change(run, Version(run.version), results, uploads)
+        files = _WheelFiles(out / "index", uploads, reader)
         Folder(out / "index").transaction(lambda storage: _write(storage, project, change, files, out / "wheels"))
-    for offer in plain:
-        _link(out / "index" / offer.entry.path, out / "wheels" / offer.entry.filename)
+    for upload in plain:
+        _link(out / "index" / upload.entry.path, out / "wheels" / upload.entry.filename)
     # Several notes mean that the outputs of several runs were merged. They stay, so that ``publish`` refuses the index.
-    if len(notes) == 1:
-        notes[0].unlink()
-    atomic_write(note, _seen(out))
+    if len(markers) == 1:
+        markers[0].unlink()
+    atomic_write(marker, _file_stats(out))
 
 
 def _change(
-    run: PlannedRun, version: Version, results: Sequence[BuildResult], offers: Sequence[WheelUpload]
+    run: PlannedRun, version: Version, results: Sequence[BuildResult], uploads: Sequence[WheelUpload]
 ) -> Transition:
     """Return the transition of the project's state."""
     now = show_moment(time.time())
-    added = [replace(offer.entry, upload_time=now) for offer in offers]
+    added = [replace(upload.entry, upload_time=now) for upload in uploads]
     hashes = {entry.filename: entry.sha256 for entry in added}
-    answers = unserved_cells(str(version), results, run.excluded)
+    answers = unserved_of_run(str(version), results, run.excluded)
     digests = {item.cell.id: "" for item in run.excluded} | {each.cell.id: each.plan_digest for each in results}
 
     def change(before: ProjectState) -> ProjectState:
-        kept = remaining(before, run, digests, hashes)
+        kept = keep_valid(before, run, digests, hashes)
         planned = _planned([*kept.entries, *added], [*kept.answers, *answers], run, version)
         return add_entries(kept, added, answers, [planned])
 
@@ -86,37 +86,37 @@ class _WheelFiles:
     """Writes missing files of wheels.
 
     :param index: the folder of the index.
-    :param offers: the wheels of the run.
+    :param uploads: the wheels of the run.
     """
 
-    def __init__(self, index: Path, offers: Sequence[WheelUpload], reader: UploadReader) -> None:
+    def __init__(self, index: Path, uploads: Sequence[WheelUpload], reader: UploadReader) -> None:
         self._index, self._reader = index, reader
-        self._offers = {offer.entry.path: offer for offer in offers}
+        self._uploads = {upload.entry.path: upload for upload in uploads}
 
     def write(self, storage: Storage, entry: IndexEntry) -> IndexEntry | None:
         """Write missing files of an entry. Return the entry without lost side files, or None if the wheel is lost."""
-        place, offer = self._index / entry.path, self._offers.get(entry.path)
+        place, upload = self._index / entry.path, self._uploads.get(entry.path)
         if storage.stat(entry.path) is None or sha256_file(place) != entry.sha256:
-            if offer is None:
+            if upload is None:
                 return None
-            storage.put(entry.path, offer.wheel)
+            storage.put(entry.path, upload.wheel)
         lost = []
         for side in entry.announced:
             stored = storage.read(side.path)
             if stored and side.matches(stored.data):
                 continue
             if side.kind.suffix == CORE_METADATA:
-                offer = offer or self._reader.upload(place)
-                storage.put(side.path, offer.side_files[CORE_METADATA])
+                upload = upload or self._reader.upload(place)
+                storage.put(side.path, upload.side_files[CORE_METADATA])
             else:
                 lost.append(side.kind.suffix)
         return entry.with_files(dict.fromkeys(lost))
 
 
-def _write(storage: Storage, project: str, change: Transition, files: _WheelFiles, names: Path) -> None:
+def _write(storage: Storage, project: str, change: Transition, files: _WheelFiles, links: Path) -> None:
     """Write files, then the state, then pages. Then remove files and pages without a reference.
 
-    :param names: the folder ``wheels/``, in which plain wheels have a second link.
+    :param links: the folder ``wheels/``, in which plain wheels have a second link.
     """
     from wheelsmith.index.publish.verify import expected_files, is_page
 
@@ -136,11 +136,11 @@ def _write(storage: Storage, project: str, change: Transition, files: _WheelFile
         if item.key not in used and (is_file or is_page(item.key)):
             if is_file:
                 # Remove the link first. If the run is killed here, the next run still finds the file and tries again.
-                (names / item.key.rpartition("/")[2]).unlink(missing_ok=True)
+                (links / item.key.rpartition("/")[2]).unlink(missing_ok=True)
             storage.delete(item.key)
 
 
-def remaining(
+def keep_valid(
     state: ProjectState, run: PlannedRun, digests: Mapping[str, str], hashes: Mapping[str, str]
 ) -> ProjectState:
     """Return the parts of the earlier state that this run does not contradict.
@@ -151,14 +151,14 @@ def remaining(
     same_bytes = [entry for entry in state.entries if hashes.get(entry.filename, entry.sha256) == entry.sha256]
     return replace(
         state,
-        entries=tuple(filter(None, (_remaining_entry(entry, run, digests) for entry in same_bytes))),
+        entries=tuple(filter(None, (_valid_entry(entry, run, digests) for entry in same_bytes))),
         answers=tuple(each for each in state.answers if each.cell.id in run.cells and each.cell.id not in digests),
         removed=tuple(item for item in state.removed if hashes.get(item.filename, item.sha256) == item.sha256),
         planned=tuple(item for item in state.planned if Version(item.version) != Version(str(run.version))),
     )
 
 
-def _remaining_entry(entry: IndexEntry, run: PlannedRun, digests: Mapping[str, str]) -> IndexEntry | None:
+def _valid_entry(entry: IndexEntry, run: PlannedRun, digests: Mapping[str, str]) -> IndexEntry | None:
     """Return a wheel with only the cells that the run did not build differently or exclude; None if none remain."""
     made = entry.provenance
     if made is None or entry.public != Version(str(run.version)):
@@ -196,15 +196,15 @@ def _link(file: Path, name: Path) -> None:
 
 def _digest(run: PlannedRun, results: Sequence[BuildResult]) -> str:
     """Return the digest of all inputs of the index."""
-    told = [
+    outcomes = [
         [each.plan_digest, *(part and part.to_json() for part in (each.cell, each.wheel, each.failure))]
         for each in results
     ]
     source = [run.distribution, run.version, run.trees, run.commit, run.cells, run.offered]
-    return canonical_digest([__version__, run.variants, source, told, [item.to_json() for item in run.excluded]])
+    return canonical_digest([__version__, run.variants, source, outcomes, [item.to_json() for item in run.excluded]])
 
 
-def _seen(out: Path) -> bytes:
+def _file_stats(out: Path) -> bytes:
     """Return the size and the modification time of every file in ``index/`` and ``wheels/``, as JSON."""
     found = {
         item.key: (item.size, item.modified)

@@ -57,7 +57,7 @@ class IndexProblem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
+class RepairResult:
     """The result of a repair.
 
     :param fixed: keys of the written and removed files.
@@ -74,19 +74,19 @@ def verify(storage: Storage) -> tuple[IndexProblem, ...]:
     :raises PackageIndexError: the storage cannot be read, or is empty.
     """
     # Read the states after listing the files, because a publisher changes the state before it writes pages.
-    keys = _keys(storage)
+    keys = _list_keys(storage)
     states, broken = load_readable_states(storage)
-    wrong = [_broken(name, error) for name, error in sorted(broken.items())]
+    problems = [_broken_state(name, error) for name, error in sorted(broken.items())]
     with UploadReader() as reader:
         for entry in (entry for state in states.values() for entry in state.entries):
-            wrong += _wheel_problems(storage, entry, reader)
-    expected = expected_files(states, _listed(storage, broken))
+            problems += _wheel_problems(storage, entry, reader)
+    expected = expected_files(states, _broken_listings(storage, broken))
     for key, data in sorted(expected.items()):
         stored = storage.read(key)
         if stored is None or stored.data != data:
             message = f"{key} is missing" if stored is None else f"{key} differs from the state"
-            wrong.append(IndexProblem(key=key, message=message, remedy=_repair_command(storage)))
-    return (*wrong, *_unexpected(storage, keys, expected, broken))
+            problems.append(IndexProblem(key=key, message=message, remedy=_repair_command(storage)))
+    return (*problems, *_unexpected_files(storage, keys, expected, broken))
 
 
 def advise(storage: Storage) -> tuple[IndexProblem, ...]:
@@ -124,7 +124,7 @@ def is_page(key: str) -> bool:
     return bool(rest) and bool(_ROOT.fullmatch(root)) and not TEMPORARY.fullmatch(key.rpartition("/")[2])
 
 
-def repair(storage: Storage, copies: Sequence[Path] = ()) -> Repaired:
+def repair(storage: Storage, copies: Sequence[Path] = ()) -> RepairResult:
     """Fix the problems that ``verify`` finds, if the index or the copies contain the required files.
 
     This reads every wheel.
@@ -132,29 +132,29 @@ def repair(storage: Storage, copies: Sequence[Path] = ()) -> Repaired:
     :param copies: folders that may contain missing or damaged files, at any depth.
     :raises PackageIndexError: the state of a project cannot be read, or the index cannot be written.
     """
-    _keys(storage)
+    _list_keys(storage)
     return storage.transaction(lambda held: _repair(held, copies))
 
 
-def _repair(storage: Storage, copies: Sequence[Path]) -> Repaired:
-    wrong = verify(storage)
-    if not wrong:
-        return Repaired(fixed=(), left=())
+def _repair(storage: Storage, copies: Sequence[Path]) -> RepairResult:
+    problems = verify(storage)
+    if not problems:
+        return RepairResult(fixed=(), left=())
     fixed: list[str] = []
-    entries = {problem.entry.key: problem.entry for problem in wrong if problem.entry}
-    places = _places(copies, {path.rpartition("/")[2] for entry in entries.values() for path in entry.paths})
+    entries = {problem.entry.key: problem.entry for problem in problems if problem.entry}
+    places = _find_files(copies, {path.rpartition("/")[2] for entry in entries.values() for path in entry.paths})
     with UploadReader() as reader:
         for entry in entries.values():
             fixed += _fix_wheel(storage, entry, places, reader)
-    unexpected = [problem.key for problem in wrong if problem.unexpected]
+    unexpected = [problem.key for problem in problems if problem.unexpected]
     for key in unexpected:
         storage.delete(key)
     # If one of them is published at this moment, the repair writes it again.
     fixed += [*unexpected, *Index(storage).repair()]
-    return Repaired(fixed=tuple(dict.fromkeys(fixed)), left=verify(storage))
+    return RepairResult(fixed=tuple(dict.fromkeys(fixed)), left=verify(storage))
 
 
-def _keys(storage: Storage) -> list[str]:
+def _list_keys(storage: Storage) -> list[str]:
     """Return all keys of an index, sorted.
 
     :raises PackageIndexError: the storage is empty, e.g. because the address is wrong.
@@ -168,7 +168,7 @@ def _keys(storage: Storage) -> list[str]:
     return keys
 
 
-def _listed(storage: Storage, broken: Mapping[str, object]) -> dict[str, Listing]:
+def _broken_listings(storage: Storage, broken: Mapping[str, object]) -> dict[str, Listing]:
     """Return the list entries of projects with a broken state."""
     try:
         lists = load_listing(storage.read(LISTING))
@@ -177,7 +177,7 @@ def _listed(storage: Storage, broken: Mapping[str, object]) -> dict[str, Listing
     return {name: lists[name] for name in broken if name in lists}
 
 
-def _unexpected(
+def _unexpected_files(
     storage: Storage, keys: Sequence[str], expected: Mapping[str, bytes], broken: Mapping[str, object]
 ) -> Iterator[IndexProblem]:
     """Yield the pages that no state needs. Pages of projects with a broken state are kept."""
@@ -190,7 +190,7 @@ def _unexpected(
             yield IndexProblem(key=key, message=f"{key} is not the state of a project", remedy=remedy)
 
 
-def _broken(project: str, error: UnreadableError) -> IndexProblem:
+def _broken_state(project: str, error: UnreadableError) -> IndexProblem:
     remedy = error.remedy or "restore it from a backup"
     return IndexProblem(key=state_key(project), message=str(error), remedy=remedy)
 
@@ -245,7 +245,7 @@ def _fix_wheel(
     fixed: list[str] = []
     wheel = storage.read(entry.path)
     if wheel is None or hashlib.sha256(wheel.data).hexdigest() != entry.sha256:
-        found = _copy(places, entry.filename, entry.sha256)
+        found = _find_copy(places, entry.filename, entry.sha256)
         if found is None:
             return []
         storage.put(entry.path, found)
@@ -255,20 +255,21 @@ def _fix_wheel(
         upload = reader.upload_of_bytes(entry.filename, wheel.data if wheel else b"")
     except WheelsmithError:
         return fixed
-    made, about = upload.side_files, upload.entry.about
+    side_files, about = upload.side_files, upload.entry.about
     # The wheel has the published hash, so its METADATA is right.
-    right = replace(entry.with_files(made), about=about)
-    for side in right.announced:
+    expected = replace(entry.with_files(side_files), about=about)
+    for side in expected.announced:
         stored = storage.read(side.path)
-        content = made.get(side.kind.suffix) or _copy(places, side.filename, side.sha256)
+        content = side_files.get(side.kind.suffix) or _find_copy(places, side.filename, side.sha256)
         if content is not None and not (stored and side.matches(stored.data)):
             storage.put(side.path, content)
             fixed.append(side.path)
-    if right != entry:
+    if expected != entry:
 
         def corrected(state: ProjectState) -> ProjectState:
             entries = (
-                replace(each.with_files(made), about=about) if each.key == entry.key else each for each in state.entries
+                replace(each.with_files(side_files), about=about) if each.key == entry.key else each
+                for each in state.entries
             )
             return replace(state, entries=tuple(entries))
 
@@ -277,11 +278,11 @@ def _fix_wheel(
     return fixed
 
 
-def _copy(places: Mapping[str, Sequence[Path]], name: str, sha256: str) -> Path | None:
+def _find_copy(places: Mapping[str, Sequence[Path]], name: str, sha256: str) -> Path | None:
     return next((path for path in places.get(name, ()) if sha256_file(path) == sha256), None)
 
 
-def _places(copies: Sequence[Path], wanted: set[str]) -> dict[str, list[Path]]:
+def _find_files(copies: Sequence[Path], wanted: set[str]) -> dict[str, list[Path]]:
     """Return the paths of files with these names in some folders. Links are skipped."""
     found: dict[str, list[Path]] = {}
     for folder in copies:

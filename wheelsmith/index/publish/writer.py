@@ -46,9 +46,9 @@ from wheelsmith.index.storage.protocol import Listed, Storage, Stored
 # Temporary files of files.atomic_write. Other hidden files belong to the user.
 TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
 # Seconds after which gc removes a file without a reference. A publisher rewrites such a file after half of this time.
-GRACE = 7 * 86400.0
+GRACE_SECONDS = 7 * 86400.0
 # Each project reads and writes several files concurrently. More projects would only compete for Python's single core.
-_PROJECTS_AT_ONCE = 4
+_MAX_PROJECTS = 4
 
 
 def put_file(storage: Storage, key: str, content: Path | bytes, size: int, sha256: str) -> None:
@@ -61,10 +61,10 @@ def put_file(storage: Storage, key: str, content: Path | bytes, size: int, sha25
     :param sha256: hash of ``content``.
     """
     found = storage.stat(key)
-    there = found is not None and found.size == size and found.sha256 in {None, sha256}
-    if found and there and isinstance(content, bytes):
-        there = _sha256(storage, key, found) == sha256
-    if not there:
+    is_stored = found is not None and found.size == size and found.sha256 in {None, sha256}
+    if found and is_stored and isinstance(content, bytes):
+        is_stored = _stored_sha256(storage, key, found) == sha256
+    if not is_stored:
         storage.put(key, content)
 
 
@@ -75,12 +75,12 @@ def put_new_file(storage: Storage, key: str, content: Path | bytes, size: int, s
     :param sha256: hash of ``content``.
     """
     found = storage.stat(key)
-    young = found and found.size == size and found.modified >= time.time() - GRACE / 2
-    if not (found and young and _sha256(storage, key, found) == sha256):
+    is_recent = found and found.size == size and found.modified >= time.time() - GRACE_SECONDS / 2
+    if not (found and is_recent and _stored_sha256(storage, key, found) == sha256):
         storage.put(key, content)
 
 
-def _sha256(storage: Storage, key: str, found: Listed) -> str | None:
+def _stored_sha256(storage: Storage, key: str, found: Listed) -> str | None:
     """Return the hash of a stored file: as reported by the storage, or of its content."""
     if found.sha256 is not None:
         return found.sha256
@@ -100,7 +100,7 @@ def root_pages(listing: Mapping[str, Listing]) -> dict[str, bytes]:
 
 def write_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:
     """Render the pages of some projects and the project lists, and remove old pages. Return the changed keys."""
-    return _Pages(storage).write(projects)
+    return _PageWriter(storage).write(projects)
 
 
 def write_all_pages(storage: Storage) -> tuple[str, ...]:
@@ -108,79 +108,79 @@ def write_all_pages(storage: Storage) -> tuple[str, ...]:
 
     A project with a broken state keeps its pages and its list entry.
     """
-    return _Pages(storage, whole=True).write(project_names(storage))
+    return _PageWriter(storage, rebuild_lists=True).write(project_names(storage))
 
 
-class _Pages:
+class _PageWriter:
     """Renders the pages of an index once.
 
-    :param whole: True rebuilds the project lists. False changes the entries of the rendered projects.
+    :param rebuild_lists: True rebuilds the project lists. False changes the entries of the rendered projects.
     """
 
-    def __init__(self, storage: Storage, *, whole: bool = False) -> None:
+    def __init__(self, storage: Storage, *, rebuild_lists: bool = False) -> None:
         self._storage = storage
-        self._before = _lists(storage.read(LISTING))
-        self._whole = whole
+        self._old_lists = _load_lists(storage.read(LISTING))
+        self._rebuild_lists = rebuild_lists
         # Project → the tag of the rendered state, and the project's list entry.
-        self._listed: dict[str, tuple[str, Listing]] = {}
+        self._rendered: dict[str, tuple[str, Listing]] = {}
 
     def write(self, projects: Sequence[str]) -> tuple[str, ...]:
         storage = self._storage
-        with ThreadPoolExecutor(_PROJECTS_AT_ONCE) as rendering, ThreadPoolExecutor(MAX_CONCURRENT) as files:
+        with ThreadPoolExecutor(_MAX_PROJECTS) as rendering, ThreadPoolExecutor(MAX_CONCURRENT) as files:
 
-            def bring(name: str) -> list[str]:
+            def render(name: str) -> list[str]:
                 try:
-                    return converge(storage, files, state_key(name), partial(self._of_project, name))
+                    return converge(storage, files, state_key(name), partial(self._render_project, name))
                 except UnreadableError:
-                    if not self._whole:
+                    if not self._rebuild_lists:
                         raise
                     return []
 
-            written = list(rendering.map(bring, projects))
+            written = list(rendering.map(render, projects))
             retry(lambda: self._change_lists(projects, files))
-            roots = converge(storage, files, LISTING, self._of_lists)
+            roots = converge(storage, files, LISTING, self._render_lists)
         return (*chain.from_iterable(written), *roots)
 
-    def _of_project(self, project: str, stored: Stored | None) -> dict[str, bytes | None]:
+    def _render_project(self, project: str, stored: Stored | None) -> dict[str, bytes | None]:
         state = read_project(self._storage.name, project, stored)
-        self._listed[project] = (stored.tag if stored else "", listing_of(state))
+        self._rendered[project] = (stored.tag if stored else "", listing_of(state))
         for file in variants_files(state):
             # A page must not refer to a file that does not exist yet.
             put_new_file(self._storage, file.path, file.data, len(file.data), file.sha256)
-        before = (self._before or {}).get(project)
+        before = (self._old_lists or {}).get(project)
         return {**dict.fromkeys(_possible_pages(project, before.roots if before else ())), **project_pages(state)}
 
     def _change_lists(self, projects: Sequence[str], files: ThreadPoolExecutor) -> None:
         # Repeat until nothing changes, because another writer may have changed a state and seen the older list.
         while True:
             stored = self._storage.read(LISTING)
-            known = None if self._whole else _lists(stored)
+            known = None if self._rebuild_lists else _load_lists(stored)
             # Unreadable lists are rebuilt from the states. Every listed project has a state.
-            named = projects if known is not None else sorted({*projects, *project_names(self._storage)})
-            now = dict(zip(named, files.map(self._listing_now, named), strict=True))
+            projects_to_list = projects if known is not None else sorted({*projects, *project_names(self._storage)})
+            now = dict(zip(projects_to_list, files.map(self._current_listing, projects_to_list), strict=True))
             readable = {name: listing for name, listing in now.items() if listing}
-            broken = {name: item for name, item in (_lists(stored) or {}).items() if name in now.keys() - readable}
+            broken = {name: item for name, item in (_load_lists(stored) or {}).items() if name in now.keys() - readable}
             if not replace_file(self._storage, LISTING, stored, dump_listing((known or {}) | broken | readable)):
                 return
 
-    def _listing_now(self, project: str) -> Listing | None:
+    def _current_listing(self, project: str) -> Listing | None:
         """Return the list entry of a project, or None if its state is broken."""
         try:
             stored = self._storage.read(state_key(project))
-            tag, listing = self._listed.get(project, ("", None))
+            tag, listing = self._rendered.get(project, ("", None))
             if stored and stored.tag == tag and listing:
                 return listing
             return listing_of(read_project(self._storage.name, project, stored))
         except UnreadableError:
             return None
 
-    def _of_lists(self, stored: Stored | None) -> dict[str, bytes | None]:
-        roots = {root for item in (self._before or {}).values() for root in item.roots}
+    def _render_lists(self, stored: Stored | None) -> dict[str, bytes | None]:
+        roots = {root for item in (self._old_lists or {}).values() for root in item.roots}
         before = [f"{root}/index.{suffix}" for root in roots for suffix in ("json", "html")]
         return {**dict.fromkeys(before), **root_pages(load_listing(stored))}
 
 
-def _lists(stored: Stored | None) -> dict[str, Listing] | None:
+def _load_lists(stored: Stored | None) -> dict[str, Listing] | None:
     """Return the project lists, or None if they are broken."""
     try:
         return load_listing(stored)
@@ -228,14 +228,14 @@ class Index:
 
     def add(
         self,
-        offers: Sequence[WheelUpload],
+        uploads: Sequence[WheelUpload],
         *,
         upload_time: str,
         answers: Mapping[str, Sequence[CellWithoutWheel]] | None = None,
         planned: Mapping[str, Sequence[PlannedVersion]] | None = None,
         revise: Mapping[str, Transition] | None = None,
     ) -> tuple[IndexEntry, ...]:
-        """Add wheels. Return their entries in the order of the offers.
+        """Add wheels. Return their entries in the order of the uploads.
 
         :param upload_time: UTC time for new wheels, e.g. ``2026-11-21T10:00:00Z``. Known wheels keep theirs.
         :param answers: project → the unserved cells.
@@ -243,8 +243,8 @@ class Index:
         :param revise: project → a change of its state that is applied first.
         :raises PackageIndexError: a file name was published with other bytes, or the storage cannot be written.
         """
-        changes = _additions(offers, answers or {}, planned or {}, revise or {}, upload_time)
-        return self._storage.transaction(lambda storage: _add(storage, offers, changes))
+        changes = _transitions(uploads, answers or {}, planned or {}, revise or {}, upload_time)
+        return self._storage.transaction(lambda storage: _add(storage, uploads, changes))
 
     def change(self, project: str, transition: Transition) -> ProjectState:
         """Apply a transition to the state of a project and render its pages. Return the new state.
@@ -255,7 +255,7 @@ class Index:
 
         def work(storage: Storage) -> ProjectState:
             load_existing_project(storage, project)
-            state = _advance(storage, project, transition)
+            state = _change_state(storage, project, transition)
             write_pages(storage, [project])
             return state
 
@@ -273,17 +273,17 @@ class Index:
         """Render all pages and write those that differ from the states. Return the changed keys."""
         return self._storage.transaction(write_all_pages)
 
-    def collect(self, *, older_than: float) -> tuple[str, ...]:
+    def remove_unused(self, *, older_than: float) -> tuple[str, ...]:
         """Remove files that no state refers to. Return their keys.
 
         :param older_than: time in seconds of the epoch. Newer files are kept, because a publisher may be using them.
         :raises PackageIndexError: a file was published at the moment of its removal.
         """
-        return self._storage.transaction(lambda storage: _collect(storage, older_than))
+        return self._storage.transaction(lambda storage: _remove_unused(storage, older_than))
 
 
-def _additions(
-    offers: Sequence[WheelUpload],
+def _transitions(
+    uploads: Sequence[WheelUpload],
     answers: Mapping[str, Sequence[CellWithoutWheel]],
     planned: Mapping[str, Sequence[PlannedVersion]],
     revise: Mapping[str, Transition],
@@ -291,8 +291,8 @@ def _additions(
 ) -> dict[str, Transition]:
     """Return the transition of each project."""
     new: dict[str, list[IndexEntry]] = {}
-    for offer in offers:
-        new.setdefault(check_project(offer.entry.project), []).append(replace(offer.entry, upload_time=upload_time))
+    for upload in uploads:
+        new.setdefault(check_project(upload.entry.project), []).append(replace(upload.entry, upload_time=upload_time))
 
     def addition(project: str, before: Transition | None) -> Transition:
         more = (new.get(project, []), answers.get(project, ()), planned.get(project, ()))
@@ -301,62 +301,63 @@ def _additions(
     return {name: addition(name, revise.get(name)) for name in sorted({*new, *answers, *planned, *revise})}
 
 
-def _add(storage: Storage, offers: Sequence[WheelUpload], changes: Mapping[str, Transition]) -> tuple[IndexEntry, ...]:
+def _add(storage: Storage, uploads: Sequence[WheelUpload], changes: Mapping[str, Transition]) -> tuple[IndexEntry, ...]:
     # Invalid changes must fail before anything is written.
     known = {project: load_project(storage, project)[0] for project in changes}
     for project, change in changes.items():
         change(known[project])
     with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
-        list(pool.map(partial(_put, storage, _used(known.values())), offers))
-        states = {project: _advance(storage, project, change) for project, change in changes.items()}
+        list(pool.map(partial(_put_wheel, storage, _used_paths(known.values())), uploads))
+        states = {project: _change_state(storage, project, change) for project, change in changes.items()}
         # gc may have removed an old file of the same content at this moment.
-        list(pool.map(partial(_put, storage, _used(states.values())), offers))
+        list(pool.map(partial(_put_wheel, storage, _used_paths(states.values())), uploads))
     write_pages(storage, list(changes))
     entries = {entry.filename: entry for state in states.values() for entry in state.entries}
-    return tuple(entries[offer.entry.filename] for offer in offers)
+    return tuple(entries[upload.entry.filename] for upload in uploads)
 
 
 def _attach(storage: Storage, project: str, files: Mapping[str, Mapping[str, bytes | None]]) -> ProjectState:
     # Only these wheels get files. A wheel that another writer adds from now on gets none.
     known = load_existing_project(storage, project)
-    there = {entry.sha256: files[entry.sha256] for entry in known.entries if entry.sha256 in files}
+    wanted = {entry.sha256: files[entry.sha256] for entry in known.entries if entry.sha256 in files}
 
-    def beside(state: ProjectState) -> ProjectState:
-        return replace(state, entries=tuple(entry.with_files(there.get(entry.sha256, {})) for entry in state.entries))
+    def attach(state: ProjectState) -> ProjectState:
+        return replace(state, entries=tuple(entry.with_files(wanted.get(entry.sha256, {})) for entry in state.entries))
 
-    def sides(state: ProjectState) -> Iterator[tuple[AnnouncedFile, bytes]]:
+    def attached_files(state: ProjectState) -> Iterator[tuple[AnnouncedFile, bytes]]:
         for entry in state.entries:
             for side in entry.announced:
-                data = there.get(entry.sha256, {}).get(side.kind.suffix)
+                data = wanted.get(entry.sha256, {}).get(side.kind.suffix)
                 # Another writer may have replaced the signature.
                 if data is not None and side.matches(data):
                     yield side, data
 
-    for side, data in sides(beside(known)):
+    for side, data in attached_files(attach(known)):
         put_new_file(storage, side.path, data, len(data), side.sha256)
-    state = _advance(storage, project, beside)
+    state = _change_state(storage, project, attach)
     # gc may have removed an old file of the same content at this moment.
-    for side, data in sides(state):
+    for side, data in attached_files(state):
         put_file(storage, side.path, data, len(data), side.sha256)
     write_pages(storage, [project])
     return state
 
 
-def _put(storage: Storage, used: Collection[str], offer: WheelUpload) -> None:
+def _put_wheel(storage: Storage, used: Collection[str], upload: WheelUpload) -> None:
     """Write a wheel and its side files if they are missing.
 
     :param used: keys that a state refers to.
     """
-    beside = [(side, offer.side_files[side.kind.suffix]) for side in offer.entry.announced]
-    files: list[tuple[str, Path | bytes, int, str]] = [(s.path, data, len(data), s.sha256) for s, data in beside]
-    for key, content, size, sha256 in [*files, (offer.entry.path, offer.wheel, offer.entry.size, offer.entry.sha256)]:
+    entry = upload.entry
+    side_files = [(side, upload.side_files[side.kind.suffix]) for side in entry.announced]
+    files: list[tuple[str, Path | bytes, int, str]] = [(s.path, data, len(data), s.sha256) for s, data in side_files]
+    for key, content, size, sha256 in [*files, (entry.path, upload.wheel, entry.size, entry.sha256)]:
         if key in used:
             put_file(storage, key, content, size, sha256)
         else:
             put_new_file(storage, key, content, size, sha256)
 
 
-def _advance(storage: Storage, project: str, transition: Transition) -> ProjectState:
+def _change_state(storage: Storage, project: str, transition: Transition) -> ProjectState:
     """Apply a transition to the state of a project by compare and swap, with retries. Return the new state."""
 
     def attempt() -> ProjectState:
@@ -368,28 +369,28 @@ def _advance(storage: Storage, project: str, transition: Transition) -> ProjectS
     return retry(attempt)
 
 
-def _collect(storage: Storage, older_than: float) -> tuple[str, ...]:
+def _remove_unused(storage: Storage, older_than: float) -> tuple[str, ...]:
     old = [item.key for item in storage.listing("") if item.modified < older_than]
     # Read the states after the listing, so that files published in between count as used.
-    unused = _left(storage, old)
-    gone = []
+    unused = _unused_keys(storage, old)
+    removed = []
     for key in sorted(unused):
         # A publisher rewrites an old file before it refers to it, so check the age again.
         found = storage.stat(key)
         if found and found.modified < older_than:
             storage.delete(key)
-            gone.append(key)
-    if lost := sorted(key for key in set(gone) - _left(storage, gone) if storage.stat(key) is None):
+            removed.append(key)
+    if lost := sorted(key for key in set(removed) - _unused_keys(storage, removed) if storage.stat(key) is None):
         raise PackageIndexError(
             f"gc removed files that were published at the same moment: {', '.join(lost)}", remedy="publish them again"
         )
-    return tuple(gone)
+    return tuple(removed)
 
 
-def _left(storage: Storage, keys: Iterable[str]) -> set[str]:
+def _unused_keys(storage: Storage, keys: Iterable[str]) -> set[str]:
     """Return the keys without a reference, including temporary files of killed processes."""
     states = load_states(storage).values()
-    used = _used(states) | {file.path for state in states for file in variants_files(state)}
+    used = _used_paths(states) | {file.path for state in states for file in variants_files(state)}
     return {
         key
         for key in keys
@@ -397,6 +398,6 @@ def _left(storage: Storage, keys: Iterable[str]) -> set[str]:
     }
 
 
-def _used(states: Iterable[ProjectState]) -> set[str]:
+def _used_paths(states: Iterable[ProjectState]) -> set[str]:
     """Return the paths of all wheels and side files."""
     return {path for state in states for entry in state.entries for path in entry.paths}
