@@ -11,7 +11,7 @@ from wants import script
 
 from wheelsmith.plan.shards import Shard
 from wheelsmith.report.pipelines import Pipeline, buildkite_shards
-from wheelsmith.report.shards import show_shards
+from wheelsmith.report.shards import format_shards
 
 pytestmark = pytest.mark.release("zizmor, check-jsonschema and actionlint are other people's programs")
 
@@ -86,7 +86,7 @@ def test_the_steps_of_shards_keep_to_the_schema(how, tmp_path):
     """Those of a written pipeline, and those that plan prints for pipelines of one's own."""
     shards = (Shard(cells=("a",), seconds=1), Shard(cells=("b",), seconds=1))
     words = Pipeline(wheelsmith="wheelsmith[x]==1", locked=True)
-    text = buildkite_shards(words, shards) if how == "ci" else show_shards(shards, "buildkite", ("--locked",))
+    text = buildkite_shards(words, shards) if how == "ci" else format_shards(shards, "buildkite", ("--locked",))
     (tmp_path / "steps.yml").write_text(text)
     judge(script("check-jsonschema"), "--builtin-schema", "vendor.buildkite", tmp_path / "steps.yml")
 

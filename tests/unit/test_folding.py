@@ -25,7 +25,7 @@ from wheelsmith.plan.planned_run import fold, folded
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.platforms import cuda_toolkits
-from wheelsmith.report import plan_table, reasons, totals
+from wheelsmith.report import plan_table, sharing_reasons, totals
 
 GENERAL = """\
 [general]
@@ -385,7 +385,7 @@ def test_the_plan_at_a_narrow_terminal():
     Console(file=written, width=80).print(plan_table(plans, excluded[:1], shared, cached=cached, not_folded=not_folded))
     assert "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n" == TABLE
     assert totals(plans, shared) == "7 combinations → 5 builds"
-    assert reasons(shared) == [
+    assert sharing_reasons(shared) == [
         "1 combination shares a wheel: torch's stable ABI from 2.11 on",
         "1 combination shares a wheel: CUDA minor-version compatibility",
     ]

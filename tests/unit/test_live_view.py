@@ -8,7 +8,7 @@ from rich.console import Console
 
 from wheelsmith.model import BuildResult, Cell, Status, Timing
 from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage, Load, StepFinished
-from wheelsmith.report.live import Running, Whole, rows, whole_line
+from wheelsmith.report.live import RunningCell, RunProgress, rows, status_line
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
 
@@ -17,12 +17,12 @@ LOAD = Load(cores=3, all_cores=4, memory=5 * 2**29, all_memory=8 * 2**30)
 
 def cell(number, *, done=0, total=0, line=""):
     name = f"torch2{number}-cxx11-cu130-aarch64-linux"
-    found = Running(start=0.0)
-    found.hear(CellStage(cell_id=name, stage="compile"))
+    found = RunningCell(start=0.0)
+    found.update(CellStage(cell_id=name, stage="compile"))
     if total:
-        found.hear(CellProgress(cell_id=name, done=done, total=total, step="csrc/add.cu: cicc 90"))
+        found.update(CellProgress(cell_id=name, done=done, total=total, step="csrc/add.cu: cicc 90"))
     if line:
-        found.hear(CellLine(cell_id=name, line=line))
+        found.update(CellLine(cell_id=name, line=line))
     return name, found
 
 
@@ -56,16 +56,16 @@ def test_no_terminal_is_too_small(width, room):
 
 def test_the_whole_is_told_in_a_line():
     running = dict([cell(10, done=6, total=10)])
-    whole = Whole(start=3.0, cells=3, load=LOAD)
+    whole = RunProgress(start=3.0, cells=3, load=LOAD)
     whole.finish("other", cell(12, done=10, total=10)[1])
     told = "1 of 3 combinations · 16 of 20+ phases · 3 of 4 cores · 2.5 of 8.0 GiB · 1m00s elapsed"
-    assert whole_line(whole, running, 63.0) == told
+    assert status_line(whole, running, 63.0) == told
     name = next(iter(running))
     whole.expected = {"other": 1000.0, name: 100.0, "waiting": 40.0}
     # Two fifths of one and all of another, on four cores.
-    assert whole_line(whole, running, 63.0) == f"{told} · about 20s left"
+    assert status_line(whole, running, 63.0) == f"{told} · about 20s left"
     del whole.expected[name]
-    assert whole.to_go(running) is None  # what nobody knows is not told
+    assert whole.remaining_seconds(running) is None  # what nobody knows is not told
 
 
 class Planned:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wheelsmith.base.errors import MatrixError, MatrixMistakesError, SelectionError
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.matrix.expand import cell_of, expand, idle_rules, project_settings, select
+from wheelsmith.matrix.expand import cell_of, expand, project_settings, select, unused_rules
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.matrix.types import Matrix, ProjectSettings
 from wheelsmith.model import Cell, Excluded
@@ -69,7 +69,7 @@ rules:
 
 def test_a_rule_that_selects_nothing_is_told():
     matrix = parse_matrix(SMALL + "rules:\n  - exclude: {torch: '2.9'}\n    reason: old\n")
-    assert [rule.place for rule in idle_rules(matrix)] == ["matrix.yaml:7"]
+    assert [rule.place for rule in unused_rules(matrix)] == ["matrix.yaml:7"]
 
 
 def test_any_minor_of_the_same_major_when_allowed():

@@ -13,7 +13,7 @@ from plans import plan
 from wheelsmith.cli.plan import build_matrix_options
 from wheelsmith.plan.planned_run import fold
 from wheelsmith.plan.shards import estimate_seconds, split, split_by_time
-from wheelsmith.report.shards import show_shards
+from wheelsmith.report.shards import format_shards
 
 
 def builds(count):
@@ -66,14 +66,14 @@ def test_what_nothing_is_known_of_costs_as_what_is_like_it():
     ],
 )
 def test_empty_shards_are_no_jobs(form, shown):
-    assert json.loads(show_shards(split(builds(2), {}, 3), form, ())) == shown
+    assert json.loads(format_shards(split(builds(2), {}, 3), form, ())) == shown
 
 
 def test_steps_of_buildkite_build_as_was_planned():
     """Words stay whole in the step's shell, and a dollar is what it is once Buildkite has read the step."""
     given = {"matrix": Path("a $b/m.yaml"), "engine": "bwrap", "shard_plan": Path("s.json"), "locked": True}
     options = build_matrix_options(**given, offline=True)
-    (step,) = json.loads(show_shards(split(builds(1), {}, 1), "buildkite", options))["steps"]
+    (step,) = json.loads(format_shards(split(builds(1), {}, 1), "buildkite", options))["steps"]
     assert shlex.split(step["command"].replace("$$", "$")) == [
         *("wheelsmith", "build-matrix", "--shard", "1/1"),
         *("--matrix", "a $b/m.yaml", "--engine", "bwrap", "--shard-plan", "s.json", "--locked", "--offline"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wheelsmith.model import BuildResult, Cell, Status
 from wheelsmith.model.events import CellFinished, CellStage, RunFinished, RunStarted, StepFinished
-from wheelsmith.report.timeline import Stopwatch
+from wheelsmith.report.timeline import TimelineRecorder
 
 CELL = Cell(release="2.11", toolkit=None, arch="x86_64")
 
@@ -27,7 +27,7 @@ def step(seconds, *, reused=False, name="a.cu: cicc 90"):
 
 def test_stages_follow_each_other_and_end_with_their_cell():
     clock = Clock()
-    watch = Stopwatch(clock)
+    watch = TimelineRecorder(clock)
     for now, event in [
         (101, RunStarted(kernel="k", engine="bwrap", plans=(), excluded=(), folded={})),
         (102, CellStage(cell_id=CELL.id, stage="fetch")),
@@ -45,7 +45,7 @@ def test_stages_follow_each_other_and_end_with_their_cell():
 
 def test_a_run_that_was_cut_short_ends_now():
     clock = Clock()
-    watch = Stopwatch(clock)
+    watch = TimelineRecorder(clock)
     watch(CellStage(cell_id=CELL.id, stage="fetch"))
     clock.now = 107
     (bar,) = watch.timeline().stages
@@ -55,7 +55,7 @@ def test_a_run_that_was_cut_short_ends_now():
 @given(st.lists(st.tuples(st.floats(1, 50), st.floats(0.1, 20)), max_size=30))
 def test_steps_of_a_lane_never_overlap_and_no_lane_is_wasted(spans):
     clock = Clock()
-    watch = Stopwatch(clock)
+    watch = TimelineRecorder(clock)
     for end, seconds in spans:
         clock.now = 100 + end
         watch(step(seconds))

@@ -167,7 +167,7 @@ def _show_shards(
     shards: Sequence[Shard], output_format: str, cores: int, options: Sequence[str], *, as_json: bool
 ) -> None:
     from wheelsmith.report import make_console
-    from wheelsmith.report.shards import show_shards
+    from wheelsmith.report.shards import format_shards
     from wheelsmith.report.tables import shard_table
 
     if as_json:
@@ -175,7 +175,7 @@ def _show_shards(
     elif output_format == "table":
         make_console(stderr=False).print(shard_table(shards, cores))
     else:
-        click.echo(show_shards(shards, output_format, options))
+        click.echo(format_shards(shards, output_format, options))
 
 
 def plan_json(prepared: Prepared) -> dict[str, object]:
@@ -200,7 +200,7 @@ def plan_json(prepared: Prepared) -> dict[str, object]:
 
 def show_plan(prepared: Prepared, request: Request) -> None:
     """Print the plan as a table on stdout."""
-    from wheelsmith.report import make_console, plan_table, reasons, totals
+    from wheelsmith.report import make_console, plan_table, sharing_reasons, totals
 
     cached = frozenset(stored_wheels(prepared.plans, request.cache, prepared.engine))
     console = make_console(stderr=False)
@@ -209,5 +209,5 @@ def show_plan(prepared: Prepared, request: Request) -> None:
     console.print(table)
     cached_builds = sum(build.plan.build_digest in cached for build in prepared.builds)
     console.print(f"{totals(prepared.plans, folded)}, {cached_builds} cached")
-    for line in reasons(folded):
+    for line in sharing_reasons(folded):
         console.print(f"  {line}")

@@ -22,7 +22,7 @@ from wheelsmith.base.units import show_moment
 from wheelsmith.model import Event, Listener, Notice, RunFinished
 from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.plan.planned_run import PlannedRun
-from wheelsmith.report.timeline import Stopwatch
+from wheelsmith.report.timeline import TimelineRecorder
 from wheelsmith.run.build import build, make_output_folder
 from wheelsmith.run.prepare import Prepared
 
@@ -72,17 +72,17 @@ def run_with_reports(
     from wheelsmith.report import reporter
 
     make_output_folder(out)
-    start, stopwatch, errors = _now(), Stopwatch(), list[OSError]()
+    start, timeline, errors = _now(), TimelineRecorder(), list[OSError]()
     with reporter(progress, out) as report:
 
         def listen(event: Event) -> None:
-            stopwatch(event)
+            timeline(event)
             if isinstance(event, RunFinished):
                 record = planned.record(event.results, interrupted=event.interrupted)
                 record = complete(replace(record, started_on=start, finished_on=_now()))
                 if as_json:
                     click.echo(json.dumps(record.to_json(), indent=1))
-                for error in _write_reports(record, event, stopwatch, out):
+                for error in _write_reports(record, event, timeline, out):
                     errors.append(error)
                     report(Notice(level="warning", text=f"cannot write a report: {system_error(error)}"))
             if (visible := filter_event(event)) is not None:
@@ -112,7 +112,9 @@ def cancelled_by_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _write_reports(record: RunRecord, finished: RunFinished, stopwatch: Stopwatch, out: Path) -> Iterator[OSError]:
+def _write_reports(
+    record: RunRecord, finished: RunFinished, timeline: TimelineRecorder, out: Path
+) -> Iterator[OSError]:
     """Write results.json and the reports. Yield the error of each file that cannot be written, and continue."""
     from wheelsmith.report.junit import junit_report
     from wheelsmith.report.markdown import markdown_summary
@@ -123,7 +125,7 @@ def _write_reports(record: RunRecord, finished: RunFinished, stopwatch: Stopwatc
         RESULTS: (json.dumps(record.to_json(), indent=1) + "\n").encode(),
         "summary.md": summary,
         "junit.xml": junit_report(record, finished.seconds),
-        "report.html": report_page(record, stopwatch.engine, finished, stopwatch.timeline()),
+        "report.html": report_page(record, timeline.engine, finished, timeline.timeline()),
     }
     writes = (partial(atomic_write, out / name, data) for name, data in written.items())
     for write in (*writes, partial(_append_summary, summary)):

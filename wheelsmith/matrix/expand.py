@@ -21,7 +21,7 @@ def expand(matrix: Matrix) -> tuple[Cell | Excluded, ...]:
 
     A cell that a rule excludes, or that is impossible, becomes an ``Excluded`` with the reason.
     """
-    return tuple(_answer(matrix, cell) for cell in _cells(matrix))
+    return tuple(_apply_rules(matrix, cell) for cell in _cells(matrix))
 
 
 def project_settings(matrix: Matrix, cell: Cell) -> ProjectSettings:
@@ -29,34 +29,34 @@ def project_settings(matrix: Matrix, cell: Cell) -> ProjectSettings:
     found = matrix.project
     for rule in matrix.rules:
         if rule.where.matches(cell) and not rule.exclude:
-            found = found.with_more(rule.project)
+            found = found.merged_with(rule.project)
     return found
 
 
-def idle_rules(matrix: Matrix) -> tuple[MatrixRule, ...]:
+def unused_rules(matrix: Matrix) -> tuple[MatrixRule, ...]:
     """Return the rules that select no cell. Such a rule is probably a mistake."""
     cells = tuple(_cells(matrix))
     return tuple(rule for rule in matrix.rules if not any(rule.where.matches(cell) for cell in cells))
 
 
 def _cells(matrix: Matrix) -> Iterator[Cell]:
-    calls = framework(matrix.framework)
+    chosen = framework(matrix.framework)
     for release, compute, arch, python in product(
         matrix.releases, matrix.computes, matrix.arch, matrix.python or (None,)
     ):
         platform, toolkit = platform_of(compute) or (None, None)
         yield Cell(
-            framework=calls.name,
+            framework=chosen.name,
             release=release,
             platform=platform.name if platform else CUDA,
             toolkit=toolkit,
             arch=arch,
             python=python,
-            cxx11_abi=calls.cxx11_abi(release, arch, toolkit),
+            cxx11_abi=chosen.cxx11_abi(release, arch, toolkit),
         )
 
 
-def _answer(matrix: Matrix, cell: Cell) -> Cell | Excluded:
+def _apply_rules(matrix: Matrix, cell: Cell) -> Cell | Excluded:
     settings = matrix.settings
     for rule in matrix.rules:
         if not rule.where.matches(cell):
@@ -96,12 +96,12 @@ def select(
     """
     ids = [cell_of(answer).id for answer in answers]
     for pattern in (*only, *skip):
-        if not any(matches(pattern, name) for name in ids):
+        if not any(matches_glob(pattern, name) for name in ids):
             raise SelectionError(f"{pattern!r} matches no combination", remedy=_suggest(pattern, ids))
     kept = tuple(
         answer
         for answer, name in zip(answers, ids, strict=True)
-        if (not only or any(matches(p, name) for p in only)) and not any(matches(p, name) for p in skip)
+        if (not only or any(matches_glob(p, name) for p in only)) and not any(matches_glob(p, name) for p in skip)
     )
     if not kept:
         raise SelectionError("the selection matches no combination", remedy=_LIST_ALL)
@@ -113,7 +113,7 @@ def cell_of(answer: Cell | Excluded) -> Cell:
     return answer.cell if isinstance(answer, Excluded) else answer
 
 
-def matches(pattern: str, name: str) -> bool:
+def matches_glob(pattern: str, name: str) -> bool:
     """Return True if a glob with braces matches a name."""
     return any(fnmatchcase(name, glob) for glob in _expand_braces(pattern))
 

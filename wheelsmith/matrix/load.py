@@ -68,18 +68,18 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
     places: dict[_Path, Place] = {}
     mistakes: list[MatrixError] = []
     try:
-        data = _plain(_compose(text, file), (), file, places, mistakes)
+        data = _to_data(_compose(text, file), (), file, places, mistakes)
     except RecursionError:
         raise MatrixError("nested too deeply", where=Place(file=file)) from None
     if not isinstance(data, dict):
         raise MatrixError("the file must be a mapping with kernel and axes", where=Place(file=file, line=1))
     model = _validate(data, places, mistakes)
     if model is not None:
-        mistakes.extend(_other_axes(model, places))
+        mistakes.extend(_check_selectors(model, places))
     if mistakes or model is None:
         mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
         raise MatrixMistakesError(tuple(mistakes))
-    return _matrix(model, file, places)
+    return _make_matrix(model, file, places)
 
 
 def read_yaml(text: str, file: str) -> Any:
@@ -89,7 +89,7 @@ def read_yaml(text: str, file: str) -> Any:
     :raises MatrixError: the text is not YAML, or has a duplicate key.
     """
     mistakes: list[MatrixError] = []
-    data = _plain(_compose(text, file), (), file, {}, mistakes)
+    data = _to_data(_compose(text, file), (), file, {}, mistakes)
     if mistakes:
         raise mistakes[0]
     return data
@@ -106,10 +106,10 @@ def check_kernel(given: Mapping[str, str | list[str] | None]) -> KernelRef:
     from wheelsmith.matrix.schema import KernelModel
 
     try:
-        return _kernel(KernelModel.model_validate(given))
+        return _make_kernel(KernelModel.model_validate(given))
     except ValidationError as error:
         places: dict[_Path, Place] = {(): Place(file="kernel")} | {(key,): Place(file=key) for key in given}
-        mistakes = (_explain(detail, places) for detail in error.errors(include_url=False))
+        mistakes = (_to_mistake(detail, places) for detail in error.errors(include_url=False))
         raise MatrixMistakesError(tuple(mistakes)) from None
 
 
@@ -126,12 +126,12 @@ def _compose(text: str, file: str) -> yaml.Node:
     return root
 
 
-def _plain(node: yaml.Node, path: _Path, file: str, places: dict[_Path, Place], mistakes: list[MatrixError]) -> Any:
+def _to_data(node: yaml.Node, path: _Path, file: str, places: dict[_Path, Place], mistakes: list[MatrixError]) -> Any:
     places.setdefault(path, _place(node.start_mark, file))
     if isinstance(node, yaml.ScalarNode):
         return node.value
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, (*path, n), file, places, mistakes) for n, item in enumerate(node.value)]
+        return [_to_data(item, (*path, n), file, places, mistakes) for n, item in enumerate(node.value)]
     found: dict[str, Any] = {}
     for key, value in node.value:
         name = str(key.value)
@@ -140,7 +140,7 @@ def _plain(node: yaml.Node, path: _Path, file: str, places: dict[_Path, Place], 
             mistakes.append(MatrixError(f"duplicate key {name!r}", where=where, remedy="keep one of them"))
             continue
         places[(*path, name, _KEY)] = where
-        found[name] = _plain(value, (*path, name), file, places, mistakes)
+        found[name] = _to_data(value, (*path, name), file, places, mistakes)
     return found
 
 
@@ -156,39 +156,39 @@ def _validate(data: dict[str, Any], places: dict[_Path, Place], mistakes: list[M
     try:
         return MatrixModel.model_validate(data)
     except ValidationError as error:
-        mistakes.extend(_explain(detail, places) for detail in error.errors(include_url=False))
+        mistakes.extend(_to_mistake(detail, places) for detail in error.errors(include_url=False))
         return None
 
 
-def _explain(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError:
+def _to_mistake(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError:
     loc = detail["loc"]
     name = str(loc[-1]) if loc else "the file"
     kind = detail["type"]
     if kind == "extra_forbidden":
-        return MatrixError(f"unknown key {name!r}", where=places[(*loc, _KEY)], remedy=_near(name, _siblings(loc)))
-    where = _nearest(loc, places)
+        return MatrixError(f"unknown key {name!r}", where=places[(*loc, _KEY)], remedy=_suggest(name, _valid_keys(loc)))
+    where = _nearest_place(loc, places)
     if kind == "missing":
         return MatrixError(f"{name} is missing", where=where, remedy=_SCHEMA_HINT)
     if kind == "literal_error":
         choices = [choice.strip(" '") for choice in str(detail["ctx"]["expected"]).replace(" or ", ",").split(",")]
-        remedy = _near(str(detail["input"]), choices)
+        remedy = _suggest(str(detail["input"]), choices)
         return MatrixError(f"{detail['input']!r} is not one of {', '.join(choices)}", where=where, remedy=remedy)
     if kind == "value_error":
         return MatrixError(str(detail["ctx"]["error"]), where=where)
     if kind in {"too_short", "string_too_short"}:
         return MatrixError(f"{name} is empty", where=where)
-    wanted = {
+    expected = {
         "list_type": "a list",
         "string_type": "one value",
         "model_type": "a mapping",
         "dict_type": "a mapping",
     }.get(kind)
-    if wanted:
-        return MatrixError(f"{name} must be {wanted}", where=where, remedy=_SCHEMA_HINT)
+    if expected:
+        return MatrixError(f"{name} must be {expected}", where=where, remedy=_SCHEMA_HINT)
     return MatrixError(f"{name}: {detail['msg']}", where=where)
 
 
-def _nearest(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Place:
+def _nearest_place(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Place:
     if loc[-1:] == ("[key]",):  # pydantic's name for an invalid key
         loc = (*loc[:-1], _KEY)
     while loc not in places:
@@ -196,7 +196,7 @@ def _nearest(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Place:
     return places[loc]
 
 
-def _siblings(loc: tuple[str | int, ...]) -> list[str]:
+def _valid_keys(loc: tuple[str | int, ...]) -> list[str]:
     """Return the keys that are valid in the place of an unknown key."""
     from wheelsmith.matrix.schema import json_schema
 
@@ -214,12 +214,12 @@ def _siblings(loc: tuple[str | int, ...]) -> list[str]:
     return list(here.get("properties", {}))
 
 
-def _near(word: str, choices: list[str]) -> str:
+def _suggest(word: str, choices: list[str]) -> str:
     close = difflib.get_close_matches(word, choices, n=1)
     return f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(choices)}"
 
 
-def _other_axes(model: MatrixModel, places: dict[_Path, Place]) -> Iterator[MatrixError]:
+def _check_selectors(model: MatrixModel, places: dict[_Path, Place]) -> Iterator[MatrixError]:
     """Yield a mistake for each rule that selects by a framework that is not an axis."""
     for number, rule in enumerate(model.rules):
         for key, selector in (("exclude", rule.exclude), ("where", rule.where)):
@@ -229,10 +229,10 @@ def _other_axes(model: MatrixModel, places: dict[_Path, Place]) -> Iterator[Matr
                 yield MatrixError(f"a rule selects by {name}, which is not an axis", where=where, remedy=remedy)
 
 
-def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix:
+def _make_matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix:
     ((framework, releases),) = model.axes.releases.items()
     return Matrix(
-        kernel=_kernel(model.kernel),
+        kernel=_make_kernel(model.kernel),
         version=model.version,
         framework=framework,
         releases=tuple(releases),
@@ -240,29 +240,29 @@ def _matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix
         arch=tuple(model.axes.arch),
         python=tuple(model.axes.python),
         settings=CellSettings(**_settings(model)),
-        project=_project(model),
+        project=_make_project(model),
         cuda_compatibility=CudaCompatibility(model.cuda_compatibility),
-        rules=tuple(_rule(model, n, f"{file}:{places[('rules', n)].line}") for n in range(len(model.rules))),
+        rules=tuple(_make_rule(model, n, f"{file}:{places[('rules', n)].line}") for n in range(len(model.rules))),
         engine=EngineChoice(**model.engine.model_dump()),
         output=OutputSettings(**model.output.model_dump()),
     )
 
 
-def _kernel(model: KernelModel) -> KernelRef:
-    return KernelRef(**{name: _tuple(value) for name, value in model.model_dump().items()})
+def _make_kernel(model: KernelModel) -> KernelRef:
+    return KernelRef(**{name: _freeze(value) for name, value in model.model_dump().items()})
 
 
-def _rule(model: MatrixModel, number: int, place: str) -> MatrixRule:
+def _make_rule(model: MatrixModel, number: int, place: str) -> MatrixRule:
     rule = model.rules[number]
     changed = _settings(rule.set) if rule.set else {}
     return MatrixRule(
-        where=_selector(rule.exclude or rule.where),
+        where=_make_selector(rule.exclude or rule.where),
         exclude=rule.exclude is not None,
         reason=rule.reason,
         place=place,
         settings=CellSettings(**changed),
         sets=tuple(changed),
-        project=_project(rule.set) if rule.set else ProjectSettings(),
+        project=_make_project(rule.set) if rule.set else ProjectSettings(),
     )
 
 
@@ -270,14 +270,14 @@ def _settings(model: MatrixModel | SettingsModel) -> dict[str, Any]:
     """Return the cell settings in a section of the matrix, by name."""
     names = (field.name for field in fields(CellSettings))
     given = {name: value for name in names if (value := getattr(model, name, None)) is not None}
-    return {name: _tuple(value) for name, value in given.items()}
+    return {name: _freeze(value) for name, value in given.items()}
 
 
-def _tuple(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _project(model: MatrixModel | SettingsModel) -> ProjectSettings:
+def _make_project(model: MatrixModel | SettingsModel) -> ProjectSettings:
     return ProjectSettings(
         env=model.env or {},
         build_requires=tuple(model.build_requires or ()),
@@ -287,7 +287,7 @@ def _project(model: MatrixModel | SettingsModel) -> ProjectSettings:
     )
 
 
-def _selector(model: SelectorModel | None) -> Selector:
+def _make_selector(model: SelectorModel | None) -> Selector:
     if model is None:
         return Selector()
     return Selector(

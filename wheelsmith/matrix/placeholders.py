@@ -9,9 +9,9 @@ from wheelsmith.model import Cell
 from wheelsmith.platforms import platforms
 
 _BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
-_Word = Callable[[Cell, tuple[str, ...]], str]
+_Value = Callable[[Cell, tuple[str, ...]], str]
 # Placeholder → function of a cell and its compute capabilities.
-PLACEHOLDERS: Mapping[str, _Word] = {
+PLACEHOLDERS: Mapping[str, _Value] = {
     "torch": lambda cell, _: cell.release,
     "compute": lambda cell, _: cell.compute,
     "cuda": lambda cell, _: cell.toolkit or "",
@@ -28,7 +28,7 @@ def check_placeholders(text: str) -> None:
 
     :raises ValueError: the text has an unknown placeholder or a single brace. ``{{`` stands for a brace.
     """
-    _filled(text, dict.fromkeys(PLACEHOLDERS, ""))
+    _replace(text, dict.fromkeys(PLACEHOLDERS, ""))
 
 
 def fill_placeholders(text: str, cell: Cell, capabilities: tuple[str, ...]) -> str:
@@ -36,23 +36,23 @@ def fill_placeholders(text: str, cell: Cell, capabilities: tuple[str, ...]) -> s
 
     :param capabilities: the compute capabilities of the build, such as ``8.0`` or ``9.0+PTX``.
     """
-    return _filled(text, {name: word(cell, capabilities) for name, word in PLACEHOLDERS.items()})
+    return _replace(text, {name: value(cell, capabilities) for name, value in PLACEHOLDERS.items()})
 
 
-def _filled(text: str, words: Mapping[str, str]) -> str:
+def _replace(text: str, values: Mapping[str, str]) -> str:
     known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
 
-    def replaced(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         part = match[0]
         if part in {"{{", "}}"}:
             return part[0]
         if part in {"{", "}"}:
             raise ValueError(f"{text!r} has a single brace: write it twice, or use one of {known}")
-        if part[1:-1] not in words:
+        if part[1:-1] not in values:
             raise ValueError(f"{part} is not one of {known}; write a literal brace twice")
-        return words[part[1:-1]]
+        return values[part[1:-1]]
 
-    return _BRACES.sub(replaced, text)
+    return _BRACES.sub(replacement, text)
 
 
 def _number(cell: Cell, capability: str) -> str:

@@ -40,10 +40,10 @@ from wheelsmith.matrix.values import (
     Subfolder,
     Submodules,
     Toolchain,
+    as_text,
+    as_text_or_number,
+    check_distinct,
     computes_of,
-    distinct,
-    only_text,
-    text_or_number,
     toolkit_of,
 )
 from wheelsmith.model.build_host import AUTO
@@ -76,7 +76,7 @@ class KernelModel(_Model):
     distribution: ProjectName | None = Field(
         None, description="The project's name in the index; default: the name in build.toml or pyproject.toml"
     )
-    declare: Annotated[list[Declared], AfterValidator(distinct)] = Field(
+    declare: Annotated[list[Declared], AfterValidator(check_distinct)] = Field(
         [],
         description="Files that the wheel installs outside of its import packages on purpose: paths as in the check's "
         "finding, or patterns with *",
@@ -86,7 +86,7 @@ class KernelModel(_Model):
     )
 
     @model_validator(mode="after")
-    def _one_place(self) -> KernelModel:
+    def _check_source(self) -> KernelModel:
         if sum(place is not None for place in (self.hub, self.git, self.path, self.sdist)) != 1:
             raise ValueError("give exactly one of hub, git, path and sdist")
         if (self.hub or self.git) and self.revision is None:
@@ -104,25 +104,25 @@ class KernelModel(_Model):
 class _Axes(_Model):
     """The axes ``arch`` and ``python``; ``AxesModel`` adds an axis for each framework and platform."""
 
-    arch: Annotated[list[Arch], AfterValidator(distinct), Field(min_length=1)] = Field(
+    arch: Annotated[list[Arch], AfterValidator(check_distinct), Field(min_length=1)] = Field(
         ["x86_64"], description="CPU architectures"
     )
-    python: Annotated[list[PythonMinor], AfterValidator(distinct)] = Field(
+    python: Annotated[list[PythonMinor], AfterValidator(check_distinct)] = Field(
         [], description="Python versions, such as 3.12; only for projects with their own build system"
     )
 
     @property
     def releases(self) -> dict[str, list[str]]:
         """Return the releases of each framework that has an axis."""
-        return _given(self, frameworks())
+        return _nonempty(self, frameworks())
 
     @property
     def computes(self) -> tuple[str, ...]:
         """Return the compute platforms in the order of their axes, without duplicates."""
-        return tuple(dict.fromkeys(name for found in _given(self, platforms()).values() for name in found))
+        return tuple(dict.fromkeys(name for found in _nonempty(self, platforms()).values() for name in found))
 
     @model_validator(mode="after")
-    def _of_each_kind(self) -> Self:
+    def _check_axes(self) -> Self:
         if len(self.releases) != 1:
             raise ValueError(f"axes need exactly one framework: {' or '.join(frameworks())}")
         if not self.computes:
@@ -137,47 +137,47 @@ class _Patterns(_Model):
     @property
     def releases(self) -> dict[str, list[str]]:
         """Return the patterns of each framework in the selector."""
-        return _given(self, frameworks())
+        return _nonempty(self, frameworks())
 
     @property
     def toolkits(self) -> dict[str, list[str]]:
         """Return the patterns of each platform in the selector."""
-        return _given(self, platforms())
+        return _nonempty(self, platforms())
 
     @model_validator(mode="after")
-    def _something(self) -> Self:
+    def _check_nonempty(self) -> Self:
         if not (self.releases or self.toolkits or self.arch or self.python):
             axes = ", ".join((*frameworks(), *platforms()))
             raise ValueError(f"a selector needs at least one of {axes}, arch and python")
         return self
 
 
-def _given(model: BaseModel, names: Iterable[str]) -> dict[str, list[str]]:
-    return {name: found for name in names if (found := getattr(model, _field(name)))}
+def _nonempty(model: BaseModel, names: Iterable[str]) -> dict[str, list[str]]:
+    return {name: found for name in names if (found := getattr(model, _field_name(name)))}
 
 
-def _field(name: str) -> str:
+def _field_name(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _releases(framework: str) -> Any:
-    values = Annotated[list[ReleaseMinor], AfterValidator(distinct), Field(min_length=1)]
+def _release_axis(framework: str) -> Any:
+    values = Annotated[list[ReleaseMinor], AfterValidator(check_distinct), Field(min_length=1)]
     example = list(frameworks()[framework].releases())[-1]
-    said = f"{framework} releases, such as {example}; exactly one framework is required"
-    return values | None, Field(None, alias=framework, description=said)
+    text = f"{framework} releases, such as {example}; exactly one framework is required"
+    return values | None, Field(None, alias=framework, description=text)
 
 
-def _computes(platform: Platform) -> Any:
+def _compute_axis(platform: Platform) -> Any:
     value = Annotated[str, AfterValidator(toolkit_of(platform)), Field(json_schema_extra=TEXT_OR_NUMBER)]
     # Check for duplicates first, so that the message shows the value as written.
-    read = (AfterValidator(distinct), AfterValidator(computes_of(platform)))
+    read = (AfterValidator(check_distinct), AfterValidator(computes_of(platform)))
     values = Annotated[list[value], *read, Field(min_length=1)]
     example = list(platform.toolkits())[-1]
-    said = f"{platform.title} toolkits, such as {example}, and cpu; at least one platform is required"
-    return values | None, Field(None, alias=platform.name, description=said)
+    text = f"{platform.title} toolkits, such as {example}, and cpu; at least one platform is required"
+    return values | None, Field(None, alias=platform.name, description=text)
 
 
-def _patterns(axis: str) -> Any:
+def _pattern_axis(axis: str) -> Any:
     return Patterns | None, Field(None, alias=axis)
 
 
@@ -185,14 +185,14 @@ AxesModel = create_model(
     "AxesModel",
     __base__=_Axes,
     __doc__="The values to combine, in this order.",
-    **{_field(name): _releases(name) for name in frameworks()},
-    **{_field(name): _computes(platform) for name, platform in platforms().items()},
+    **{_field_name(name): _release_axis(name) for name in frameworks()},
+    **{_field_name(name): _compute_axis(platform) for name, platform in platforms().items()},
 )
 SelectorModel = create_model(
     "SelectorModel",
     __base__=_Patterns,
     __doc__="Selects combinations by a value, a glob (13.*), a version specifier (<2.11), or a list of these.",
-    **{_field(name): _patterns(name) for name in (*frameworks(), *platforms())},
+    **{_field_name(name): _pattern_axis(name) for name in (*frameworks(), *platforms())},
 )
 
 
@@ -229,7 +229,7 @@ class RuleModel(_Model):
     reason: str | None = Field(None, description="The reason; required for an exclusion", min_length=1)
 
     @model_validator(mode="after")
-    def _one_job(self) -> RuleModel:
+    def _check_rule(self) -> RuleModel:
         if (self.exclude is None) == (self.set is None):
             raise ValueError("a rule needs exactly one of exclude and set")
         if self.exclude is not None and self.reason is None:
@@ -251,19 +251,19 @@ class EngineModel(_Model):
     memory: Annotated[int, BeforeValidator(parse_size)] | None = Field(
         None,
         description="Memory limit of one compilation, test or project build, such as 8GiB",
-        json_schema_extra=only_text,
+        json_schema_extra=as_text,
     )
     disk: Annotated[int, BeforeValidator(parse_size)] | None = Field(
         None,
         description="Disk limit of one compilation, test or project build, such as 8GiB; default: 16GiB",
-        json_schema_extra=only_text,
+        json_schema_extra=as_text,
     )
     seconds: Annotated[float, BeforeValidator(parse_seconds)] | None = Field(
         None,
         alias="timeout",
         description="Time limit of one compilation, test or project build, such as 45m; time in which a build waits "
         "for its compilations does not count; default: 1h",
-        json_schema_extra=only_text,
+        json_schema_extra=as_text,
     )
 
 
@@ -285,7 +285,7 @@ class MatrixModel(_Model):
     version: PublicVersion | None = Field(
         None,
         description="The version of the wheels; default: that of build.toml or pyproject.toml",
-        json_schema_extra=text_or_number,
+        json_schema_extra=as_text_or_number,
     )
     axes: AxesModel
     gpu_archs: GpuArchs | None = Field(

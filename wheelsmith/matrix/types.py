@@ -62,17 +62,17 @@ class Selector(Record):
             (self.arch, cell.arch),
             (self.python, cell.python or ""),
         )
-        return self._is_for(cell) and all(
-            not patterns or any(_match(p, value) for p in patterns) for patterns, value in values
+        return self._selects_platform(cell) and all(
+            not patterns or any(_matches(p, value) for p in patterns) for patterns, value in values
         )
 
-    def _is_for(self, cell: Cell) -> bool:
+    def _selects_platform(self, cell: Cell) -> bool:
         """Return True if the cell's compute platform is selected. Every platform's axis may contain ``cpu``."""
         if not self.toolkits:
             return True
         value = cell.toolkit or cell.compute
         named = self.toolkits.values() if cell.toolkit is None else [self.toolkits.get(cell.platform, ())]
-        return any(_match(pattern, value) for patterns in named for pattern in patterns)
+        return any(_matches(pattern, value) for patterns in named for pattern in patterns)
 
 
 def is_specifier(pattern: str) -> bool:
@@ -81,7 +81,7 @@ def is_specifier(pattern: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _match(pattern: str, value: str) -> bool:
+def _matches(pattern: str, value: str) -> bool:
     if is_specifier(pattern):
         return value[:1].isdigit() and SpecifierSet(pattern).contains(value)
     return fnmatchcase(value, pattern)
@@ -106,7 +106,7 @@ class ProjectSettings(Record):
     config_settings: dict[str, tuple[str, ...]] = field(default_factory=dict)
     before_build: str | None = None
 
-    def with_more(self, more: ProjectSettings) -> ProjectSettings:
+    def merged_with(self, more: ProjectSettings) -> ProjectSettings:
         """Return these settings with those of a rule. Requirements are added; other values are replaced."""
         return ProjectSettings(
             env=self.env | more.env,

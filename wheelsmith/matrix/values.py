@@ -28,7 +28,7 @@ _MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
 _PYTHON = re.compile(r"3\.[1-9][0-9]?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 # Variables that the sandbox needs, or that keep builds reproducible.
-_OWN = re.compile(
+_RESERVED = re.compile(
     r"PATH|HOME|TMP|TEMP|TMPDIR|LANG|LANGUAGE|LC_\w+|LOCPATH|GCONV_PATH|TZ|TZDIR|LD_\w+|GLIBC_TUNABLES|BASH_ENV|SHELLOPTS"
     r"|GCC_EXEC_PREFIX|SOURCE_DATE_EPOCH|_?PYTHON\w*|WHEELSMITH_\w+"
 )
@@ -103,7 +103,7 @@ def _boolean(text: Any) -> bool:
     return bool(text == "true")
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
@@ -141,7 +141,7 @@ def _image(text: str) -> str:
     return text
 
 
-def _declared(text: str) -> str:
+def _declared_file(text: str) -> str:
     if not text.strip("*?/."):
         raise ValueError(f"{text[:80]!r} is not a file: write a path in the wheel, such as kernel.pth or bin/tool")
     return text
@@ -150,17 +150,17 @@ def _declared(text: str) -> str:
 def _variable(name: str) -> str:
     if not _VARIABLE.fullmatch(name):
         raise ValueError(f"{name[:80]!r} is not the name of a variable: letters, digits and '_'")
-    if _OWN.fullmatch(name):
+    if _RESERVED.fullmatch(name):
         raise ValueError(f"{name} cannot be set: wheelsmith sets it, so that builds work and are reproducible")
     return name
 
 
 def _value(text: str) -> str:
-    check_placeholders(_given_to_programs(text))
+    check_placeholders(_program_text(text))
     return text
 
 
-def _given_to_programs(text: str) -> str:
+def _program_text(text: str) -> str:
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("the text has characters that programs cannot receive")
     return text
@@ -175,7 +175,7 @@ def _setting_name(name: str) -> str:
 def _command(text: str) -> str:
     if not text.strip():
         raise ValueError("the command is empty")
-    return _given_to_programs(text)
+    return _program_text(text)
 
 
 def _build_requirement(text: str) -> str:
@@ -193,16 +193,16 @@ def _build_requirement(text: str) -> str:
 def _sdist(text: str) -> str:
     try:
         found = Requirement(text)
-        (asked,) = found.specifier
-        version = Version(asked.version)
+        (specifier,) = found.specifier
+        version = Version(specifier.version)
     except (InvalidRequirement, ValueError):  # InvalidVersion is a ValueError; so is any number of specifiers but one
         version = None
-    if version is None or asked.operator != "==" or version.local or found.url or found.extras or found.marker:
+    if version is None or specifier.operator != "==" or version.local or found.url or found.extras or found.marker:
         raise ValueError(f"{redact(text)[:80]!r} is not a release such as torch-scatter==2.1.2")
     return f"{canonicalize_name(found.name)}=={version}"
 
 
-def distinct(values: list[str]) -> list[str]:
+def check_distinct(values: list[str]) -> list[str]:
     """Check that a list has no duplicates, and return the list.
 
     :raises ValueError: a value is a duplicate.
@@ -213,19 +213,19 @@ def distinct(values: list[str]) -> list[str]:
     return values
 
 
-def only_text(schema: dict[str, Any]) -> None:
+def as_text(schema: dict[str, Any]) -> None:
     """Describe a quantity in the JSON Schema as text, not as the number that it becomes."""
     schema.pop("anyOf", None)
     schema["type"] = "string"
 
 
-def text_or_number(schema: dict[str, Any]) -> None:
+def as_text_or_number(schema: dict[str, Any]) -> None:
     """Allow an unquoted number in the JSON Schema."""
     schema.pop("anyOf", None)
     schema["type"] = ["string", "number"]
 
 
-def true_or_listed(schema: dict[str, Any]) -> None:
+def as_bool_or_list(schema: dict[str, Any]) -> None:
     """Allow ``true`` and ``false`` instead of a list in the JSON Schema."""
     schema.pop("anyOf", None)
     schema |= {"type": ["boolean", "array"], "items": {"type": "string"}}
@@ -240,7 +240,7 @@ Capability = Annotated[str, AfterValidator(_capability), Field(json_schema_extra
 Pattern = Annotated[str, AfterValidator(_pattern), Field(json_schema_extra=TEXT_OR_NUMBER)]
 Patterns = Annotated[
     list[Pattern],
-    BeforeValidator(_listed),
+    BeforeValidator(_as_list),
     Field(min_length=1, json_schema_extra={"type": ["array", "string", "number"]}),
 ]
 Env = dict[Annotated[str, AfterValidator(_variable)], Annotated[str, AfterValidator(_value)]]
@@ -248,20 +248,20 @@ ConfigSettings = dict[
     Annotated[str, AfterValidator(_setting_name)],
     Annotated[
         list[Annotated[str, AfterValidator(_value)]],
-        BeforeValidator(_listed),
+        BeforeValidator(_as_list),
         Field(json_schema_extra={"type": ["array", "string"]}),
     ],
 ]
 ShellCommand = Annotated[str, AfterValidator(_command)]
-BuildRequires = Annotated[list[Annotated[str, AfterValidator(_build_requirement)]], AfterValidator(distinct)]
-Declared = Annotated[str, AfterValidator(_declared)]
+BuildRequires = Annotated[list[Annotated[str, AfterValidator(_build_requirement)]], AfterValidator(check_distinct)]
+Declared = Annotated[str, AfterValidator(_declared_file)]
 HubRepo = Annotated[str, AfterValidator(_hub_repo)]
 GitUrl = Annotated[str, AfterValidator(_git)]
 Subfolder = Annotated[str, AfterValidator(check_subfolder)]
 Submodules = Annotated[
-    Annotated[list[Subfolder], AfterValidator(distinct)] | None,
+    Annotated[list[Subfolder], AfterValidator(check_distinct)] | None,
     BeforeValidator(_submodules),
-    Field(json_schema_extra=true_or_listed),
+    Field(json_schema_extra=as_bool_or_list),
 ]
 Sdist = Annotated[str, AfterValidator(_sdist)]
 ProjectName = Annotated[str, AfterValidator(_project_name)]
@@ -279,4 +279,4 @@ else:
     Toolchain = Literal[(PINNED, HOST, *dict.fromkeys(each.compilers.name for each in cxx_toolchains()))]
     Manylinux = Literal[tuple(dict.fromkeys(each.policy.name for each in cxx_toolchains()))]
 Headers = Literal["whole", "light"]
-GpuArchs = Annotated[list[Capability], Field(min_length=1), AfterValidator(distinct)]
+GpuArchs = Annotated[list[Capability], Field(min_length=1), AfterValidator(check_distinct)]

@@ -86,7 +86,7 @@ def plan_project(
         )
     try:
         defaults = ProjectSettings(env={_PRETEND: version} if version and spec.git_version_plugin else {})
-        given = defaults.with_more(settings or ProjectSettings())
+        given = defaults.merged_with(settings or ProjectSettings())
         names = WheelNames(distribution=name, version=public, declared=declared)
         return _plan(cell, cell.python, spec, source, names, build_host, resolve=resolve, settings=given)
     except NotBuildableError as impossible:

@@ -2,4 +2,4 @@
 
 from wheelsmith.report.reporters import reporter
 from wheelsmith.report.style import make_console
-from wheelsmith.report.tables import inventory_table, plan_table, pruning_table, reasons, totals
+from wheelsmith.report.tables import inventory_table, plan_table, pruning_table, sharing_reasons, totals

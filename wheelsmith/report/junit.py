@@ -13,9 +13,9 @@ from wheelsmith.model import Failure
 from wheelsmith.model.run_record import CellRecord, RunRecord
 
 # Characters of a message and of the end of a log. GitLab reads at most 10 MB of a job's reports.
-_LONGEST, _LONGEST_LOG = 2_000, 20_000
+_MAX_TEXT, _MAX_LOG = 2_000, 20_000
 # Characters that XML does not allow, even escaped: https://www.w3.org/TR/xml/#charsets.
-_UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_INVALID = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_report(record: RunRecord, seconds: float) -> bytes:
@@ -48,16 +48,16 @@ def _problems(cell: CellRecord) -> Iterator[ET.Element]:
 
 
 def _failed(failure: Failure) -> ET.Element:
-    words = f"{failure.stage}: {failure.message}"[:_LONGEST]
-    found = ET.Element("failure", type=_text(failure.stage), message=_text(words))
-    remedy = f"help: {failure.remedy}\n"[:_LONGEST] if failure.remedy else ""
-    found.text = _text(remedy + "\n".join(failure.tail)[-_LONGEST_LOG:])
+    text = f"{failure.stage}: {failure.message}"[:_MAX_TEXT]
+    found = ET.Element("failure", type=_text(failure.stage), message=_text(text))
+    remedy = f"help: {failure.remedy}\n"[:_MAX_TEXT] if failure.remedy else ""
+    found.text = _text(remedy + "\n".join(failure.tail)[-_MAX_LOG:])
     return found
 
 
 def _skipped(why: str) -> ET.Element:
-    return ET.Element("skipped", message=_text(why[:_LONGEST]))
+    return ET.Element("skipped", message=_text(why[:_MAX_TEXT]))
 
 
 def _text(text: str) -> str:
-    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _INVALID.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -33,11 +33,11 @@ from wheelsmith.report.reporters import PlainReporter
 from wheelsmith.report.style import ID_WIDTH, duration
 
 _GIB = 2**30
-_ROOMY = 76  # columns; a narrower terminal does not show the newest step
+_WIDE = 76  # columns; a narrower terminal does not show the newest step
 
 
 @dataclass(slots=True)
-class Running:
+class RunningCell:
     """A cell that is being built.
 
     :param start: seconds of the monotonic clock.
@@ -51,7 +51,7 @@ class Running:
     total: int = 0
     line: str = ""
 
-    def hear(self, event: CellStage | CellProgress | CellLine) -> None:
+    def update(self, event: CellStage | CellProgress | CellLine) -> None:
         """Update the cell from an event."""
         match event:
             case CellStage():
@@ -63,7 +63,7 @@ class Running:
 
 
 @dataclass(slots=True)
-class Whole:
+class RunProgress:
     """The progress of a run.
 
     :param start: seconds of the monotonic clock.
@@ -80,12 +80,12 @@ class Whole:
     load: Load | None = None
     expected: dict[str, float] = field(default_factory=dict)
 
-    def finish(self, name: str, cell: Running | None) -> None:
+    def finish(self, name: str, cell: RunningCell | None) -> None:
         """Record that a cell has finished."""
         self.finished.add(name)
         self.phases += cell.done if cell else 0
 
-    def to_go(self, running: Mapping[str, Running]) -> float | None:
+    def remaining_seconds(self, running: Mapping[str, RunningCell]) -> float | None:
         """Return the estimated seconds that remain, or None if the cost of a running cell is unknown."""
         left = {name: seconds for name, seconds in self.expected.items() if name not in self.finished}
         if self.load is None or not left or not running.keys() <= left.keys():
@@ -94,45 +94,45 @@ class Whole:
         return sum(seconds * (1 - done.get(name, 0.0)) for name, seconds in left.items()) / self.load.all_cores
 
 
-def rows(running: Mapping[str, Running], now: float, console: Console, room: int) -> Iterator[RenderableType]:
+def rows(running: Mapping[str, RunningCell], now: float, console: Console, max_rows: int) -> Iterator[RenderableType]:
     """Draw the running cells in columns of fixed width.
 
-    :param room: the number of lines available.
+    :param max_rows: the number of lines available.
     """
-    roomy = console.width >= _ROOMY
-    table = Table.grid(padding=(0, 1), expand=roomy)
-    for width in (1, ID_WIDTH if roomy else None, 8):
+    wide = console.width >= _WIDE
+    table = Table.grid(padding=(0, 1), expand=wide)
+    for width in (1, ID_WIDTH if wide else None, 8):
         table.add_column(width=width, no_wrap=True, overflow="ellipsis")
     for width in (9, 6):
         table.add_column(width=width, no_wrap=True, justify="right")
-    if roomy:
+    if wide:
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    for name, cell in list(running.items())[:room]:
+    for name, cell in list(running.items())[:max_rows]:
         spinner = Spinner("dots" if console.encoding.startswith("utf") else "line")
         spinner.start_time = cell.start
         steps = f"{cell.done}/{cell.total}" if cell.total else ""
-        words = [name, cell.stage, steps, duration(now - cell.start), *([cell.line] if roomy else [])]
-        table.add_row(spinner.render(now), *map(Text, words))
+        columns = [name, cell.stage, steps, duration(now - cell.start), *([cell.line] if wide else [])]
+        table.add_row(spinner.render(now), *map(Text, columns))
     if running:
         yield table
-    if len(running) > room:
-        yield Text(f"  and {len(running) - room} more running", style="dim", no_wrap=True, overflow="ellipsis")
+    if len(running) > max_rows:
+        yield Text(f"  and {len(running) - max_rows} more running", style="dim", no_wrap=True, overflow="ellipsis")
 
 
-def whole_line(whole: Whole, running: Mapping[str, Running], now: float) -> str:
+def status_line(progress: RunProgress, running: Mapping[str, RunningCell], now: float) -> str:
     """Return the status line of the run."""
-    parts = [f"{len(whole.finished)} of {counted(whole.cells, 'combination')}"]
-    done = whole.phases + sum(cell.done for cell in running.values())
-    total = whole.phases + sum(cell.total for cell in running.values())
+    parts = [f"{len(progress.finished)} of {counted(progress.cells, 'combination')}"]
+    done = progress.phases + sum(cell.done for cell in running.values())
+    total = progress.phases + sum(cell.total for cell in running.values())
     if total:
         # The number of phases of a waiting cell is unknown.
-        waits = whole.cells > len(whole.finished) + len(running)
-        parts.append(f"{done} of {total}+ phases" if waits else f"{done} of {counted(total, 'phase')}")
-    if load := whole.load:
+        is_waiting = progress.cells > len(progress.finished) + len(running)
+        parts.append(f"{done} of {total}+ phases" if is_waiting else f"{done} of {counted(total, 'phase')}")
+    if load := progress.load:
         parts.append(f"{load.cores} of {counted(load.all_cores, 'core')}")
         parts.append(f"{load.memory / _GIB:.1f} of {load.all_memory / _GIB:.1f} GiB")
-    parts.append(f"{duration(now - whole.start)} elapsed")
-    if (left := whole.to_go(running)) is not None:
+    parts.append(f"{duration(now - progress.start)} elapsed")
+    if (left := progress.remaining_seconds(running)) is not None:
         parts.append(f"about {duration(left)} left")
     return " · ".join(parts)
 
@@ -142,8 +142,8 @@ class LiveReporter(PlainReporter):
 
     def __init__(self, console: Console, out: Path) -> None:
         super().__init__(console, out)
-        self._running: dict[str, Running] = {}
-        self._whole = Whole(start=time.monotonic())
+        self._running: dict[str, RunningCell] = {}
+        self._progress = RunProgress(start=time.monotonic())
         self._transfer = ""
         self._preparing: dict[str, float] = {}
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
@@ -161,14 +161,14 @@ class LiveReporter(PlainReporter):
         """Update the state from an event. The live view redraws itself."""
         match event:
             case Expectation():
-                self._whole.expected = dict(event.seconds)
+                self._progress.expected = dict(event.seconds)
             case Load():
-                self._whole.load = event
+                self._progress.load = event
             case CellStarted():
-                self._running[event.cell_id] = Running(start=time.monotonic())
+                self._running[event.cell_id] = RunningCell(start=time.monotonic())
             case CellStage() | CellProgress() | CellLine():
                 if cell := self._running.get(event.cell_id):
-                    cell.hear(event)
+                    cell.update(event)
             case Transfer():
                 of = f" of {show_size(event.total)}" if event.total else ""
                 done = event.total and event.done >= event.total
@@ -178,15 +178,15 @@ class LiveReporter(PlainReporter):
             case Preparing():
                 self._preparing[event.what] = time.monotonic()
             case _:
-                self._scroll(event)
+                self._print_permanent(event)
 
-    def _scroll(self, event: Event) -> None:
+    def _print_permanent(self, event: Event) -> None:
         """Handle an event that prints permanent lines."""
         match event:
             case RunStarted():
-                self._whole = Whole(start=time.monotonic(), cells=len(event.plans))
+                self._progress = RunProgress(start=time.monotonic(), cells=len(event.plans))
             case CellFinished(result=result):
-                self._whole.finish(result.cell.id, self._running.pop(result.cell.id, None))
+                self._progress.finish(result.cell.id, self._running.pop(result.cell.id, None))
             case RunFinished():
                 self._live.stop()
             case _:
@@ -196,10 +196,10 @@ class LiveReporter(PlainReporter):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the current state within the height of the terminal. Hidden rows are counted."""
         now, running = time.monotonic(), dict(self._running)
-        lasting = [f"{duration(now - since)}  {what}" for what, since in dict(self._preparing).items()]
-        below = [Text(line, style="dim") for line in (self._transfer, *lasting) if line]
-        below.append(Text(whole_line(self._whole, running, now), style="bold"))
-        lines = sum(len(text.wrap(console, options.max_width)) for text in below)
+        preparing = [f"{duration(now - since)}  {what}" for what, since in dict(self._preparing).items()]
+        footer = [Text(line, style="dim") for line in (self._transfer, *preparing) if line]
+        footer.append(Text(status_line(self._progress, running, now), style="bold"))
+        lines = sum(len(text.wrap(console, options.max_width)) for text in footer)
         # One line for the cursor, one for the count of hidden rows.
         yield from rows(running, now, console, max(1, console.height - lines - 2))
-        yield from below
+        yield from footer

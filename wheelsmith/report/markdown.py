@@ -30,7 +30,7 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
     :param seconds: the duration of the run.
     """
     ending = "Interrupted after" if record.interrupted else "In"
-    lines = [f"### {_count(record)}", "", f"{ending} {duration(seconds)}: {_plain(record.kernel)}", ""]
+    lines = [f"### {_count(record)}", "", f"{ending} {duration(seconds)}: {_escape(record.kernel)}", ""]
     reasons = (
         "\n".join(_reason(first, len(others), log=number < _MOST_LOGS))
         for number, (first, *others) in enumerate(failures(record.results))
@@ -38,24 +38,24 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
     lines += islice(reasons, _MOST_REASONS)
     lines += ["", "| combination | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
     rows = map(_row, record.planned)
-    left_out = (f"| `{item.cell.id}` | excluded | {_plain(item.reason)} | | |" for item in record.excluded)
+    left_out = (f"| `{item.cell.id}` | excluded | {_escape(item.reason)} | | |" for item in record.excluded)
     lines += islice(chain(rows, left_out), _MOST_ROWS)
-    if (more := len(record.cells) - _MOST_ROWS) > 0:
-        lines.append(f"| and {more} more | | | | |")
+    if (hidden := len(record.cells) - _MOST_ROWS) > 0:
+        lines.append(f"| and {hidden} more | | | | |")
     return "\n".join(lines) + "\n"
 
 
 def _count(record: RunRecord) -> str:
-    asked = len(record.planned)
-    if not asked:
+    planned = len(record.planned)
+    if not planned:
         return f"No combination has a wheel: {len(record.excluded)} excluded, none built"
-    there = sum(1 for result in record.results if result.wheel)
+    built = sum(1 for result in record.results if result.wheel)
     failed = sum(1 for result in record.results if result.status is Status.FAILED)
-    left = asked - there - failed
-    wrong = [f"{failed} failed"] * bool(failed) + [f"{left} not built"] * bool(left)
-    verb = "has" if asked == 1 else "have"
-    text = f"{there} of {counted(asked, 'combination')} {verb} a wheel"
-    return f"{text}: {', '.join(wrong)}" if wrong else text
+    not_built = planned - built - failed
+    problems = [f"{failed} failed"] * bool(failed) + [f"{not_built} not built"] * bool(not_built)
+    verb = "has" if planned == 1 else "have"
+    text = f"{built} of {counted(planned, 'combination')} {verb} a wheel"
+    return f"{text}: {', '.join(problems)}" if problems else text
 
 
 def _reason(result: BuildResult, others: int, *, log: bool) -> Iterator[str]:
@@ -67,9 +67,9 @@ def _reason(result: BuildResult, others: int, *, log: bool) -> Iterator[str]:
     if failure is None:
         return
     shared = f" (and {counted(others, 'combination')} with the same wheel)" if others else ""
-    yield f"- ✗ **`{result.cell.id}`**{shared}: {_plain(f'{failure.stage}: {failure.message}')}"
+    yield f"- ✗ **`{result.cell.id}`**{shared}: {_escape(f'{failure.stage}: {failure.message}')}"
     if failure.remedy:
-        yield f"  <br>help: {_plain(failure.remedy)}"
+        yield f"  <br>help: {_escape(failure.remedy)}"
     if failure.tail and log:
         # An empty line would end the block.
         lines = (" ".join(line.splitlines())[:_LONGEST_LINE] for line in failure.tail)
@@ -82,7 +82,7 @@ def _row(cell: CellRecord) -> str:
     result = cell.result
     wheel = result.wheel if result else None
     failure = result.failure if result else None
-    what = f"`{wheel.filename}`" if wheel else _plain(failure.stage) if failure else ""
+    what = f"`{wheel.filename}`" if wheel else _escape(failure.stage) if failure else ""
     size = show_size(wheel.size) if wheel else ""
     return f"| `{cell.cell.id}` | {cell.status} | {what} | {size} | {_time(result) if result else ''} |"
 
@@ -99,14 +99,14 @@ def changes_text(changes: VersionChanges) -> str:
     served = sum(cell.now is not None for cell in changes.cells)
     size = show_size(sum(wheel.size for wheel in now.values()))
     lines = [f"# {changes.project} {changes.version}", ""]
-    lines += [f"{counted(len(now), 'wheel')} for {counted(served, 'combination')}, {size}{_since(changes)}.", ""]
+    lines += [f"{counted(len(now), 'wheel')} for {counted(served, 'combination')}, {size}{_comparison(changes)}.", ""]
     for title, items in _sections(changes):
         if items:
             lines += [f"## {title}", "", *items, ""]
     return "\n".join(lines)
 
 
-def _since(changes: VersionChanges) -> str:
+def _comparison(changes: VersionChanges) -> str:
     if changes.before is None:
         return "; there is no older version"
     before = {cell.before.filename: cell.before.size for cell in changes.cells if cell.before}
@@ -121,11 +121,11 @@ def _sections(changes: VersionChanges) -> Iterator[tuple[str, list[str]]]:
         yield "Wheels", [_new_wheel(cell) for cell in cells if cell.now]
     else:
         yield "New", [_new_wheel(cell) for cell in cells if cell.now and not cell.before]
-        yield "Changed", [f"- `{cell.cell}`: {said}" for cell in cells if (said := ", ".join(_differences(cell)))]
-    gone = [cell for cell in cells if cell.before and not cell.now]
-    yield "Removed", [f"- `{cell.cell}`: {_why_gone(cell)}" for cell in gone]
+        yield "Changed", [f"- `{cell.cell}`: {text}" for cell in cells if (text := ", ".join(_differences(cell)))]
+    removed = [cell for cell in cells if cell.before and not cell.now]
+    yield "Removed", [f"- `{cell.cell}`: {_reason_without_wheel(cell)}" for cell in removed]
     without = [cell for cell in cells if not cell.before and not cell.now]
-    yield "Without a wheel", [f"- `{cell.cell}`: {_why_gone(cell)}" for cell in without]
+    yield "Without a wheel", [f"- `{cell.cell}`: {_reason_without_wheel(cell)}" for cell in without]
 
 
 def _new_wheel(cell: CellChange) -> str:
@@ -140,35 +140,35 @@ def _differences(cell: CellChange) -> Iterator[str]:
     if abs(now.size - before.size) > _NOTICEABLE * before.size:
         share = f" ({now.size / before.size - 1:+.0%})" if before.size else ""
         yield f"{show_size(before.size)} → {show_size(now.size)}{share}"
-    yield from _more_and_less("GPU code for ", before.gpu_archs, now.gpu_archs)
+    yield from _added_and_removed("GPU code for ", before.gpu_archs, now.gpu_archs)
     for what, old, new in (
         ("torch", before.requires_torch, now.requires_torch),
         ("Python", before.requires_python, now.requires_python),
     ):
         if old != new:
-            yield f"{what} {_plain(old or 'any version')} → {_plain(new or 'any version')}"
-    yield from _more_and_less("requirement ", before.requires, now.requires)
+            yield f"{what} {_escape(old or 'any version')} → {_escape(new or 'any version')}"
+    yield from _added_and_removed("requirement ", before.requires, now.requires)
     if _tags(before) != _tags(now):
         yield f"{_tags(before)} → {_tags(now)}"
 
 
-def _more_and_less(what: str, old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[str]:
-    if more := [each for each in new if each not in old]:
-        yield f"new {what}{_plain(', '.join(more))}"
-    if less := [each for each in old if each not in new]:
-        yield f"no {what}{_plain(', '.join(less))}"
+def _added_and_removed(what: str, old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[str]:
+    if added := [each for each in new if each not in old]:
+        yield f"new {what}{_escape(', '.join(added))}"
+    if removed := [each for each in old if each not in new]:
+        yield f"no {what}{_escape(', '.join(removed))}"
 
 
 def _tags(wheel: IndexEntry) -> str:
     return "-".join(wheel.filename.removesuffix(".whl").rsplit("-", 3)[1:])
 
 
-def _why_gone(cell: CellChange) -> str:
+def _reason_without_wheel(cell: CellChange) -> str:
     """Return the reason why a cell has no wheel."""
-    return _plain(cell.reason or "no longer offered")
+    return _escape(cell.reason or "no longer offered")
 
 
-def _plain(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape an untrusted text for Markdown, and return it as one line of limited length."""
     words = visible(" ".join(text.split()))
     return _MARKS.sub(r"\\\1", words if len(words) <= _LONGEST_REASON else f"{words[:_LONGEST_REASON]}…")

@@ -31,10 +31,10 @@ def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline:
     :param engine: the name of the engine.
     :param finished: the last event of the run.
     """
-    shown = grids({public_cell(cell.cell): _grid_cell(cell) for cell in record.cells.values()})
+    tables = grids({public_cell(cell.cell): _grid_cell(cell) for cell in record.cells.values()})
     # Cells with a shared wheel count once.
-    wanted = [cell for cell in record.planned if cell.planned and not cell.planned.folded]
-    there = sum(1 for cell in wanted if cell.result and cell.result.wheel)
+    builds = [cell for cell in record.planned if cell.planned and not cell.planned.folded]
+    built = sum(1 for cell in builds if cell.result and cell.result.wheel)
     return (
         _report_environment()
         .get_template("report.html")
@@ -43,11 +43,11 @@ def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline:
             engine=engine,
             finished=finished,
             took=duration(finished.seconds),
-            score=_score(there, len(wanted), len(record.planned)),
-            complete=there == len(wanted),
+            score=_score(built, len(builds), len(record.planned)),
+            complete=built == len(builds),
             tally=_tally(record),
-            grids=shown,
-            legend=legend_statuses(shown),
+            grids=tables,
+            legend=legend_statuses(tables),
             failed=[result for result in record.results if result.status is Status.FAILED],
             timeline=timeline,
             version=__version__,
@@ -57,12 +57,12 @@ def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline:
     )
 
 
-def _score(there: int, wanted: int, cells: int) -> str:
+def _score(built: int, builds: int, cells: int) -> str:
     """Return text such as ``3 of 4 wheels``, with the number of cells if it differs."""
-    if not wanted:
+    if not builds:
         return "No wheel was planned"
-    text = f"{there} of {counted(wanted, 'wheel')}"
-    return text if cells == wanted else f"{text}, for {counted(cells, 'combination')}"
+    text = f"{built} of {counted(builds, 'wheel')}"
+    return text if cells == builds else f"{text}, for {counted(cells, 'combination')}"
 
 
 def _tally(record: RunRecord) -> list[tuple[int, str]]:
@@ -89,8 +89,8 @@ def _report_environment() -> Environment:
 
     shared = environment()
     loader = ChoiceLoader([PackageLoader("wheelsmith.report"), *([shared.loader] if shared.loader else [])])
-    made = shared.overlay(loader=loader)
-    made.filters = {
+    combined = shared.overlay(loader=loader)
+    combined.filters = {
         **shared.filters,
         "took": lambda result: wall_time(result.timings),
         "built_in": lambda result: wall_time(result.built_in),
@@ -98,7 +98,7 @@ def _report_environment() -> Environment:
         "kind": _css_class,
         "rows": rows,
     }
-    return made
+    return combined
 
 
 def _css_class(kind: str) -> str:

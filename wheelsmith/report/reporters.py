@@ -21,7 +21,7 @@ from wheelsmith.model import (
     Status,
     Transfer,
 )
-from wheelsmith.report.style import ID_WIDTH, make_console, outcome, sign
+from wheelsmith.report.style import ID_WIDTH, describe_result, make_console, status_sign
 from wheelsmith.report.summary import show_failure, show_start, show_summary
 
 if TYPE_CHECKING:
@@ -98,24 +98,24 @@ class PlainReporter(LineReporter):
                 self._folded = event.folded
                 show_start(event, self._console)
             case CellStarted():
-                self._say(f"  {event.cell_id}  started")
+                self._print(f"  {event.cell_id}  started")
             case CellFinished(result=result):
-                mark, style = sign(result.status, self._console)
-                words = outcome(result, self._folded.get(result.cell.id))
-                self._say(f"{mark} {result.cell.id:<{ID_WIDTH}}  {words}", style)
+                mark, style = status_sign(result.status, self._console)
+                text = describe_result(result, self._folded.get(result.cell.id))
+                self._print(f"{mark} {result.cell.id:<{ID_WIDTH}}  {text}", style)
                 failure = result.failure
                 if failure and result.status is Status.FAILED and os.environ.get("GITHUB_ACTIONS"):
-                    self._say(f"::error title={result.cell.id}::{failure.stage}: {failure.message}")
+                    self._print(f"::error title={result.cell.id}::{failure.stage}: {failure.message}")
             case Transfer() if event.total and event.done >= event.total:
-                self._say(f"  fetched {event.name} ({show_size(event.total)})")
+                self._print(f"  fetched {event.name} ({show_size(event.total)})")
             case Preparing() if not event.done:
-                self._say(f"  {event.what}")
+                self._print(f"  {event.what}")
             case Notice():
-                self._say(f"{event.level}: {event.text}", "yellow" if event.level == "warning" else None)
+                self._print(f"{event.level}: {event.text}", "yellow" if event.level == "warning" else None)
             case RunFinished():
                 show_summary(event, self._out, self._console)
             case _:
                 pass
 
-    def _say(self, text: str, style: str | None = None) -> None:
+    def _print(self, text: str, style: str | None = None) -> None:
         self._console.print(text, style=style, soft_wrap=True)

@@ -33,7 +33,7 @@ def make_console(*, stderr: bool) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, width=width, emoji=False)
 
 
-def sign(status: Status, console: Console) -> tuple[str, str]:
+def status_sign(status: Status, console: Console) -> tuple[str, str]:
     """Return the sign and style of a status. Signs have an ASCII form for other encodings than UTF."""
     fancy, plain, style = _SIGNS[status]
     return (fancy if (console.encoding or "").lower().startswith("utf") else plain), style
@@ -60,13 +60,13 @@ def wall_time(timings: Iterable[Timing]) -> str:
     return duration(sum(timing.seconds for timing in timings))
 
 
-def outcome(result: BuildResult, whose: Folded | None) -> str:
+def describe_result(result: BuildResult, shared: Folded | None) -> str:
     """Return a short text about the result of a cell.
 
-    :param whose: the cell that provides a shared wheel, or None.
+    :param shared: the cell that provides a shared wheel, or None.
     """
-    if whose and result.status is Status.FOLDED:
-        return f"{result.status:>8}  {whose.cell}: {whose.reason}"
+    if shared and result.status is Status.FOLDED:
+        return f"{result.status:>8}  {shared.cell}: {shared.reason}"
     if result.wheel:
         took = wall_time(result.timings) if result.timings else result.status.value
         return f"{took:>8}  {show_size(result.wheel.size):>9}  {result.wheel.filename}"

@@ -13,7 +13,7 @@ from wheelsmith.base.units import counted, numbers
 from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildResult, RunFinished, RunStarted, Status
 from wheelsmith.report.style import duration
-from wheelsmith.report.tables import reasons, totals
+from wheelsmith.report.tables import sharing_reasons, totals
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 def show_start(started: RunStarted, console: Console) -> None:
     """Print the number of cells and builds, and the engine."""
-    words = totals(started.plans, started.folded)
-    console.print(f"{started.kernel} · {words} · {len(started.excluded)} excluded · {started.engine}", soft_wrap=True)
-    for line in reasons(started.folded):
+    text = totals(started.plans, started.folded)
+    console.print(f"{started.kernel} · {text} · {len(started.excluded)} excluded · {started.engine}", soft_wrap=True)
+    for line in sharing_reasons(started.folded):
         console.print(f"  {line}", soft_wrap=True)
 
 
@@ -37,14 +37,14 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
             console.print(f"✗ {other.cell.id}  shares the wheel of {first.cell.id}", style="red", soft_wrap=True)
     counts = Counter(result.status.value for result in finished.results)
     counts["excluded"] = len(finished.excluded)
-    words = " · ".join(f"{count} {word}" for word, count in counts.items() if count) or "no combinations"
+    text = " · ".join(f"{count} {word}" for word, count in counts.items() if count) or "no combinations"
     ending = "interrupted after" if finished.interrupted else "in"
-    console.print(f"{words} {ending} {duration(finished.seconds)}", style="bold", soft_wrap=True)
+    console.print(f"{text} {ending} {duration(finished.seconds)}", style="bold", soft_wrap=True)
     if phases := finished.compiled + finished.reused:
         console.print(f"{finished.reused} of {counted(phases, 'compiler phase')} reused", soft_wrap=True)
-    made = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
-    if made:
-        _show_use(max(made, key=_likely), out, console)
+    usable = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
+    if usable:
+        _show_install_command(max(usable, key=_preference), out, console)
 
 
 def failures(results: Sequence[BuildResult]) -> list[list[BuildResult]]:
@@ -56,7 +56,7 @@ def failures(results: Sequence[BuildResult]) -> list[list[BuildResult]]:
     return list(found.values())
 
 
-def _likely(result: BuildResult) -> tuple[bool, bool, tuple[int, ...], tuple[int, ...]]:
+def _preference(result: BuildResult) -> tuple[bool, bool, tuple[int, ...], tuple[int, ...]]:
     """Return a sort key that prefers wheels for this machine and Python, then newer torch and CUDA releases."""
     cell = result.cell
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -82,7 +82,7 @@ def show_failure(result: BuildResult, out: Path, console: Console) -> None:
         console.print(f"  log: {out / 'logs' / result.log}", soft_wrap=True)
 
 
-def _show_use(result: BuildResult, out: Path, console: Console) -> None:
+def _show_install_command(result: BuildResult, out: Path, console: Console) -> None:
     if result.wheel is None:
         return
     project, version = result.wheel.filename.split("-")[:2]

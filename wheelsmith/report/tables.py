@@ -38,13 +38,13 @@ def plan_table(
     table = _table("combination", "status", "wheel or reason")
     for plan in plans:
         cell = plan.cell.id
-        if whose := folded.get(cell):
-            table.add_row(cell, "folded", Text(f"{whose.cell}: {whose.reason}"))
+        if shared := folded.get(cell):
+            table.add_row(cell, "folded", Text(f"{shared.cell}: {shared.reason}"))
             continue
-        answer = "cached" if plan.build_digest in cached else "build"
+        status = "cached" if plan.build_digest in cached else "build"
         wheel = f"{plan.wheel.distribution} {plan.wheel.version}"
         table.add_row(
-            cell, answer, Text(f"{wheel}; no shared wheel: {not_folded[cell]}" if cell in not_folded else wheel)
+            cell, status, Text(f"{wheel}; no shared wheel: {not_folded[cell]}" if cell in not_folded else wheel)
         )
     for item in excluded:
         table.add_row(item.cell.id, "excluded", Text(item.reason), style="dim")
@@ -56,9 +56,9 @@ def totals(plans: Sequence[BuildPlan], folded: Mapping[str, Folded]) -> str:
     return f"{counted(len(plans), 'combination')} → {counted(len(plans) - len(folded), 'build')}"
 
 
-def reasons(folded: Mapping[str, Folded]) -> list[str]:
+def sharing_reasons(folded: Mapping[str, Folded]) -> list[str]:
     """Return a line for each reason for shared wheels, the most frequent first."""
-    counts = Counter(whose.reason for whose in folded.values())
+    counts = Counter(shared.reason for shared in folded.values())
     return [
         f"{counted(count, 'combination shares', 'combinations share')} a wheel: {reason}"
         for reason, count in counts.most_common()
@@ -80,14 +80,14 @@ def shard_table(shards: Sequence[Shard], cores: int) -> Table:
     return table
 
 
-def inventory_table(stock: CacheInventory, now: float) -> Table:
+def inventory_table(inventory: CacheInventory, now: float) -> Table:
     """Return a table with a row for each kind of cache item.
 
     :param now: seconds since 1970.
     """
     table = _table("kind", "items", "disk", "oldest use", right=True)
     for kind in Kind:
-        part = stock.of(kind)
+        part = inventory.of(kind)
         oldest = age(now - min(item.used for item in part.items)) if part.items else ""
         table.add_row(kind.value, str(len(part.items)), show_size(part.size), oldest)
     return table

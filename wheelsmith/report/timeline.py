@@ -12,9 +12,9 @@ from wheelsmith.model import CellFinished, CellStage, Event, RunFinished, RunSta
 from wheelsmith.report.style import duration
 
 # Part of a run. Narrower bars would be invisible, and would make the page slow.
-_NARROWEST = 0.0003
-_TICKS = 8
-_NICE = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)
+_MIN_WIDTH = 0.0003
+_MAX_TICKS = 8
+_TICK_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,31 +51,31 @@ class Timeline:
     @property
     def ticks(self) -> list[tuple[float, str]]:
         """Return the ticks of the axis: seconds, and a short label such as ``30s`` or ``10m``."""
-        step = next((nice for nice in _NICE if self.seconds / nice <= _TICKS), 86400)
+        step = next((seconds for seconds in _TICK_STEPS if self.seconds / seconds <= _MAX_TICKS), 86400)
         places = [number * step for number in range(math.floor(self.seconds / step) + 1)]
         return [(place, duration(place).removesuffix("00s") if place else "0s") for place in places]
 
 
-class Stopwatch:
+class TimelineRecorder:
     """Listens to the events of a run and records their times and the engine."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = Lock()  # events come from the threads that build
-        self._begun = clock()
+        self._start = clock()
         self._open: dict[str, tuple[str, float]] = {}
         self._stages: list[Bar] = []
         self._steps: list[Bar] = []
-        self._ended: float | None = None
+        self._end: float | None = None
         self.engine = ""
 
     def __call__(self, event: Event) -> None:
         """Record the time of an event."""
         with self._lock:
-            now = self._clock() - self._begun
+            now = self._clock() - self._start
             match event:
                 case RunStarted(engine=engine):
-                    self.engine, self._begun = engine, self._clock()
+                    self.engine, self._start = engine, self._clock()
                 case CellStage():
                     self._close(event.cell_id, now)
                     self._open[event.cell_id] = (event.stage, now)
@@ -85,17 +85,17 @@ class Stopwatch:
                     start, text = max(0.0, now - event.seconds), f"{event.cell_id}: {event.step}"
                     self._steps.append(Bar(row="", kind=event.kind, start=start, end=now, text=text))
                 case RunFinished():
-                    self._ended = now
+                    self._end = now
                 case _:
                     pass
 
     def timeline(self) -> Timeline:
         """Return the timeline so far. Unfinished stages end now."""
         with self._lock:
-            now = self._clock() - self._begun if self._ended is None else self._ended
+            now = self._clock() - self._start if self._end is None else self._end
             for cell in tuple(self._open):
                 self._close(cell, now)
-            return Timeline(seconds=max(now, 1e-3), stages=tuple(self._stages), steps=tuple(_on_cores(self._steps)))
+            return Timeline(seconds=max(now, 1e-3), stages=tuple(self._stages), steps=tuple(_assign_cores(self._steps)))
 
     def _close(self, cell: str, now: float) -> None:
         if cell in self._open:
@@ -103,7 +103,7 @@ class Stopwatch:
             self._stages.append(Bar(row=cell, kind=stage, start=start, end=now, text=f"{cell}: {stage}"))
 
 
-def _on_cores(steps: Iterable[Bar]) -> Iterable[Bar]:
+def _assign_cores(steps: Iterable[Bar]) -> Iterable[Bar]:
     """Assign each step to the first free core. This gives the number of busy cores."""
     ends: list[float] = []
     for step in sorted(steps, key=lambda bar: (bar.start, bar.end)):
@@ -120,6 +120,6 @@ def rows(bars: Iterable[Bar], seconds: float) -> dict[str, list[Bar]]:
     found: dict[str, list[Bar]] = {}
     for bar in bars:
         row = found.setdefault(bar.row, [])
-        if bar.end - bar.start >= _NARROWEST * seconds:
+        if bar.end - bar.start >= _MIN_WIDTH * seconds:
             row.append(bar)
     return found

@@ -14,7 +14,7 @@ from wheelsmith.base.errors import MatrixError, Place, SettingError, SourceError
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose, with_python_digest
-from wheelsmith.matrix.expand import cell_of, expand, idle_rules, project_settings, select
+from wheelsmith.matrix.expand import cell_of, expand, project_settings, select, unused_rules
 from wheelsmith.matrix.load import load_matrix
 from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, Notice, log_notices
@@ -163,7 +163,7 @@ def prepare_matrix(
     """
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix has no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
-    for rule in idle_rules(matrix):
+    for rule in unused_rules(matrix):
         listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
     everything = expand(matrix)
     selected = select(everything, only=request.only, skip=request.skip)

@@ -14,7 +14,7 @@ from wheelsmith.base.errors import MatrixError, Place, SelectionError, SourceErr
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.units import counted, listed, show_size
 from wheelsmith.engine import Engine, choose
-from wheelsmith.matrix.expand import matches
+from wheelsmith.matrix.expand import matches_glob
 from wheelsmith.matrix.load import check_kernel
 from wheelsmith.matrix.types import KernelRef, Matrix
 from wheelsmith.matrix.values import public_version
@@ -91,10 +91,10 @@ class RepackRequest:
         """
         remedy = f"choose from: {', '.join(names[:_MAX_LISTED])}"
         for pattern in (*self.run.only, *self.run.skip):
-            if not any(matches(pattern, name) for name in names):
+            if not any(matches_glob(pattern, name) for name in names):
                 raise SelectionError(f"{pattern!r} matches no variant", remedy=remedy)
-        wanted = {name for name in names if any(matches(glob, name) for glob in self.run.only or ("*",))}
-        kept = tuple(name for name in names if name in wanted and not any(matches(g, name) for g in self.run.skip))
+        wanted = {name for name in names if any(matches_glob(glob, name) for glob in self.run.only or ("*",))}
+        kept = tuple(name for name in names if name in wanted and not any(matches_glob(g, name) for g in self.run.skip))
         if not kept:
             raise SelectionError("the selection leaves no variant", remedy=remedy)
         return kept

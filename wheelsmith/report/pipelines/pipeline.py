@@ -12,9 +12,9 @@ from wheelsmith.index.entries.state import normalize_address
 from wheelsmith.index.storage.location import parse_address
 
 # Text that is safe between double quotes in a shell command in YAML. A colon and a space would begin a YAML value.
-_PLAIN = re.compile(r"(?:[A-Za-z0-9_.,/@+=~<>\[\] -]|:(?! ))+")
+_SAFE_TEXT = re.compile(r"(?:[A-Za-z0-9_.,/@+=~<>\[\] -]|:(?! ))+")
 # Text that is safe between single quotes in a shell, without characters that CI systems replace.
-_COMMAND = re.compile(r"""[A-Za-z0-9_.,:;/@+=~<>\[\](){}"&|*?!%^# -]+""")
+_SAFE_COMMAND = re.compile(r"""[A-Za-z0-9_.,:;/@+=~<>\[\](){}"&|*?!%^# -]+""")
 _CHANNEL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~%+-]+)*/?")
 _RUNNER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -32,8 +32,8 @@ _SECRETS = {
 }
 _BUCKETS = {"s3", "gs", "az"}
 # Requirements that pip installs with wheelsmith, if needed.
-_FOR_BUCKETS, _FOR_SIGNING = " 'obstore>=0.11'", " 'securesystemslib>=1.6' 'cryptography>=44'"
-_FOR_KEYLESS = f" 'sigstore>=4.5' 'pypi-attestations>=0.0.30'{_FOR_SIGNING}"
+_BUCKET_REQUIREMENTS, _SIGNING_REQUIREMENTS = " 'obstore>=0.11'", " 'securesystemslib>=1.6' 'cryptography>=44'"
+_KEYLESS_REQUIREMENTS = f" 'sigstore>=4.5' 'pypi-attestations>=0.0.30'{_SIGNING_REQUIREMENTS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +78,17 @@ class Pipeline:
 
         :raises SettingError: an option is unsafe, or contradicts another.
         """
-        for name, shape in _SHAPES.items():
-            given = getattr(self, name)
-            for word in given if isinstance(given, tuple) else (given,):
-                if word is not None and not shape.fullmatch(word):
+        for name, pattern in _PATTERNS.items():
+            value = getattr(self, name)
+            for item in value if isinstance(value, tuple) else (value,):
+                if item is not None and not pattern.fullmatch(item):
                     option = f"--{name.replace('_', '-')}"
-                    shown = redact(word)
+                    shown = redact(item)
                     raise SettingError(
                         f"{shown!r} cannot be used in a pipeline", remedy=f"pass a simpler value to {option}"
                     )
         self._check_addresses()
-        self._check_together()
+        self._check_combination()
 
     def _check_addresses(self) -> None:
         """Reject addresses that contain a password, and indexes that other machines cannot reach."""
@@ -107,20 +107,20 @@ class Pipeline:
         if self.publish and self._scheme in _BUCKETS:
             parse_address(self.publish)
 
-    def _check_together(self) -> None:
+    def _check_combination(self) -> None:
         """Reject options that contradict one another or that lack another option."""
         if self.sign and self.keyless:
             raise SettingError("--sign and --keyless cannot be used together", remedy="choose one of them")
-        for name, others in (_NEEDS | ({"url": ("publish",)} if self.keyless else {})).items():
+        for name, others in (_REQUIRES | ({"url": ("publish",)} if self.keyless else {})).items():
             default = DEFAULT_REQUIRED if name == "require" else None
             if getattr(self, name) in {default, ()}:
                 continue
             missing = [other for other in others if not getattr(self, other)]
             if missing:
-                option, needed = f"--{name.replace('_', '-')}", " and ".join(f"--{each}" for each in missing)
-                raise SettingError(f"{option} needs {needed}", remedy=f"pass both, or omit {option}")
+                option, required = f"--{name.replace('_', '-')}", " and ".join(f"--{each}" for each in missing)
+                raise SettingError(f"{option} needs {required}", remedy=f"pass both, or omit {option}")
         if self.keyless and self.url:
-            _check_served(self.url)
+            _check_public_address(self.url)
         if self.promote and self.promote == self.channel:
             raise SettingError(
                 f"--promote and --channel are the same channel: {self.promote}", remedy="choose another channel"
@@ -130,7 +130,7 @@ class Pipeline:
 
     def command(self, system: str) -> str:
         """Return the command that generates this pipeline."""
-        words, flags = ["wheelsmith", "ci", system], []
+        arguments, flags = ["wheelsmith", "ci", system], []
         for field in fields(self):
             option, value = f"--{field.name.replace('_', '-')}", getattr(self, field.name)
             if value == field.default:
@@ -138,8 +138,10 @@ class Pipeline:
             if value is True:
                 flags.append(option)
             else:
-                words += [word for each in (value if isinstance(value, tuple) else (value,)) for word in (option, each)]
-        return shlex.join([*words, *flags])
+                arguments += [
+                    item for each in (value if isinstance(value, tuple) else (value,)) for item in (option, each)
+                ]
+        return shlex.join([*arguments, *flags])
 
     @property
     def runners(self) -> tuple[tuple[int, str | None], ...]:
@@ -159,12 +161,12 @@ class Pipeline:
     @property
     def bucket_extras(self) -> str:
         """Return the further requirements for access to a bucket."""
-        return _FOR_BUCKETS if self._scheme in _BUCKETS else ""
+        return _BUCKET_REQUIREMENTS if self._scheme in _BUCKETS else ""
 
     @property
     def extras(self) -> str:
         """Return the further requirements for signing and publishing."""
-        return self.bucket_extras + _FOR_SIGNING * self.sign + _FOR_KEYLESS * self.keyless
+        return self.bucket_extras + _SIGNING_REQUIREMENTS * self.sign + _KEYLESS_REQUIREMENTS * self.keyless
 
     @property
     def tested(self) -> str:
@@ -182,21 +184,21 @@ class Pipeline:
 
 
 # Option with a value → its pattern. The other options are flags.
-_SHAPES = {
-    "matrix": _PLAIN,
-    "wheelsmith": _PLAIN,
-    "publish": _PLAIN,
+_PATTERNS = {
+    "matrix": _SAFE_TEXT,
+    "wheelsmith": _SAFE_TEXT,
+    "publish": _SAFE_TEXT,
     "shards": _SHARDS,
     "python": _PYTHON,
     "channel": _CHANNEL,
     "url": _URL,
     "project": _PROJECT,
-    "test": _COMMAND,
+    "test": _SAFE_COMMAND,
     "test_on": _RUNNER,
     "promote": _CHANNEL,
     "require": _CHANNEL,
 }
-_NEEDS = {
+_REQUIRES = {
     "channel": ("publish",),
     "url": ("test",),
     "project": ("test",),
@@ -207,7 +209,7 @@ _NEEDS = {
 }
 
 
-def _check_served(url: str) -> None:
+def _check_public_address(url: str) -> None:
     """Check an address as ``publish --address`` does, which runs only after the wheels are signed in a public log.
 
     :raises SettingError: the address cannot be that of an index.
@@ -215,5 +217,5 @@ def _check_served(url: str) -> None:
     try:
         normalize_address(url)
     except PackageIndexError as error:
-        why = f"--url {url} is not valid: {error.message}"
-        raise SettingError(why, remedy="pass the public address of the index: --url https://…") from None
+        text = f"--url {url} is not valid: {error.message}"
+        raise SettingError(text, remedy="pass the public address of the index: --url https://…") from None

@@ -10,7 +10,7 @@ from wheelsmith.base.templates import text_environment
 from wheelsmith.plan.shards import Shard
 from wheelsmith.report.pipelines.pipeline import Pipeline
 
-_MOST_OF_GITLAB = 200  # GitLab's limit for ``parallel``
+_MAX_GITLAB_JOBS = 200  # GitLab's limit for ``parallel``
 _RELEASE_QUEUE = "release"  # Buildkite queue of the steps that publish and promote
 
 
@@ -19,8 +19,8 @@ def github_workflow(pipeline: Pipeline) -> str:
 
     :raises SettingError: an option is invalid.
     """
-    known = read_facts(__package__, "actions.json")["actions"]
-    actions = {name: f"{each['uses']}@{each['commit']} # {each['version']}" for name, each in known.items()}
+    facts = read_facts(__package__, "actions.json")["actions"]
+    actions = {name: f"{each['uses']}@{each['commit']} # {each['version']}" for name, each in facts.items()}
     return _render("github", pipeline, actions=actions)
 
 
@@ -38,9 +38,10 @@ def gitlab_pipeline(pipeline: Pipeline) -> str:
             "--shards auto is not supported: GitLab needs a fixed number of jobs",
             remedy="pass --shards N; wheelsmith plan --shards auto shows a good number",
         )
-    if int(pipeline.shards) > _MOST_OF_GITLAB:
+    if int(pipeline.shards) > _MAX_GITLAB_JOBS:
         raise SettingError(
-            f"GitLab allows at most {_MOST_OF_GITLAB} parallel jobs", remedy=f"pass --shards {_MOST_OF_GITLAB} or less"
+            f"GitLab allows at most {_MAX_GITLAB_JOBS} parallel jobs",
+            remedy=f"pass --shards {_MAX_GITLAB_JOBS} or less",
         )
     return text
 
@@ -77,7 +78,7 @@ def buildkite_shards(pipeline: Pipeline, shards: Sequence[Shard]) -> str:
     return _render("buildkite-shards", pipeline, shards=shards)
 
 
-def _render(system: str, pipeline: Pipeline, **more: object) -> str:
+def _render(system: str, pipeline: Pipeline, **context: object) -> str:
     pipeline.check()
     template = text_environment(__package__).get_template(f"{system}.yml")
-    return template.render(p=pipeline, command=pipeline.command(system), **more)
+    return template.render(p=pipeline, command=pipeline.command(system), **context)
