@@ -17,9 +17,9 @@ from wheelsmith.index.doctor.pages import (
     PageFile,
     UnreadablePageError,
     check_absent,
+    check_metadata_file,
     check_page,
     check_range_request,
-    check_side_car,
     check_transport,
     check_wheel,
     read_projects,
@@ -163,7 +163,7 @@ class _Crawl:
         if whole.ok and whole.headers.get("content-encoding", "identity") == "identity":
             self._add(check_range_request(whole, self._client.get(url, _MAX_WHEEL, range="bytes=0-99")))
             side_car = self._client.get(parts._replace(path=f"{parts.path}.metadata").geturl(), _MAX_METADATA)
-            self._add(check_side_car(side_car, file))
+            self._add(check_metadata_file(side_car, file))
 
     def _check_page(self, url: str, description: str, severity: Severity) -> list[Exchange]:
         """Check a page. Return the response to pip first, then other responses that may contain the page."""

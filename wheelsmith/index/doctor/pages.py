@@ -198,14 +198,14 @@ def check_range_request(whole: Exchange, part: Exchange) -> Iterator[IndexFindin
         yield finding("ranges", part)
 
 
-def check_side_car(side_car: Exchange, file: PageFile) -> Iterator[IndexFinding]:
+def check_metadata_file(response: Exchange, file: PageFile) -> Iterator[IndexFinding]:
     """Check the metadata file of a wheel, if the page announces one."""
     if not file.core_metadata:
         return
-    if not side_car.ok:
-        yield finding("side-car-missing", side_car, answer=side_car.answer)
-    elif isinstance(file.core_metadata, dict) and not _matches(file.core_metadata, side_car.body):
-        yield finding("side-car-hash", side_car)
+    if not response.ok:
+        yield finding("side-car-missing", response, answer=response.answer)
+    elif isinstance(file.core_metadata, dict) and not _matches(file.core_metadata, response.body):
+        yield finding("side-car-hash", response)
 
 
 def _check_content_negotiation(pip: Exchange, html: Exchange) -> Iterator[IndexFinding]:

@@ -61,7 +61,7 @@ def variants_files(state: ProjectState) -> tuple[VariantsFile, ...]:
 def simple_pages(state: ProjectState) -> dict[str, bytes]:
     """Return all installer pages of one project: key → bytes."""
     ordered = sorted(state.entries, key=lambda entry: (entry.version, entry.filename))
-    beside = {entry.filename: _side_file_attributes(entry, state.address) for entry in ordered}
+    attributes = {entry.filename: _side_file_attributes(entry, state.address) for entry in ordered}
     offered: dict[str, list[tuple[Version, dict[str, Any]]]] = {}
     for entry in ordered:
         file = _file_entry(entry, state.address)
@@ -72,7 +72,9 @@ def simple_pages(state: ProjectState) -> dict[str, bytes]:
         detail = _project_detail(state, root, offered[root])
         pages[f"{root}/{state.project}/index.json"] = dumps_pretty(detail)
         pages[f"{root}/{state.project}/index.html"] = (
-            _template("project.html").render(detail, project_status=detail["project-status"], beside=beside).encode()
+            _template("project.html")
+            .render(detail, project_status=detail["project-status"], beside=attributes)
+            .encode()
         )
     return pages
 
@@ -113,7 +115,7 @@ def _project_detail(state: ProjectState, root: str, files: Sequence[tuple[Versio
 
 
 def _file_entry(entry: IndexEntry, address: str | None) -> dict[str, Any]:
-    beside = (side.kind.in_json(url, side.sha256) for side, url in _announced_urls(entry, address))
+    announcements = (side.kind.in_json(url, side.sha256) for side, url in _announced_urls(entry, address))
     return {
         "filename": entry.filename,
         "url": _url(entry.path),
@@ -121,7 +123,7 @@ def _file_entry(entry: IndexEntry, address: str | None) -> dict[str, Any]:
         "size": entry.size,
         "upload-time": entry.upload_time,
         **({"requires-python": entry.requires_python} if entry.requires_python else {}),
-        **dict(pair for keys in beside for pair in keys.items()),
+        **dict(pair for keys in announcements for pair in keys.items()),
         # The reason must not be empty (PEP 691). Without a reason the value is true.
         "yanked": False if entry.yanked is None else entry.yanked or True,
         # Private keys begin with an underscore (PEP 691). Cells are named as in builds on the Hub.

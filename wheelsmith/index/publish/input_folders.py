@@ -111,32 +111,32 @@ def _cells_of(filename: str, requires: Mapping[str, str]) -> tuple[Cell, ...]:
     if name.label is not None or local.wrong or (local.compute is None and not _is_pure(name)):
         return ()
     required = TORCH if local.stable or TORCH in requires else next(iter(requires), TORCH)
-    calls = framework(local.framework if local.release else required)
-    accepted = (r for r in calls.releases() if accepts(requires.get(calls.name), r))
+    of_framework = framework(local.framework if local.release else required)
+    accepted = (r for r in of_framework.releases() if accepts(requires.get(of_framework.name), r))
     return tuple(
         Cell(
-            framework=calls.name,
+            framework=of_framework.name,
             release=release,
             toolkit=cuda,
             arch=arch,
             python=_only_python(name),
-            cxx11_abi=calls.cxx11_abi(release, arch, cuda),
+            cxx11_abi=of_framework.cxx11_abi(release, arch, cuda),
         )
         for release in ((local.release,) if local.release else accepted)
-        for cuda in _cudas(local, calls, release)
+        for cuda in _cudas(local, of_framework, release)
         for arch in _archs(name)
     )
 
 
-def _cudas(local: LocalVersion, calls: Framework, release: str) -> tuple[str | None, ...]:
+def _cudas(local: LocalVersion, of_framework: Framework, release: str) -> tuple[str | None, ...]:
     """Return the CUDA releases that a wheel serves for a framework release. None stands for the CPU."""
     if local.compute == "cpu":
         return (None,)
     named = cuda_release(local.compute) if local.compute else None
-    if named and (local.release or not calls.builds_per_compute):
+    if named and (local.release or not of_framework.builds_per_compute):
         return (named,)
-    known = torch_releases().get(release) if calls.builds_per_compute else None
-    built = known.cuda if known else () if calls.builds_per_compute else tuple(cuda_toolkits())
+    known = torch_releases().get(release) if of_framework.builds_per_compute else None
+    built = known.cuda if known else () if of_framework.builds_per_compute else tuple(cuda_toolkits())
     if named:
         return (named,) if named in built else ()
     if local.compute:

@@ -255,8 +255,8 @@ def _package_name(files: Mapping[str, bytes]) -> str:
     if len(kernels) != 1:
         raise NoHubBuildError("it is not the wheel of a Hub kernel, which has one package with an _ops.py")
     module = kernels.pop()
-    if beside := sorted(top for top in tops - {module} if not top.endswith(".dist-info")):
-        raise NoHubBuildError(f"it contains {beside[0]} outside its package, which the Hub's layout does not allow")
+    if others := sorted(top for top in tops - {module} if not top.endswith(".dist-info")):
+        raise NoHubBuildError(f"it contains {others[0]} outside its package, which the Hub's layout does not allow")
     if not _MODULE.fullmatch(module):
         raise NoHubBuildError(f"{module} is not a valid name for a kernel on the Hub")
     return module

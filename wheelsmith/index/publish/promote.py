@@ -104,11 +104,11 @@ def promote(source: Storage, target: Storage, promotion: Promotion, target_addre
             planned={promotion.project: state.planned},
         )
         check_signatures(release.uploads)
-        with hub_builds(release.uploads, target_address) as beside:
+        with hub_builds(release.uploads, target_address) as hub:
             new = add_release(
                 target,
                 release,
-                beside.builds,
+                hub.builds,
                 upload_time=show_moment(time.time()),
                 revise={promotion.project: transition},
             )

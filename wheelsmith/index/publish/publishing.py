@@ -47,8 +47,8 @@ def publish_folders(folders: Sequence[Path], target: str) -> Published:
     :raises WheelsmithError: there are no wheels, the index has a file name with other bytes, or it cannot be written.
     """
     release = read_releases(folders)
-    with hub_builds(release.uploads, target) as beside:
-        return publish(open_storage(target), release, beside.builds)
+    with hub_builds(release.uploads, target) as hub:
+        return publish(open_storage(target), release, hub.builds)
 
 
 def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] = ()) -> Published:

@@ -104,15 +104,15 @@ def variant_wheels(
             continue
         variant = variant_for(read_local_version(plain.version.local).compute or "", plain.gpu_archs)
         kept = _variant_wheel(upload, variant, version, store, work)
-        beside = reader.upload(kept.path)
+        variant_upload = reader.upload(kept.path)
         entry = replace(
-            beside.entry,
+            variant_upload.entry,
             cells=plain.cells,
             gpu_archs=plain.gpu_archs,
             provenance=plain.provenance,
             variant_of=plain.filename,
         )
-        made.append(replace(beside, entry=entry))
+        made.append(replace(variant_upload, entry=entry))
     return tuple(made)
 
 

@@ -76,9 +76,9 @@ def runs_with_torch(made_with: str, torch_has: str) -> bool:
 
 def _same_abi(one: Target, other: Target) -> bool:
     """Return True if two builds of a framework release have the same C++ ABI."""
-    calls = framework(one.framework)
+    of_framework = framework(one.framework)
     found = [(each, platform_of(each.compute)) for each in (one, other)]
-    return len({calls.cxx11_abi(one.release, each.arch, its[1] if its else None) for each, its in found}) == 1
+    return len({of_framework.cxx11_abi(one.release, each.arch, its[1] if its else None) for each, its in found}) == 1
 
 
 def _reverts(item: Nearest, one: Nearest, target: Target) -> bool:
@@ -145,15 +145,15 @@ class Chooser:
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self._wheels = [ParsedWheel(wheel) for wheel in catalogue.wheels]
-        not_yanked = [known for known in self._wheels if known.wheel.yanked is None]
-        released = [known for known in not_yanked if not known.version.is_prerelease]
-        self._newest = max((Version(known.version.public) for known in released or not_yanked), default=None)
+        not_yanked = [parsed for parsed in self._wheels if parsed.wheel.yanked is None]
+        released = [parsed for parsed in not_yanked if not parsed.version.is_prerelease]
+        self._newest = max((Version(parsed.version.public) for parsed in released or not_yanked), default=None)
         self._by_cell: dict[tuple[str, str, str, str], list[tuple[ParsedWheel, Cell]]] = {}
-        for known in self._wheels:
-            for cell in known.wheel.cells:
-                self._by_cell.setdefault(_place_of(cell), []).append((known, cell))
+        for parsed in self._wheels:
+            for cell in parsed.wheel.cells:
+                self._by_cell.setdefault(_combination_of(cell), []).append((parsed, cell))
         self._unserved = {_key(item.cell): item for item in catalogue.unserved}
-        self._platforms = tuple(sorted({name for known in self._wheels for name in known.platforms}))
+        self._platforms = tuple(sorted({name for parsed in self._wheels for name in parsed.platforms}))
         self._decided: dict[Target, ParsedWheel | None] = {}
         cells = [*(cell for k in not_yanked for cell in k.wheel.cells), *(item.cell for item in catalogue.unserved)]
         # A project has one framework. If its wheels differ, the newest wheel decides.
@@ -177,14 +177,14 @@ class Chooser:
 
     def choose(self, target: Target) -> Choice | Refusal:
         """Return the wheel for a target, or a refusal with the reason."""
-        known = self._decide(target)
-        if known is None:
+        parsed = self._decide(target)
+        if parsed is None:
             return self._make_refusal(target)
         return Choice(
-            wheel=known.wheel,
-            root=target.compute if target.compute in known.wheel.roots else EVERYTHING,
-            exact=self.is_exact(known.version),
-            notes=tuple(self._notes(known, target)),
+            wheel=parsed.wheel,
+            root=target.compute if target.compute in parsed.wheel.roots else EVERYTHING,
+            exact=self.is_exact(parsed.version),
+            notes=tuple(self._notes(parsed, target)),
         )
 
     def _decide(self, target: Target) -> ParsedWheel | None:
@@ -197,7 +197,7 @@ class Chooser:
         for candidates in (self._wheels_of_cell(target), self._wheels_by_metadata(target)):
             fitting = [k for k in candidates if k.wheel.yanked is None and not find_obstacle(k, target, ranks)]
             if fitting:
-                return max(fitting, key=lambda known: _preference_key(known, ranks))
+                return max(fitting, key=lambda parsed: _preference_key(parsed, ranks))
         return None
 
     def _ranks(self, target: Target) -> dict[Tag, int]:
@@ -207,29 +207,29 @@ class Chooser:
 
     def _wheels_of_cell(self, target: Target) -> list[ParsedWheel]:
         """Return the wheels that list the target's cell."""
-        found = self._by_cell.get(_place_of(target), ())
-        return [known for known, cell in found if cell.python in {None, target.python_minor}]
+        found = self._by_cell.get(_combination_of(target), ())
+        return [parsed for parsed, cell in found if cell.python in {None, target.python_minor}]
 
     def _wheels_by_metadata(self, target: Target) -> Iterator[ParsedWheel]:
         """Yield wheels that accept the target according to their metadata. Unserved cells get none."""
         if self._unserved_cell(target):
             return
-        for known in self._wheels:
-            if not accepts(known.required_versions(target.framework), target.torch_version or target.release):
+        for parsed in self._wheels:
+            if not accepts(parsed.required_versions(target.framework), target.torch_version or target.release):
                 continue
-            if not known.wheel.cells:
+            if not parsed.wheel.cells:
                 # An unknown local version may limit the wheel to some platform.
-                if known.version.local is None:
-                    yield known
-            elif known.is_pure or any(
+                if parsed.version.local is None:
+                    yield parsed
+            elif parsed.is_pure or any(
                 (cell.compute, cell.arch) == (target.compute, target.arch)
                 and cell.python in {None, target.python_minor}
-                for cell in known.wheel.cells
+                for cell in parsed.wheel.cells
             ):
-                yield known
+                yield parsed
 
     def _unserved_cell(self, target: Target) -> CellWithoutWheel | None:
-        place = _place_of(target)
+        place = _combination_of(target)
         return self._unserved.get((*place, None)) or self._unserved.get((*place, target.python_minor))
 
     def is_exact(self, version: Version) -> bool:
@@ -238,24 +238,24 @@ class Chooser:
             other.version.local and other.version.public == version.public for other in self._wheels
         )
 
-    def _notes(self, known: ParsedWheel, target: Target) -> Iterator[str]:
-        if self._newest and Version(known.version.public) < self._newest:
+    def _notes(self, parsed: ParsedWheel, target: Target) -> Iterator[str]:
+        if self._newest and Version(parsed.version.public) < self._newest:
             answer = self._unserved_cell(target)
             why = f" ({answer.status}: {answer.reason})" if answer else ""
-            yield f"{self._newest} has no wheel for this{why}; {known.version.public} is the newest that has one"
-        yield from self._yank_notes(known, target)
-        if known.wheel.cells and known not in self._wheels_of_cell(target):
-            accepted = known.required_versions(target.framework) or "of any version"
+            yield f"{self._newest} has no wheel for this{why}; {parsed.version.public} is the newest that has one"
+        yield from self._yank_notes(parsed, target)
+        if parsed.wheel.cells and parsed not in self._wheels_of_cell(target):
+            accepted = parsed.required_versions(target.framework) or "of any version"
             yield f"it was not built for exactly this combination; its metadata accepts {target.framework} {accepted}"
-        if note := gpu_note(known, target):
+        if note := gpu_note(parsed, target):
             yield note
 
-    def _yank_notes(self, known: ParsedWheel, target: Target) -> Iterator[str]:
+    def _yank_notes(self, parsed: ParsedWheel, target: Target) -> Iterator[str]:
         """Yield a note for each yanked wheel that would have been preferred."""
         ranks = self._ranks(target)
         for other in sorted(self._wheels_of_cell(target), key=lambda each: each.version, reverse=True):
             better = other.wheel.yanked is not None and not find_obstacle(other, target, ranks)
-            if better and _preference_key(other, ranks) > _preference_key(known, ranks):
+            if better and _preference_key(other, ranks) > _preference_key(parsed, ranks):
                 yield f"{self.catalogue.project} {other.version} was yanked: {other.wheel.yanked or NO_REASON}"
 
     # --- refusals --------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class Chooser:
     def _make_refusal(self, target: Target) -> Refusal:
         code, reason, tail = self._refusal_reason(target)
         # If all wheels are yanked, skip the search, which is slow for projects with many cells.
-        any_usable = any(known.wheel.yanked is None for known in self._wheels)
+        any_usable = any(parsed.wheel.yanked is None for parsed in self._wheels)
         near = find_nearest(target, self.axes, lambda other: self._decide(other) is not None) if any_usable else ()
         return Refusal(code=code, reason=reason, tail=tail, nearest=near)
 
@@ -280,7 +280,7 @@ class Chooser:
         if obstructed := self._newest_obstacle(self._wheels_by_metadata(target), target):
             return obstructed
         if of_cell:
-            last = max(of_cell, key=lambda known: known.version)
+            last = max(of_cell, key=lambda parsed: parsed.version)
             return "yanked", f"{project} {last.version} was yanked: {last.wheel.yanked or NO_REASON}", ()
         return (*self._unserved_axis(target), ())
 
@@ -288,10 +288,10 @@ class Chooser:
         self, candidates: Iterable[ParsedWheel], target: Target
     ) -> tuple[str, str, tuple[str, ...]] | None:
         """Return the reason that the newest candidate does not fit. None of the candidates fits."""
-        not_yanked = [known for known in candidates if known.wheel.yanked is None]
+        not_yanked = [parsed for parsed in candidates if parsed.wheel.yanked is None]
         if not not_yanked:
             return None
-        best = max(not_yanked, key=lambda known: known.version)
+        best = max(not_yanked, key=lambda parsed: parsed.version)
         found = find_obstacle(best, target, self._ranks(target))
         return (
             (found.code, f"{self.catalogue.project} {best.version} does not fit: {found.reason}", ()) if found else None
@@ -300,7 +300,7 @@ class Chooser:
     def _unserved_axis(self, target: Target) -> tuple[str, str]:
         """Return the axis whose value has no wheel at all, or the combination if each value has one."""
         project = self.catalogue.project
-        cells = [cell for known in self._wheels if known.wheel.yanked is None for cell in known.wheel.cells]
+        cells = [cell for parsed in self._wheels if parsed.wheel.yanked is None for cell in parsed.wheel.cells]
         if not cells:
             return "empty", f"{project} has no wheel for a known combination"
         releases = sorted({cell.release for cell in cells if cell.framework == target.framework}, key=numbers)
@@ -322,14 +322,14 @@ class Chooser:
 
 
 def _key(cell: Cell) -> tuple[str, str, str, str, str | None]:
-    return (*_place_of(cell), cell.python)
+    return (*_combination_of(cell), cell.python)
 
 
-def _place_of(of: Cell | Target) -> tuple[str, str, str, str]:
+def _combination_of(of: Cell | Target) -> tuple[str, str, str, str]:
     return of.framework, of.release, of.compute, of.arch
 
 
-def _preference_key(known: ParsedWheel, ranks: dict[Tag, int]) -> tuple[object, ...]:
+def _preference_key(parsed: ParsedWheel, ranks: dict[Tag, int]) -> tuple[object, ...]:
     """Return a sort key with pip's order: final releases first, then version, tag and build number."""
-    rank = min(ranks[tag] for tag in known.tags if tag in ranks)
-    return not known.version.is_prerelease, known.version, -rank, known.build
+    rank = min(ranks[tag] for tag in parsed.tags if tag in ranks)
+    return not parsed.version.is_prerelease, parsed.version, -rank, parsed.build

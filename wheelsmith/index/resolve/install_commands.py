@@ -170,8 +170,8 @@ def slot_values(choice: Choice, target: Target, presence: Presence) -> dict[str,
     """Return the values of all slots except ``base``, the URL of the index with a trailing slash."""
     wheel = choice.wheel
     name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
-    known = ParsedWheel(wheel)
-    compute = torch_compute(target, known)
+    parsed = ParsedWheel(wheel)
+    compute = torch_compute(target, parsed)
     release = framework(target.framework).requirement(target.release)
     installed = f"torch=={target.torch_version}" if target.torch_version else release
     return {
@@ -180,7 +180,7 @@ def slot_values(choice: Choice, target: Target, presence: Presence) -> dict[str,
         "root": choice.root,
         "path": wheel.url,
         "sha256": wheel.sha256,
-        "requires": known.other_requirements(target.framework),
+        "requires": parsed.other_requirements(target.framework),
         "framework_release": release,
         "framework": installed if presence is Presence.PRESENT else _torch_pin(choice, target, compute) or release,
         "torch_compute": compute,
@@ -196,9 +196,9 @@ def pin(name: str, version: str, *, equals: bool) -> str:
     return f"{name}{'==' if equals else '==='}{version}"
 
 
-def torch_compute(target: Target, known: ParsedWheel | None = None) -> str:
+def torch_compute(target: Target, parsed: ParsedWheel | None = None) -> str:
     """Return the compute platform of the torch build for a target, or the target's own if no build is suitable."""
-    return torch_build(target, known) or target.compute
+    return torch_build(target, parsed) or target.compute
 
 
 def _torch_pin(choice: Choice, target: Target, compute: str) -> str | None:
