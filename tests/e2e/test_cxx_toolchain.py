@@ -21,7 +21,7 @@ from wheelsmith.model import PINNED, ignore
 from wheelsmith.platforms import cxx_toolchain
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.toolchain.cxx.install import programs_of
+from wheelsmith.toolchain.cxx.install import find_programs
 from wheelsmith.toolchain.cxx.libraries import is_newer
 from wheelsmith.wheel.check import check_wheel
 
@@ -235,7 +235,7 @@ def test_their_programs_run_with_nothing_of_the_machine(toolchain):
     """Not even with its C library: each stands behind a script, which starts it with their own."""
     (loader,) = toolchain.glob("runtime/lib/*/ld-linux-*.so.2")
     libraries = f"{loader.parent}:{next(toolchain.glob('usr/lib/*/libgmp.so.*')).parent}"
-    moved = [name for name in programs_of(toolchain) if name.endswith(".bin")]
+    moved = [name for name in find_programs(toolchain) if name.endswith(".bin")]
     assert {Path(name).name for name in moved} >= {"cc1plus.bin", "collect2.bin", "x86_64-linux-gnu-ld.bfd.bin"}
     for name in moved:
         command = [loader, "--inhibit-cache", "--library-path", libraries, "--list", toolchain / name]

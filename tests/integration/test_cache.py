@@ -40,7 +40,7 @@ from wheelsmith.store import (
 )
 from wheelsmith.store.pruning import _Removal
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.toolchain.integrity import proof_path, prove
+from wheelsmith.toolchain.integrity import manifest_path, write_manifest
 
 
 def content(name: str, size: int = 10_000) -> bytes:
@@ -66,7 +66,7 @@ def make_prefix(cache: Path, name: str, size: int = 50_000) -> Path:
     (parts / "include" / "a.h").write_bytes(content(name, size))
     (parts / "lib64").symlink_to("lib")
     make_read_only(parts)
-    prove(parts, parts.with_name(name))
+    write_manifest(parts, parts.with_name(name))
     publish_tree(parts, parts.with_name(name))
     (cache / "prefix" / f".{name}.lock").touch()
     return parts.with_name(name)
@@ -193,7 +193,7 @@ def test_whatever_is_of_use_says_so(cache, monkeypatch):
     assert Store(cache / "store").find("old")
     assert Objects(cache / "objects").find("aa1")
     monkeypatch.setattr(Toolchains, "_path", lambda self, prefix: self._root / prefix)
-    Toolchains(cache, ignore)._once(cache / "prefix/cuda-13.0-x86_64-ab", lambda _: pytest.fail("made again"))
+    Toolchains(cache, ignore)._get_or_make(cache / "prefix/cuda-13.0-x86_64-ab", lambda _: pytest.fail("made again"))
     for path in (plan(cache, "old"), action(cache, "aa1"), cache / "prefix/cuda-13.0-x86_64-ab"):
         assert path.stat().st_mtime > start, path
     monkeypatch.setattr(os, "utime", refuse)
@@ -365,7 +365,7 @@ def test_many_at_once_some_of_them_killed(tmp_path):
     prune(cache, Bounds())
     stock = take_inventory(cache)
     assert stock.of(Kind.LEFTOVERS).items == ()
-    proofs = {proof_path(path) for path in (cache / "prefix").glob("[!.]*")}
+    proofs = {manifest_path(path) for path in (cache / "prefix").glob("[!.]*")}
     assert not [path for path in cache.rglob(".*") if path.suffix != ".lock" and path not in proofs]
     prune(cache, Bounds(size=100_000))
     assert take_inventory(cache).size <= 100_000

@@ -18,7 +18,7 @@ from wheelsmith.cli.doctor import _toolchains
 from wheelsmith.model import PinnedTree
 from wheelsmith.model.events import ignore
 from wheelsmith.toolchain import downloads, http
-from wheelsmith.toolchain.downloads import fetch_tree, is_at_hand
+from wheelsmith.toolchain.downloads import fetch_tree, is_available_locally
 from wheelsmith.toolchain.pip import PipSettings
 from wheelsmith.toolchain.remote import sha256_bytes
 
@@ -150,7 +150,7 @@ def test_what_is_no_archive_is_said_to_be_none(fetch, tmp_path, compress):
 
 
 def test_what_is_skipped_is_bounded_too(fetch, tmp_path, monkeypatch):
-    monkeypatch.setattr(downloads, "_MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(downloads, "_MAX_UNPACKED", 1 << 20)
     packed(tmp_path / "here/lib-1.0.0.tar.gz", [(f"{ROOT}film", bytes(2 << 20)), *headers()])
     with pytest.raises(ToolchainError, match="unpacks to more than 1 MiB"):
         fetch(tmp_path / "here")
@@ -173,7 +173,7 @@ def test_doctor_names_what_is_at_hand(tmp_path, monkeypatch):
 def test_a_place_that_is_none_is_passed_over(fetch, tree, tmp_path, place):
     packed(tmp_path / "here/lib-1.0.0.tar.gz", headers())
     assert fetch(place, tmp_path / "here") == FILES
-    assert is_at_hand(tree)
+    assert is_available_locally(tree)
 
 
 def test_a_mirrors_password_is_not_told(fetch, served):
@@ -207,6 +207,6 @@ def answering():
 
 
 def test_a_server_that_never_begins_is_left(fetch, answering, monkeypatch):
-    monkeypatch.setattr(http, "_LONGEST_WAIT", 0.5)
+    monkeypatch.setattr(http, "_RESPONSE_TIMEOUT", 0.5)
     with pytest.raises(ToolchainError, match="took longer than"):
         fetch(answering(lambda: itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n")))

@@ -11,7 +11,7 @@ from wrong_server import JSON
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.toolchain import package_index
-from wheelsmith.toolchain.package_index import Location, offers
+from wheelsmith.toolchain.package_index import Location, list_files
 from wheelsmith.toolchain.pip import PipSettings
 
 SETTINGS = PipSettings(
@@ -41,7 +41,7 @@ def asked():
 
         def asked(give, user=""):
             Handler.give = staticmethod(give)
-            return offers("thing", f"http://{user}127.0.0.1:{server.server_port}/simple", SETTINGS)
+            return list_files("thing", f"http://{user}127.0.0.1:{server.server_port}/simple", SETTINGS)
 
         yield asked
 
@@ -66,7 +66,7 @@ def test_no_file_of_this_machine_is_taken_for_one_of_the_network(asked, tmp_path
 def test_a_folder_may_name_files_beside_it(tmp_path):
     (tmp_path / "thing").mkdir()
     (tmp_path / "thing/index.html").write_text('<a href="../thing-1.0.tar.gz">thing-1.0.tar.gz</a>')
-    (found,) = offers("thing", tmp_path.as_uri(), SETTINGS)
+    (found,) = list_files("thing", tmp_path.as_uri(), SETTINGS)
     assert found.location == Location(path=tmp_path / "thing-1.0.tar.gz")
 
 
@@ -86,7 +86,7 @@ def test_a_packed_page_is_read(asked):
     ids=["twice", "much", "not packed", "another way"],
 )
 def test_a_page_is_unpacked_within_bounds(content, packing, why, asked, monkeypatch):
-    monkeypatch.setattr(package_index, "_LARGEST", 1 << 20)
+    monkeypatch.setattr(package_index, "_MAX_PAGE", 1 << 20)
     with pytest.raises(ToolchainError, match=why):
         asked(answered(content, Content_Encoding=packing))
 
@@ -133,5 +133,5 @@ def test_credentials_are_told_to_nobody(status, user, asked):
 @pytest.mark.parametrize("index", ["http://[/simple", "http://a:b/simple", "http://ada:s3cret@[/simple"])
 def test_an_address_that_is_none_is_told(index):
     with pytest.raises(ToolchainError) as raised:
-        offers("thing", index, SETTINGS)
+        list_files("thing", index, SETTINGS)
     assert "cret" not in str(raised.value)

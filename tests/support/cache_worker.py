@@ -51,7 +51,7 @@ def run(cache: Path, chance: random.Random) -> bool:
             if not objects.find(name):
                 objects.put(name, {"x.o": [data]}, ())
             toolchain = cache / "prefix" / f"cuda-{int(name, 16) % 4}"
-            Toolchains(cache, ignore)._once(toolchain, make_toolchain)
+            Toolchains(cache, ignore)._get_or_make(toolchain, make_toolchain)
             time.sleep(chance.uniform(0, 0.004))
         for name in names:
             assert len(list((cache / "prefix" / f"cuda-{int(name, 16) % 4}").iterdir())) == FILES

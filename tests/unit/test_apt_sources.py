@@ -66,11 +66,11 @@ def test_a_package_is_looked_for_there_after_what_the_user_names(monkeypatch):
     )
     monkeypatch.setenv("WHEELSMITH_ARCHIVES", "/mine")
     monkeypatch.setattr(downloads, "debian_mirrors", lambda: ("http://near.example/debian",))
-    assert list(downloads._places(pin)) == [
+    assert list(downloads._candidate_places(pin)) == [
         "/mine/g_1.deb",
         "http://near.example/debian/pool/main/g/g_1.deb",
         pin.url,
         *pin.mirrors,
     ]
     monkeypatch.setenv("WHEELSMITH_OFFLINE", "1")
-    assert list(downloads._places(pin)) == ["/mine/g_1.deb"]
+    assert list(downloads._candidate_places(pin)) == ["/mine/g_1.deb"]

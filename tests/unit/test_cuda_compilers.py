@@ -10,15 +10,15 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.cli.doctor import _image_toolkits, _toolchains
 from wheelsmith.model import PinnedPackage
 from wheelsmith.model.events import ignore
-from wheelsmith.toolchain.debian_package import _PLACES, lay_out_compilers
-from wheelsmith.toolchain.downloads import fetch_package, is_at_hand
+from wheelsmith.toolchain.debian_package import _TOOLKIT_PATHS, install_compilers
+from wheelsmith.toolchain.downloads import fetch_package, is_available_locally
 from wheelsmith.toolchain.pip import PipSettings
 
 NAME = "nvidia-cuda-toolkit_12.4.131~12.4.1-2_amd64.deb"
 SETTINGS = PipSettings(
     indexes=(), find_links=(), cert=None, client_cert=None, proxy=None, trusted_hosts=(), timeout=10.0
 )
-FILES = {name: name.encode() for name in _PLACES}
+FILES = {name: name.encode() for name in _TOOLKIT_PATHS}
 MORE = {"./usr/bin/nvcc": b"#!/bin/sh\n", "./etc/nvcc.profile": b"Debian's\n"}
 
 
@@ -52,7 +52,7 @@ def debian(files):
 def lay_out(tmp_path):
     def lay_out(content):
         (tmp_path / NAME).write_bytes(content)
-        lay_out_compilers(tmp_path / NAME, tmp_path / "cuda")
+        install_compilers(tmp_path / NAME, tmp_path / "cuda")
         return {str(p.relative_to(tmp_path / "cuda")): p for p in (tmp_path / "cuda").rglob("*") if p.is_file()}
 
     return lay_out
@@ -63,7 +63,9 @@ def test_they_lie_as_in_nvidias_own_toolkits(lay_out):
     profile = found.pop("bin/nvcc.profile").read_text()
     assert "$(TOP)/nvvm/bin" in profile
     assert "Debian" not in profile
-    assert {name: path.read_bytes().decode() for name, path in found.items()} == {v: k for k, v in _PLACES.items()}
+    assert {name: path.read_bytes().decode() for name, path in found.items()} == {
+        v: k for k, v in _TOOLKIT_PATHS.items()
+    }
     assert {name for name, path in found.items() if not path.stat().st_mode & 0o111} == {
         "nvvm/libdevice/libdevice.10.bc"
     }
@@ -82,7 +84,7 @@ def test_the_one_that_was_pinned_is_taken_wherever_it_lies(tmp_path, monkeypatch
         folder.mkdir()
     (places["other"] / NAME).write_bytes(debian(MORE))
     monkeypatch.setenv("WHEELSMITH_ARCHIVES", " ".join(map(str, places.values())))
-    assert not is_at_hand(PinnedPackage(filename="other.deb", url=pin.url, sha256=pin.sha256, size=1))
+    assert not is_available_locally(PinnedPackage(filename="other.deb", url=pin.url, sha256=pin.sha256, size=1))
     with pytest.raises(ToolchainError) as raised:
         fetch_package(pin, tmp_path, SETTINGS, ignore)
     assert f"{places['other']}/{NAME}: its sha256 differs from the pinned one" in raised.value.message
@@ -90,7 +92,7 @@ def test_the_one_that_was_pinned_is_taken_wherever_it_lies(tmp_path, monkeypatch
     assert "WHEELSMITH_ARCHIVES=FOLDER-OR-URL" in raised.value.remedy
     (places["right"] / NAME).write_bytes(content)
     assert fetch_package(pin, tmp_path, SETTINGS, ignore) == places["right"] / NAME
-    assert is_at_hand(pin)
+    assert is_available_locally(pin)
 
 
 def test_doctor_tells_what_is_assembled_from_what_an_image_must_bring(tmp_path, monkeypatch):

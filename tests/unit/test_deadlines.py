@@ -71,7 +71,7 @@ def test_pick_does_not_wait_for_ever(first, monkeypatch):
 
 
 def test_toolchains_are_sought_on_the_next_index(first, monkeypatch):
-    monkeypatch.setattr("wheelsmith.toolchain.package_index._LONGEST", 0.2)
+    monkeypatch.setattr("wheelsmith.toolchain.package_index._PAGE_TIMEOUT", 0.2)
     with dripping(first) as url, dripping(first) as other:
         settings = PipSettings(
             indexes=(url, other),

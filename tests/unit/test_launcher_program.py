@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from wheelsmith.engine.backend import launcher
-from wheelsmith.toolchain.build_tools import stand_in
+from wheelsmith.toolchain.build_tools import compiler_proxy_script
 
 REAL = '#!/bin/sh\necho "the compiler itself: $*"\n'
 END = {"code": 0, "output": "", "lines": []}
@@ -19,7 +19,7 @@ def called(tmp_path, monkeypatch):
     """Return a caller of a stand-in, which gives what was asked; its answer is the one that is given."""
     monkeypatch.chdir(tmp_path)
     for name in ("gcc", "nvcc"):
-        for folder, text in (("launch", stand_in().read_text()), ("bin", REAL)):
+        for folder, text in (("launch", compiler_proxy_script().read_text()), ("bin", REAL)):
             (tmp_path / folder).mkdir(exist_ok=True)
             (tmp_path / folder / name).write_text(text)
             (tmp_path / folder / name).chmod(0o755)

@@ -68,7 +68,7 @@ def test_what_fails_for_another_reason_is_asked_once(tmp_path, offered, monkeypa
     monkeypatch.setattr(environment, "run_pip", lambda *words, **more: asked.append(words) or run_pip(*words, **more))
     needs = ("torch==2.11.0", "absent")
     with pytest.raises(NoEnvironmentError, match="absent"):
-        lock_environment(needs, "3.11", "x86_64", tmp_path / "lock.json", rather=("torch==2.11.0+cpu",))
+        lock_environment(needs, "3.11", "x86_64", tmp_path / "lock.json", preferred=("torch==2.11.0+cpu",))
     assert len(asked) == 1
 
 
@@ -90,7 +90,7 @@ def test_a_wheel_that_would_fill_the_disk_is_not_unpacked(tmp_path, offered):
 )
 def test_a_wheel_that_would_fill_the_disk_with_nothing_is_not_unpacked(tmp_path, files, monkeypatch):
     """Folders and empty files have no bytes, and each takes a block."""
-    monkeypatch.setattr("wheelsmith.toolchain.environment._SPARE", 1 << 20)
+    monkeypatch.setattr("wheelsmith.toolchain.environment._EXTRA_SIZE", 1 << 20)
     bomb = make_wheel(tmp_path, "bomb", "1", files=files)
     with pytest.raises(ToolchainError, match=r"bomb-1-py3-none-any.whl \(.*B\) would unpack to"):
         _check_sizes([bomb])

@@ -13,7 +13,7 @@ from wheelsmith.model.events import Notice
 from wheelsmith.store import Kind, take_inventory
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain import integrity as proofs
-from wheelsmith.toolchain.integrity import proof_path, why_changed, why_unproven
+from wheelsmith.toolchain.integrity import find_change, find_change_by_content, manifest_path
 
 NAME = "torch-2.11.0-x86_64-0123456789abcdef"
 
@@ -43,8 +43,8 @@ def make(cache, *, heard=None, maker=None):
 
     listen = (lambda _: None) if heard is None else heard.append
     toolchains = Toolchains(cache, listen)
-    path = toolchains._once(cache / "prefix" / NAME, maker or usual)
-    assert toolchains._once(path, lambda _: pytest.fail("made twice")) == path
+    path = toolchains._get_or_make(cache / "prefix" / NAME, maker or usual)
+    assert toolchains._get_or_make(path, lambda _: pytest.fail("made twice")) == path
     return len(made)
 
 
@@ -98,36 +98,36 @@ def open_up(folder):
 
 
 def forget(folder):
-    proof_path(folder).unlink()
+    manifest_path(folder).unlink()
 
 
 def before_ages(folder):
     """As an older wheelsmith wrote it, which left files as old as the moment in which they were unpacked."""
-    said = json.loads(proof_path(folder).read_text())
+    said = json.loads(manifest_path(folder).read_text())
     del said["finished"]
-    proof_path(folder).write_text(json.dumps(said))
+    manifest_path(folder).write_text(json.dumps(said))
 
 
 CHANGES = {
-    before_ages: "its record is missing or invalid",
+    before_ages: "its manifest is missing or invalid",
     alter: "the content of include/ATen/a.h changed",
     append: "the size of include/ATen/a.h changed",
     add: "include/new.h was added",
     remove: "include/ATen/a.h is missing",
     link: "the permissions or the kind of include/ATen/a.h changed",
     open_up: "the permissions or the kind of include changed",
-    forget: "its record is missing or invalid",
+    forget: "its manifest is missing or invalid",
 }
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_what_changed_is_named_and_made_again(cache, folder, change):
-    assert why_unproven(folder) is None
-    assert why_changed(folder) is None
+    assert find_change(folder) is None
+    assert find_change_by_content(folder) is None
     change(folder)
     if change is not open_up:
         sealed(folder)
-    assert why_changed(folder) == CHANGES[change]
+    assert find_change_by_content(folder) == CHANGES[change]
     heard = []
     assert make(cache, heard=heard) == 1
     text = f"{NAME} has changed since it was made: {CHANGES[change]}; making it again"
@@ -155,10 +155,10 @@ def test_a_copy_of_the_cache_is_as_good(cache, folder, tmp_path):
     """Its times and owners are others, so its bytes are compared, once."""
     other = tmp_path / "other"
     shutil.copytree(cache, other, symlinks=True)
-    before = proof_path(other / "prefix" / NAME).read_bytes()
+    before = manifest_path(other / "prefix" / NAME).read_bytes()
     assert make(other) == 0
-    assert proof_path(other / "prefix" / NAME).read_bytes() != before
-    assert why_unproven(other / "prefix" / NAME) is None
+    assert manifest_path(other / "prefix" / NAME).read_bytes() != before
+    assert find_change(other / "prefix" / NAME) is None
 
 
 @pytest.fixture
@@ -188,18 +188,18 @@ def compared(twin, monkeypatch):
 
 def test_only_what_looks_otherwise_is_compared(folder, compared):
     """Of a.h, another name was made, and of b.h, one was removed."""
-    assert why_unproven(folder) is None
+    assert find_change(folder) is None
     assert compared == ["a.h", "b.h"]
-    assert why_unproven(folder) is None
+    assert find_change(folder) is None
     os.utime(header(folder), ns=(0, 0))
-    assert why_unproven(folder) is None
+    assert find_change(folder) is None
     assert compared == ["a.h", "b.h", "a.h"]
 
 
 def test_a_change_under_another_name_is_seen(folder, twin):
     alter(twin)
     sealed(twin)
-    assert why_unproven(folder) == CHANGES[alter]
+    assert find_change(folder) == CHANGES[alter]
 
 
 def test_a_builder_cannot_write_what_is_made(folder):
@@ -214,9 +214,9 @@ def test_what_is_put_aside_goes_with_a_prune_and_the_proof_with_its_folder(cache
     stock = take_inventory(cache)
     assert [item.path.name.rpartition("-")[0] for item in stock.of(Kind.LEFTOVERS).items] == [f".{NAME}.changed"]
     (toolchain,) = stock.of(Kind.TOOLCHAINS).items
-    assert [stock.contents[key].path for key in toolchain.shares] == [proof_path(folder)]
+    assert [stock.contents[key].path for key in toolchain.shares] == [manifest_path(folder)]
     shutil.rmtree(folder)
-    assert proof_path(folder) in [item.path for item in take_inventory(cache).of(Kind.LEFTOVERS).items]
+    assert manifest_path(folder) in [item.path for item in take_inventory(cache).of(Kind.LEFTOVERS).items]
 
 
 def test_many_at_once_fix_once(cache, folder):

@@ -11,7 +11,7 @@ from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.store import Store
 from wheelsmith.store.costs import Cost, Costs
 from wheelsmith.store.objects import Objects
-from wheelsmith.toolchain.environment import known_lock
+from wheelsmith.toolchain.environment import read_lock
 
 KEY = "ab" + "c" * 62
 STRANGE = ["5", "null", "[[1]]", "", "[" * 99_999, '{"outputs": 5}', '{"outputs": [1]}', '{"outputs": {"a": 1}}']
@@ -29,7 +29,7 @@ def test_what_is_no_record_is_as_good_as_none(text, tmp_path, monkeypatch):
     write(tmp_path / "plans" / "p.json", text)
     assert Store(tmp_path).find("p") is None
     write(tmp_path / "locks.json", text)
-    assert known_lock(tmp_path / "locks.json") is None
+    assert read_lock(tmp_path / "locks.json") is None
 
 
 def test_a_piece_is_no_path_to_a_file_that_is_none(tmp_path):

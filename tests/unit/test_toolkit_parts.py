@@ -12,7 +12,7 @@ from wheelsmith.model import LockedWheel
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.environment import install_environment
-from wheelsmith.toolchain.project_toolkit import lay_out_toolkit, link_stub
+from wheelsmith.toolchain.project_toolkit import assemble_toolkit, link_stub
 from wheelsmith.wheel.elf import read_extension
 
 RUNTIME = LockedWheel(name="nvidia-cuda-runtime", version="13.0.1", sha256="r")
@@ -60,7 +60,7 @@ def laid_out(tmp_path):
     )
     more = write(tmp_path / "more", {"include/nvml.h": "nvmlReturn_t nvmlInit_v2(void);"})
     (tmp_path / "made").mkdir()
-    lay_out_toolkit(tmp_path / "made", toolkit, [more], environment, [RUNTIME], "x86_64")
+    assemble_toolkit(tmp_path / "made", toolkit, [more], environment, [RUNTIME], "x86_64")
     return tmp_path / "made"
 
 
@@ -107,12 +107,12 @@ def test_an_environment_without_records_is_said(laid_out, tmp_path):
     (tmp_path / "again").mkdir()
     lost = replace(RUNTIME, version="0")
     with pytest.raises(ToolchainError, match="the RECORD of nvidia-cuda-runtime cannot be read"):
-        lay_out_toolkit(tmp_path / "again", tmp_path / "toolkit", [], tmp_path / "environment", [lost], "x86_64")
+        assemble_toolkit(tmp_path / "again", tmp_path / "toolkit", [], tmp_path / "environment", [lost], "x86_64")
 
 
 def test_it_is_made_once_for_one_environment(tmp_path, monkeypatch):
     made = []
-    monkeypatch.setattr("wheelsmith.toolchain.prefixes.lay_out_toolkit", lambda *given: made.append(given))
+    monkeypatch.setattr("wheelsmith.toolchain.prefixes.assemble_toolkit", lambda *given: made.append(given))
     monkeypatch.setattr("wheelsmith.toolchain.prefixes.Toolchains.prepare", lambda _, prefix: tmp_path / prefix.kind)
     monkeypatch.setattr("wheelsmith.toolchain.prefixes.install_environment", lambda *_: None)
     prefix = cuda_prefix(cuda_toolkits()["13.0"], "x86_64", "x86_64")

@@ -9,7 +9,7 @@ import pytest
 from wheelsmith.base.beneath import make_read_only
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.frameworks.torch_without_cuda import CPU_EDITS
-from wheelsmith.toolchain.environment import lay_out_without_cuda
+from wheelsmith.toolchain.environment import make_cpu_environment
 
 VERSION = """\
 from typing import Optional
@@ -107,7 +107,7 @@ def whole(tmp_path):
 
 def test_an_environment_without_cuda_is_made_from_one_with_it(whole, tmp_path):
     (tmp_path / "made").mkdir()
-    lay_out_without_cuda(whole, tmp_path / "made")
+    make_cpu_environment(whole, tmp_path / "made")
     ask = "import torch; print(torch.__file__, torch.version.__version__, torch.version.cuda, vars(torch._C).keys())"
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'made')!r}); {ask}"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -129,5 +129,5 @@ def test_a_torch_that_is_another_is_refused(text, whole, tmp_path):
         (other / "torch/version.py").write_text(text)
     (tmp_path / "made").mkdir()
     with pytest.raises(ToolchainError, match="CUDA build of torch that wheelsmith cannot convert") as caught:
-        lay_out_without_cuda(other, tmp_path / "made")
+        make_cpu_environment(other, tmp_path / "made")
     assert "an index with CPU builds of torch" in caught.value.remedy

@@ -95,7 +95,7 @@ def verify(ctx: click.Context, *, as_json: bool) -> None:
     needs them makes them again.
     """
     cache = default_cache()
-    made = Toolchains(cache, ignore).changed()
+    made = Toolchains(cache, ignore).find_changes()
     found = {
         **{
             kind.value: {name: why for name, why in made.items() if prefix_kind(name) is kind}

@@ -153,7 +153,7 @@ def _machine() -> Iterator[Symptom]:
 
 
 def _toolchains() -> Iterator[Symptom]:
-    from wheelsmith.toolchain.downloads import is_at_hand
+    from wheelsmith.toolchain.downloads import is_available_locally
 
     toolchains, arch = Toolchains(default_cache(), ignore), platform.machine()
     prefixes = {
@@ -170,7 +170,9 @@ def _toolchains() -> Iterator[Symptom]:
     }
     libraries = {**header_libraries(), python_headers().name: python_headers()}
     prefixes |= {name: library.prefix for name, library in libraries.items()}
-    archives = {name for name, library in libraries.items() if library.archive and is_at_hand(library.archive)}
+    archives = {
+        name for name, library in libraries.items() if library.archive and is_available_locally(library.archive)
+    }
     here = [name for name, prefix in prefixes.items() if toolchains.find(prefix) or name in archives]
     rest = [name for name in prefixes if name not in here]
     yield Symptom(what="cached toolchains", ok=True, found=", ".join(here) or "none")

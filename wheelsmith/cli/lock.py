@@ -44,7 +44,7 @@ def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bo
     kept = without_packages(existing, packages) if existing and not upgrade else None
     request, listen = make_request(matrix, engine), reporter("plain", matrix.parent)
     toolchains, read = Toolchains(request.cache, listen), load_matrix(matrix)
-    ask = partial(toolchains.lock, anew=upgrade or bool(packages))
+    ask = partial(toolchains.lock, refresh=upgrade or bool(packages))
     inputs = LockedInputs(kernel=read.kernel, lock=kept, resolve_new=ask)
     prepared = prepare_matrix(read, request, inputs, listen)
     reject_dropped_cells(existing, prepared.excluded)

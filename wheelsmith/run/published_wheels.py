@@ -12,7 +12,7 @@ from wheelsmith.base.offline import is_offline
 from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
 from wheelsmith.base.sanitize import visible
 from wheelsmith.model import Listener, read_wheel_name
-from wheelsmith.toolchain.package_index import Location, Offer, every_offer, projects
+from wheelsmith.toolchain.package_index import IndexFile, Location, list_files_strictly, list_projects
 from wheelsmith.toolchain.pip import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import download
 from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX
@@ -47,12 +47,12 @@ def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[P
     if is_offline():
         raise PackageIndexError(f"{shown} cannot be read: wheelsmith is offline")
     settings, count = pip_settings(), 0
-    known = projects(address, settings)
+    known = list_projects(address, settings)
     if _INDEX_OF_ALL in (name.rstrip("/") for name in known):
         remedy = f"verify one of them, as in {shown.rstrip('/')}/{_INDEX_OF_ALL}/"
         raise PackageIndexError(f"{shown} lists indexes, not projects", remedy=remedy)
     for project in known:
-        for offer in every_offer(project, address, settings):
+        for offer in list_files_strictly(project, address, settings):
             if _is_wheel(offer.filename):
                 count += 1
                 if count > _MAX_WHEELS:
@@ -72,7 +72,7 @@ def _is_wheel(filename: str) -> bool:
     return Path(filename).name == filename
 
 
-def fetch_wheel(offer: Offer, folder: Path, settings: PipSettings, listen: Listener) -> PublishedWheel:
+def fetch_wheel(offer: IndexFile, folder: Path, settings: PipSettings, listen: Listener) -> PublishedWheel:
     """Fetch a wheel, with its signature.
 
     :param folder: the folder for the files, created if it does not exist.

@@ -27,7 +27,7 @@ from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.model import Listener, Status
 from wheelsmith.model.run_record import RunRecord
 from wheelsmith.run.published_wheels import PublishedWheel, fetch_wheel
-from wheelsmith.toolchain.package_index import Offer, every_offer
+from wheelsmith.toolchain.package_index import IndexFile, list_files_strictly
 from wheelsmith.toolchain.pip import pip_settings
 from wheelsmith.wheel.attestation.bundle import LONGEST
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
@@ -159,7 +159,8 @@ def verify_live_wheels(
     entries = [entry for entry in found.entries if entry.roots]
     pages = {root: f"{base}/{root}/" for entry in entries for root in entry.roots}
     offers = {
-        root: {each.filename: each for each in every_offer(project, page, settings)} for root, page in pages.items()
+        root: {each.filename: each for each in list_files_strictly(project, page, settings)}
+        for root, page in pages.items()
     }
     for entry in entries:
         for root in entry.roots:
@@ -177,7 +178,7 @@ def verify_live_wheels(
         yield entry.filename
 
 
-def _require_listed(entry: IndexEntry, offer: Offer | None, root: str) -> None:
+def _require_listed(entry: IndexEntry, offer: IndexFile | None, root: str) -> None:
     if offer is None or offer.yanked is not None or offer.sha256 not in {None, entry.sha256}:
         wrong = "is not listed" if offer is None else "is yanked" if offer.yanked is not None else "has another hash"
         raise ReleaseError(f"{entry.filename} {wrong} on {root}", remedy=f"if the page is cached, wait; {_CHECK_AGAIN}")

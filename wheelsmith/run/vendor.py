@@ -17,10 +17,10 @@ from wheelsmith.base.offline import ARCHIVES, PARTS, SOURCE, VENDORED_MARK, WHEE
 from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
 from wheelsmith.run.prepare import Prepared
 from wheelsmith.source.vendored import vendor_source
-from wheelsmith.toolchain.downloads import Supply
+from wheelsmith.toolchain.downloads import PrefixFiles
 from wheelsmith.toolchain.environment import fetch_wheels
 from wheelsmith.toolchain.prefix_builder import make_prefix
-from wheelsmith.toolchain.progress import preparing
+from wheelsmith.toolchain.progress import report_preparation
 
 _MARK_TEXT = """\
 Written by wheelsmith vendor: the inputs of one wheelsmith.lock. Every file is verified by its pinned or locked hash
@@ -88,7 +88,7 @@ def _write(prepared: Prepared, part: Path, listen: Listener) -> None:
         _vendor_prefix(prefix, part, listen)
     projects = ((plan.project, plan.cell.arch) for plan in prepared.plans if plan.project)
     for wheels, python, arch in dict.fromkeys((each.environment, each.python, arch) for each, arch in projects):
-        with preparing(f"fetching the wheels of Python {python}", listen):
+        with report_preparation(f"fetching the wheels of Python {python}", listen):
             _vendor_wheels(wheels, python, arch, part)
 
 
@@ -103,7 +103,7 @@ def _vendor_prefix(prefix: PrefixId, part: Path, listen: Listener) -> None:
     with tempfile.TemporaryDirectory(dir=part, prefix=_SCRATCH) as scratch:
         laid_out = Path(scratch, "prefix")
         laid_out.mkdir()
-        make_prefix(prefix, laid_out, Supply(name=prefix.name, scratch=Path(scratch), listen=listen, keep=part))
+        make_prefix(prefix, laid_out, PrefixFiles(name=prefix.name, scratch=Path(scratch), listen=listen, keep=part))
         remove_tree(laid_out)
 
 

@@ -18,7 +18,7 @@ from wheelsmith.model import Listener, PinnedFile
 from wheelsmith.source.archive import archive_id, unpack_cached
 from wheelsmith.source.cached import find_cached, scratch_folder
 from wheelsmith.source.tree import SourceTree
-from wheelsmith.toolchain.package_index import Location, Offer, locate, offers
+from wheelsmith.toolchain.package_index import IndexFile, Location, list_files, locate
 from wheelsmith.toolchain.pip import PipSettings, local_folder, pip_settings
 from wheelsmith.toolchain.remote import download, fetch_whole
 
@@ -78,7 +78,7 @@ def _read_pin(kept: Path) -> PinnedFile | None:
 
 
 def _fetch(
-    offer: Offer, requirement: str, settings: PipSettings, scratch: Path, listen: Listener
+    offer: IndexFile, requirement: str, settings: PipSettings, scratch: Path, listen: Listener
 ) -> tuple[PinnedFile, Path]:
     """Fetch a file that has no pin yet. Return its pin and path."""
     path = offer.location.path or scratch / "sdist"
@@ -98,12 +98,12 @@ def _fetch(
     return PinnedFile(project=name, version=version, filename=offer.filename, sha256=sha256, size=size), path
 
 
-def _choose(name: str, version: Version, settings: PipSettings) -> Offer:
+def _choose(name: str, version: Version, settings: PipSettings) -> IndexFile:
     """Return the release's sdist from the first place that has the release, in pip's order.
 
     An unreachable index is an error. If it were skipped, the chosen file would depend on network failures.
     """
-    known: list[tuple[Version, Offer]] = []
+    known: list[tuple[Version, IndexFile]] = []
     for place in _places(name, settings):
         known += place
         right = [offer for found, offer in place if found == version]
@@ -119,15 +119,15 @@ def _choose(name: str, version: Version, settings: PipSettings) -> Offer:
     raise _refusal(f"no configured index has an sdist of {name} {version}", known)
 
 
-def _places(name: str, settings: PipSettings) -> Iterator[list[tuple[Version, Offer]]]:
+def _places(name: str, settings: PipSettings) -> Iterator[list[tuple[Version, IndexFile]]]:
     for link in settings.find_links:
         folder = local_folder(link)
         if folder and folder.is_dir():
-            here = (Offer(filename=path.name, location=Location(path=path)) for path in sorted(folder.iterdir()))
+            here = (IndexFile(filename=path.name, location=Location(path=path)) for path in sorted(folder.iterdir()))
             yield list(_sdists(name, here))
     for index in settings.indexes:
         try:
-            yield list(_sdists(name, offers(name, index, settings)))
+            yield list(_sdists(name, list_files(name, index, settings)))
         except ToolchainError as error:
             raise SourceError(
                 f"{name} could not be looked up ({error.message})",
@@ -135,7 +135,7 @@ def _places(name: str, settings: PipSettings) -> Iterator[list[tuple[Version, Of
             ) from error
 
 
-def _sdists(name: str, found: Iterator[Offer] | tuple[Offer, ...]) -> Iterator[tuple[Version, Offer]]:
+def _sdists(name: str, found: Iterator[IndexFile] | tuple[IndexFile, ...]) -> Iterator[tuple[Version, IndexFile]]:
     for offer in found:
         if not _PLAIN.fullmatch(offer.filename):
             continue
@@ -154,7 +154,7 @@ def _nowhere(name: str) -> SourceError:
     )
 
 
-def _refusal(message: str, known: list[tuple[Version, Offer]]) -> SourceError:
+def _refusal(message: str, known: list[tuple[Version, IndexFile]]) -> SourceError:
     others = sorted({version for version, offer in known if offer.yanked is None}, reverse=True)
     shown = [str(version) for version in others[:_SHOWN]] + ["older ones"] * (len(others) > _SHOWN)
     return SourceError(message, remedy=f"choose another release; the indexes have {listed(shown)}" if shown else None)

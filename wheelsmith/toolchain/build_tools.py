@@ -23,12 +23,12 @@ _COMPILERS = ("gcc", "g++")
 @cache
 def tools_digest() -> str:
     """Return the digest of all files that ``lay_out_tools`` writes."""
-    return canonical_digest([[name, sha256_file(path)] for name, path in sorted(_contents())])
+    return canonical_digest([[name, sha256_file(path)] for name, path in sorted(_tool_files())])
 
 
-def lay_out_tools(folder: Path) -> None:
+def install_tools(folder: Path) -> None:
     """Write ``site/`` for PYTHONPATH, ``bin/ninja``, and the compiler proxies in ``launch/``."""
-    for name, path in _contents():
+    for name, path in _tool_files():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
@@ -36,12 +36,12 @@ def lay_out_tools(folder: Path) -> None:
         (folder / program).chmod(0o755)
 
 
-def stand_in() -> Path:
+def compiler_proxy_script() -> Path:
     """Return the script that intercepts compiler calls. It is installed under the name of a compiler."""
     return Path(str(files("wheelsmith"))) / "engine" / "backend" / "compiler.sh"
 
 
-def _contents() -> Iterator[tuple[str, Path]]:
+def _tool_files() -> Iterator[tuple[str, Path]]:
     for name in _DISTRIBUTIONS:
         for file in distribution(name).files or ():
             if file.suffix == ".py" or file.name == "METADATA":
@@ -51,11 +51,11 @@ def _contents() -> Iterator[tuple[str, Path]]:
     for path in (own / "engine" / "backend").glob("*.py"):
         yield f"site/wheelsmith/engine/backend/{path.name}", path
     for name in _COMPILERS:
-        yield f"{_LAUNCH}/{name}", stand_in()
-    yield "bin/ninja", _ninja()
+        yield f"{_LAUNCH}/{name}", compiler_proxy_script()
+    yield "bin/ninja", _find_ninja()
 
 
-def _ninja() -> Path:
+def _find_ninja() -> Path:
     try:
         for file in distribution("ninja").files or ():
             if file.name == "ninja" and (path := Path(str(file.locate()))).is_file():

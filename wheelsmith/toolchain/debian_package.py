@@ -12,21 +12,21 @@ from typing import BinaryIO
 from wheelsmith.base.errors import ToolchainError
 
 _MAGIC = b"!<arch>\n"
-_HEADER = 60  # bytes; the name is at 0 to 15, the size at 48 to 57
-_CONTENT = b"data.tar.xz"
+_HEADER_SIZE = 60  # bytes; the name is at 0 to 15, the size at 48 to 57
+_DATA = b"data.tar.xz"
 _CHUNK = 1 << 20
-_OWN = "./usr/lib/nvidia-cuda-toolkit"
+_NVIDIA_FOLDER = "./usr/lib/nvidia-cuda-toolkit"
 # Path in the package → path in a toolkit.
-_PLACES = {
-    f"{_OWN}/bin/nvcc": "bin/nvcc",
-    f"{_OWN}/bin/crt/link.stub": "bin/crt/link.stub",
-    f"{_OWN}/bin/crt/prelink.stub": "bin/crt/prelink.stub",
-    f"{_OWN}/bin/cicc": "nvvm/bin/cicc",
-    f"{_OWN}/libdevice/libdevice.10.bc": "nvvm/libdevice/libdevice.10.bc",
+_TOOLKIT_PATHS = {
+    f"{_NVIDIA_FOLDER}/bin/nvcc": "bin/nvcc",
+    f"{_NVIDIA_FOLDER}/bin/crt/link.stub": "bin/crt/link.stub",
+    f"{_NVIDIA_FOLDER}/bin/crt/prelink.stub": "bin/crt/prelink.stub",
+    f"{_NVIDIA_FOLDER}/bin/cicc": "nvvm/bin/cicc",
+    f"{_NVIDIA_FOLDER}/libdevice/libdevice.10.bc": "nvvm/libdevice/libdevice.10.bc",
     **{f"./usr/bin/{name}": f"bin/{name}" for name in ("bin2c", "cudafe++", "fatbinary", "nvlink", "ptxas")},
 }
 # This replaces Debian's nvcc.profile, which names Debian's folders.
-_PROFILE = """
+_NVCC_PROFILE = """
 TOP              = $(_HERE_)/..
 
 CICC_PATH        = $(TOP)/nvvm/bin
@@ -49,11 +49,11 @@ def package_members(package: Path) -> Iterator[tuple[tarfile.TarInfo, Iterator[b
 
     :raises ToolchainError: it cannot be unpacked.
     """
-    with _explained(package), package.open("rb") as file:
-        _find_content(file)
+    with _wrap_errors(package), package.open("rb") as file:
+        _seek_to_data(file)
         with tarfile.open(fileobj=file, mode="r|xz") as archive:
             for member in archive:
-                yield member, _chunks(package, archive, member)
+                yield member, _read_chunks(package, archive, member)
 
 
 def write_member(member: tarfile.TarInfo, content: Iterable[bytes], path: Path) -> None:
@@ -64,42 +64,42 @@ def write_member(member: tarfile.TarInfo, content: Iterable[bytes], path: Path) 
     path.chmod(0o755 if member.mode & 0o111 else 0o644)
 
 
-def _chunks(package: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
-    with _explained(package):
+def _read_chunks(package: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
+    with _wrap_errors(package):
         content = archive.extractfile(member) if member.isreg() else None
         while content and (chunk := content.read(_CHUNK)):
             yield chunk
 
 
 @contextmanager
-def _explained(package: Path) -> Iterator[None]:
+def _wrap_errors(package: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, ValueError, tarfile.TarError, lzma.LZMAError) as error:
         raise ToolchainError(f"{package.name} cannot be unpacked: {error}") from error
 
 
-def _find_content(file: BinaryIO) -> None:
+def _seek_to_data(file: BinaryIO) -> None:
     """Seek to the archive with the package's files."""
     if file.read(len(_MAGIC)) != _MAGIC:
         raise ValueError("it is not a Debian package")
-    while len(header := file.read(_HEADER)) == _HEADER:
-        if header[:16].rstrip(b" /") == _CONTENT:
+    while len(header := file.read(_HEADER_SIZE)) == _HEADER_SIZE:
+        if header[:16].rstrip(b" /") == _DATA:
             return
         size = int(header[48:58])
         file.seek(size + size % 2, 1)
-    raise ValueError(f"it has no {_CONTENT.decode()}")
+    raise ValueError(f"it has no {_DATA.decode()}")
 
 
-def lay_out_compilers(package: Path, folder: Path) -> None:
+def install_compilers(package: Path, folder: Path) -> None:
     """Write the compilers of a verified package into a toolkit.
 
     :raises ToolchainError: the package lacks one of them.
     """
-    lacking = dict(_PLACES)
+    missing = dict(_TOOLKIT_PATHS)
     for member, content in package_members(package):
-        if member.isreg() and member.name in lacking:
-            write_member(member, content, folder / lacking.pop(member.name))
-    if lacking:
-        raise ToolchainError(f"{package.name} lacks {', '.join(sorted(lacking))}")
-    (folder / "bin" / "nvcc.profile").write_text(_PROFILE)
+        if member.isreg() and member.name in missing:
+            write_member(member, content, folder / missing.pop(member.name))
+    if missing:
+        raise ToolchainError(f"{package.name} lacks {', '.join(sorted(missing))}")
+    (folder / "bin" / "nvcc.profile").write_text(_NVCC_PROFILE)

@@ -34,25 +34,25 @@ from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip import PipSettings, local_folder, pip_settings
 from wheelsmith.toolchain.remote import download, fetch_part, fetch_whole, sha256_bytes
 
-_DATE = (1980, 1, 1, 0, 0, 0)  # the earliest date in a zip file
-_LARGEST = 8 << 30  # bytes; a wheel of torch has 0.9 GiB
-_MOST = 4  # mirrors, each of which may be tried
-_LONGEST = 1 << 20  # bytes of a configuration file
-_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+\S+")
-_FIELD = re.compile(r"(Types|URIs|Enabled):\s*(.*)", re.IGNORECASE)
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date in a zip file
+_MAX_WHEEL = 8 << 30  # bytes; a wheel of torch has 0.9 GiB
+_MAX_MIRRORS = 4  # mirrors, each of which may be tried
+_MAX_CONFIG = 1 << 20  # bytes of a configuration file
+_LIST_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+\S+")
+_SOURCES_FIELD = re.compile(r"(Types|URIs|Enabled):\s*(.*)", re.IGNORECASE)
 # URLs of mirrors of Debian's main archive. Other archives, such as debian-security, lack the pinned packages.
-_USED = re.compile(r"https?://.*/debian|file:/.*")
-_PLACES = "WHEELSMITH_ARCHIVES"
+_MAIN_ARCHIVE = re.compile(r"https?://.*/debian|file:/.*")
+_ARCHIVES_VARIABLE = "WHEELSMITH_ARCHIVES"
 _POOL = "/pool/"  # the folder with the packages in an archive of Debian
-_MOST_PACKED = 256 << 20  # bytes; CUTLASS with its pictures has 40 MB
-_MOST_UNPACKED = 512 << 20
+_MAX_PACKED = 256 << 20  # bytes; CUTLASS with its pictures has 40 MB
+_MAX_UNPACKED = 512 << 20
 _TAR_CHUNK = 1 << 16  # bytes
 # RecursionError: tarfile reads a chain of extended headers recursively.
-_FAILURES = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError, RecursionError)
+_TAR_ERRORS = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supply:
+class PrefixFiles:
     """Provides the files of one prefix, from the vendored folder or the network.
 
     :param name: the prefix's name; partial wheels are vendored under it.
@@ -70,7 +70,7 @@ class Supply:
         """The settings of pip. Reading them starts pip, so this waits until a file is needed."""
         return pip_settings()
 
-    def whole(self, pin: PinnedFile) -> Path:
+    def wheel(self, pin: PinnedFile) -> Path:
         """Return the path of a complete wheel.
 
         :raises ToolchainError: it is not available.
@@ -81,7 +81,7 @@ class Supply:
             _copy(path, self.keep / WHEELS / pin.filename)
         return path
 
-    def part(self, pin: PinnedFile, wanted: Callable[[str], bool], use: Callable[[Path], None]) -> None:
+    def partial_wheel(self, pin: PinnedFile, wanted: Callable[[str], bool], use: Callable[[Path], None]) -> None:
         """Call ``use`` with a wheel that contains at least the wanted members. A valid vendored wheel is preferred.
 
         :param wanted: returns True for the name of a member to fetch.
@@ -90,14 +90,14 @@ class Supply:
         """
         vendored, place = vendored_folder(), Path(PARTS, self.name, pin.filename)
         path = vendored / place if vendored and pin.record_sha256 else None
-        if path is None or not (path.is_file() and self._is_used(path, use)):
+        if path is None or not (path.is_file() and self._try_use(path, use)):
             with self._settings.client() as client:
                 path = fetch_part(pin, locate(pin, self._settings), self.scratch, wanted, client, self.listen)
             use(path)
         if self.keep:
-            _cut(path, wanted, self.keep / place)
+            _write_partial_wheel(path, wanted, self.keep / place)
 
-    def _is_used(self, path: Path, use: Callable[[Path], None]) -> bool:
+    def _try_use(self, path: Path, use: Callable[[Path], None]) -> bool:
         try:
             use(path)
         except ToolchainError:
@@ -131,31 +131,31 @@ def _copy(path: Path, target: Path) -> None:
     shutil.copyfile(path, target)
 
 
-def _cut(wheel: Path, wanted: Callable[[str], bool], target: Path) -> None:
+def _write_partial_wheel(wheel: Path, wanted: Callable[[str], bool], target: Path) -> None:
     """Write a reproducible copy of a wheel that has only the wanted members."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as part:
         for member in sorted(filter(wanted, whole.namelist())):
-            entry = zipfile.ZipInfo(member, _DATE)
+            entry = zipfile.ZipInfo(member, _ZIP_EPOCH)
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, whole.getinfo(member).external_attr
             part.writestr(entry, whole.read(member))
 
 
-def vendored_wheel(wheel: LockedWheel) -> Path | None:
+def find_vendored_wheel(wheel: LockedWheel) -> Path | None:
     """Return the path of this exact wheel in the vendored folder, or None."""
     folder = vendored_folder()
     if folder is None or not (folder / WHEELS).is_dir():
         return None
     for path in sorted((folder / WHEELS).iterdir()):
         # Links, pipes and huge files may take forever to hash.
-        found = path.lstat()
-        readable = stat.S_ISREG(found.st_mode) and found.st_size <= _LARGEST
-        if readable and _is_named(path.name, wheel) and sha256_file(path) == wheel.sha256:
+        status = path.lstat()
+        readable = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_WHEEL
+        if readable and _matches_name(path.name, wheel) and sha256_file(path) == wheel.sha256:
             return path
     return None
 
 
-def _is_named(filename: str, wheel: LockedWheel) -> bool:
+def _matches_name(filename: str, wheel: LockedWheel) -> bool:
     try:
         name = read_wheel_name(filename)
         return (name.project, name.version) == (canonicalize_name(wheel.name), Version(wheel.version))
@@ -169,32 +169,34 @@ def debian_mirrors(root: Path = Path("/")) -> tuple[str, ...]:
 
     :param root: the root folder of the system.
     """
-    if not re.search(r'^ID="?debian"?$', _text(root / "etc/os-release"), re.MULTILINE):
+    if not re.search(r'^ID="?debian"?$', _read_config(root / "etc/os-release"), re.MULTILINE):
         return ()
     apt = root / "etc/apt"
     files = [apt / "sources.list", *sorted(apt.glob("sources.list.d/*"))]
-    found = (uri.rstrip("/") for path in files for uri in _uris(path))
-    wanted = (uri for uri in found if _USED.fullmatch(uri))
-    return tuple(dict.fromkeys(wanted))[:_MOST]
+    uris = (uri.rstrip("/") for path in files for uri in _apt_uris(path))
+    mirrors = (uri for uri in uris if _MAIN_ARCHIVE.fullmatch(uri))
+    return tuple(dict.fromkeys(mirrors))[:_MAX_MIRRORS]
 
 
-def _uris(path: Path) -> Iterator[str]:
-    text = _text(path)
+def _apt_uris(path: Path) -> Iterator[str]:
+    text = _read_config(path)
     if path.suffix == ".list":
-        yield from (match[1] for line in text.splitlines() if (match := _LINE.match(line.strip())))
+        yield from (match[1] for line in text.splitlines() if (match := _LIST_LINE.match(line.strip())))
     elif path.suffix == ".sources":
         for paragraph in re.split(r"\n\s*\n", text):
             fields = {
-                match[1].lower(): match[2].split() for match in map(_FIELD.match, paragraph.splitlines()) if match
+                match[1].lower(): match[2].split()
+                for match in map(_SOURCES_FIELD.match, paragraph.splitlines())
+                if match
             }
             if "deb" in fields.get("types", ()) and fields.get("enabled", ["yes"]) != ["no"]:
                 yield from fields.get("uris", ())
 
 
-def _text(path: Path) -> str:
+def _read_config(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(_LONGEST).decode("utf-8", "replace")
+            return file.read(_MAX_CONFIG).decode("utf-8", "replace")
     except OSError:
         return ""
 
@@ -205,20 +207,20 @@ def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSetti
     :param folder: an existing empty folder.
     :raises ToolchainError: no place has it.
     """
-    troubles = []
-    for place in _places(tree):
+    problems = []
+    for place in _candidate_places(tree):
         files: dict[str, bytes] = {}
         try:
-            archive = _archive(tree.filename, place, scratch, settings, listen, most=_MOST_PACKED)
-            files = dict(_files(tree, archive))
-            _compare(tree, files)
+            archive = _fetch_archive(tree.filename, place, scratch, settings, listen, most=_MAX_PACKED)
+            files = dict(_read_tree(tree, archive))
+            _verify_tree(tree, files)
         except ToolchainError as error:
-            troubles.append(f"{redact(place)}: {error.message}")
+            problems.append(f"{redact(place)}: {error.message}")
             continue
-        _write(files, folder)
+        _write_files(files, folder)
         return archive
-    more = f"; to make it from a clone: git archive --prefix {tree.folder.partition('/')[0]}/ -o {tree.filename} TAG"
-    raise _nowhere(tree, troubles, more)
+    hint = f"; to make it from a clone: git archive --prefix {tree.folder.partition('/')[0]}/ -o {tree.filename} TAG"
+    raise _unavailable_error(tree, problems, hint)
 
 
 def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, listen: Listener) -> Path:
@@ -226,50 +228,50 @@ def fetch_package(pin: PinnedPackage, scratch: Path, settings: PipSettings, list
 
     :raises ToolchainError: no place has it.
     """
-    troubles = []
-    for place in _places(pin):
+    problems = []
+    for place in _candidate_places(pin):
         try:
-            path = _archive(pin.filename, place, scratch, settings, listen, most=pin.size)
+            path = _fetch_archive(pin.filename, place, scratch, settings, listen, most=pin.size)
             if sha256_file(path) == pin.sha256:
                 return path
-            trouble = "its sha256 differs from the pinned one"
+            problem = "its sha256 differs from the pinned one"
         except ToolchainError as error:
-            trouble = error.message
+            problem = error.message
         except OSError as error:
-            trouble = f"it cannot be read: {error.strerror or error}"
-        troubles.append(f"{redact(place)}: {trouble}")
-    raise _nowhere(pin, troubles)
+            problem = f"it cannot be read: {error.strerror or error}"
+        problems.append(f"{redact(place)}: {problem}")
+    raise _unavailable_error(pin, problems)
 
 
-def _nowhere(pin: PinnedTree | PinnedPackage, troubles: list[str], more: str = "") -> ToolchainError:
+def _unavailable_error(pin: PinnedTree | PinnedPackage, problems: list[str], hint: str = "") -> ToolchainError:
     """Return the error for a file that no place has.
 
-    :param more: an addition to the remedy.
+    :param hint: an addition to the remedy.
     """
     if is_offline():
-        said = f"{pin.filename} is not available, and wheelsmith is offline"
-        return ToolchainError("; ".join((said, *troubles)), remedy=VENDOR_REMEDY)
+        message = f"{pin.filename} is not available, and wheelsmith is offline"
+        return ToolchainError("; ".join((message, *problems)), remedy=VENDOR_REMEDY)
     return ToolchainError(
-        f"{pin.filename} is not available: {'; '.join(troubles)}",
-        remedy=f"name a folder or mirror that has a file of this name: {_PLACES}=FOLDER-OR-URL …{more}",
+        f"{pin.filename} is not available: {'; '.join(problems)}",
+        remedy=f"name a folder or mirror that has a file of this name: {_ARCHIVES_VARIABLE}=FOLDER-OR-URL …{hint}",
     )
 
 
-def is_at_hand(pin: PinnedTree | PinnedPackage) -> bool:
+def is_available_locally(pin: PinnedTree | PinnedPackage) -> bool:
     """Return True if a local folder for archives has this file."""
-    for place in _places(pin):
+    for place in _candidate_places(pin):
         try:
-            if _local(place):
+            if _local_archive(place):
                 return True
         except ToolchainError:
             continue
     return False
 
 
-def _places(pin: PinnedTree | PinnedPackage) -> Iterator[str]:
+def _candidate_places(pin: PinnedTree | PinnedPackage) -> Iterator[str]:
     if vendored := vendored_folder():
         yield str(vendored / ARCHIVES / pin.filename)
-    for base in os.environ.get(_PLACES, "").split():
+    for base in os.environ.get(_ARCHIVES_VARIABLE, "").split():
         if not is_offline() or local_folder(base):
             yield f"{base.rstrip('/')}/{pin.filename}"
     if is_offline():
@@ -282,8 +284,10 @@ def _places(pin: PinnedTree | PinnedPackage) -> Iterator[str]:
         yield from pin.mirrors
 
 
-def _archive(filename: str, place: str, scratch: Path, settings: PipSettings, listen: Listener, *, most: int) -> Path:
-    if path := _local(place):
+def _fetch_archive(
+    filename: str, place: str, scratch: Path, settings: PipSettings, listen: Listener, *, most: int
+) -> Path:
+    if path := _local_archive(place):
         return path
     target = scratch / filename
     # Each download needs its own client, because a deadline closes the client.
@@ -292,7 +296,7 @@ def _archive(filename: str, place: str, scratch: Path, settings: PipSettings, li
     return target
 
 
-def _local(place: str) -> Path | None:
+def _local_archive(place: str) -> Path | None:
     """Return the path of an archive on this machine, or None for a URL on the network.
 
     :raises ToolchainError: it does not exist, cannot be inspected or is too large.
@@ -304,16 +308,16 @@ def _local(place: str) -> Path | None:
         raise ToolchainError(f"it cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if path and size is None:
         raise ToolchainError("it does not exist")
-    if size is not None and size > _MOST_PACKED:
-        raise ToolchainError(f"it is larger than {_MOST_PACKED >> 20} MiB")
+    if size is not None and size > _MAX_PACKED:
+        raise ToolchainError(f"it is larger than {_MAX_PACKED >> 20} MiB")
     return path
 
 
-def _files(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
+def _read_tree(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
     """Yield (path, content) of each file in the pinned folder, up to the pinned count and size."""
     count = size = 0
     try:
-        for member in tar_members(archive, most_bytes=_MOST_UNPACKED):
+        for member in tar_members(archive, most_bytes=_MAX_UNPACKED):
             info = member.info
             name = info.name.removeprefix("./")
             if info.isdir() or not name.startswith(tree.folder):
@@ -326,16 +330,16 @@ def _files(tree: PinnedTree, archive: Path) -> Iterator[tuple[str, bytes]]:
         raise ToolchainError(str(error)) from error
 
 
-def _compare(tree: PinnedTree, files: dict[str, bytes]) -> None:
+def _verify_tree(tree: PinnedTree, files: dict[str, bytes]) -> None:
     try:
-        found = canonical_digest(sorted([name, sha256_bytes(content)] for name, content in files.items()))
+        digest = canonical_digest(sorted([name, sha256_bytes(content)] for name, content in files.items()))
     except UnicodeEncodeError:  # pinned names are valid text
-        found = None
-    if found != tree.sha256:
+        digest = None
+    if digest != tree.sha256:
         raise ToolchainError("its files differ from the pinned ones")
 
 
-def _write(files: dict[str, bytes], folder: Path) -> None:
+def _write_files(files: dict[str, bytes], folder: Path) -> None:
     for name, content in files.items():
         # The names are safe, because the pinned hash covers them.
         path = folder / PurePosixPath(name)
@@ -386,7 +390,7 @@ def tar_members(path: Path, *, most_bytes: int) -> Iterator[TarMember]:
 def _tar_errors() -> Iterator[None]:
     try:
         yield
-    except _FAILURES as error:
+    except _TAR_ERRORS as error:
         raise BadArchiveError(f"it cannot be unpacked: {error}") from error
 
 
@@ -398,13 +402,13 @@ class _LimitedGzip(gzip.GzipFile):
         self._most = most
 
     def read(self, size: int | None = -1) -> bytes:
-        self._allow(self.tell() + (size or 0))
+        self._check_limit(self.tell() + (size or 0))
         return super().read(size)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._allow(offset)
+        self._check_limit(offset)
         return super().seek(offset, whence)
 
-    def _allow(self, end: int) -> None:
+    def _check_limit(self, end: int) -> None:
         if end > self._most:
             raise BadArchiveError(f"it unpacks to more than {self._most >> 20} MiB")

@@ -32,22 +32,22 @@ from wheelsmith.frameworks.torch_without_cuda import CPU_EDITS, CUDA_HEADERS
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.pip import run_pip
 
-_GROUPS = ("console_scripts", "gui_scripts")
-_FILE = ".dist-info/entry_points.txt"
-_LONGEST = 1 << 20  # bytes
-_PATIENCE = 7200.0  # seconds; torch with CUDA has up to 5 GB, which takes an hour on a slow connection
+_SCRIPT_GROUPS = ("console_scripts", "gui_scripts")
+_ENTRY_POINTS = ".dist-info/entry_points.txt"
+_MAX_ENTRY_POINTS = 1 << 20  # bytes
+_TIMEOUT = 7200.0  # seconds; torch with CUDA has up to 5 GB, which takes an hour on a slow connection
 # Limit of the unpacked size: factor and extra bytes. Unpacked, torch 2.13 has twice the size of its wheel, compilers
 # three times, and headers up to seven times.
-_GROWTH, _SPARE = 8, 256 << 20
+_MAX_GROWTH, _EXTRA_SIZE = 8, 256 << 20
 # Part of the folder's name. Raise it when the layout of environments changes.
 LAYOUT = 2
 # The first lines of a script that pip writes, for a short and for a long path of the interpreter.
 _SHEBANG = re.compile(rb"#!(?:/bin/sh\n'''exec' [^\n]*\n' '''|[^\n]*python[^\n]*)\n")
-_LONGEST_SHEBANG = 1 << 13  # bytes
-_BLOCK = 4096  # bytes; the least that a file or folder is counted as
+_MAX_SHEBANG = 1 << 13  # bytes
+_MIN_ENTRY_SIZE = 4096  # bytes; the least that a file or folder is counted as
 _OLDEST_GLIBC, _NEWEST_GLIBC = 17, 28  # minor versions; a build environment must run in manylinux_2_28
-_LOOKUP_PATIENCE = 600.0  # seconds
-_LONGEST_REASON = 500  # characters of pip's error
+_LOOKUP_TIMEOUT = 600.0  # seconds
+_MAX_REASON = 500  # characters of pip's error
 _WITHOUT_CUDA = re.compile(r"^cuda\b.*= None$", re.MULTILINE)
 
 
@@ -71,99 +71,99 @@ def check_programs(wheel: Path) -> None:
     """
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.infolist():
-            if not member.filename.endswith(_FILE) or member.filename.count("/") > 1:
+            if not member.filename.endswith(_ENTRY_POINTS) or member.filename.count("/") > 1:
                 continue
             try:
                 with archive.open(member) as content:
-                    text = content.read(_LONGEST + 1)
+                    text = content.read(_MAX_ENTRY_POINTS + 1)
             except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError):
-                raise _refused(wheel, "cannot be read") from None
-            _check(wheel, text)
+                raise _entry_points_error(wheel, "cannot be read") from None
+            _check_entry_points(wheel, text)
 
 
-def _check(wheel: Path, content: bytes) -> None:
-    if len(content) > _LONGEST:
-        raise _refused(wheel, f"is larger than {_LONGEST >> 20} MiB")
+def _check_entry_points(wheel: Path, content: bytes) -> None:
+    if len(content) > _MAX_ENTRY_POINTS:
+        raise _entry_points_error(wheel, f"is larger than {_MAX_ENTRY_POINTS >> 20} MiB")
     try:
-        points = [point for point in _EntryPoints(content.decode()).entry_points if point.group in _GROUPS]
+        scripts = [point for point in _EntryPoints(content.decode()).entry_points if point.group in _SCRIPT_GROUPS]
     except (ValueError, TypeError):  # invalid UTF-8; a line without a name
-        raise _refused(wheel, "cannot be read") from None
-    if named := [point.name for point in points if "/" in point.name]:
-        raise _refused(wheel, f"names a program by a path: {visible(named[0][:80])}")
+        raise _entry_points_error(wheel, "cannot be read") from None
+    if paths := [point.name for point in scripts if "/" in point.name]:
+        raise _entry_points_error(wheel, f"names a program by a path: {visible(paths[0][:80])}")
 
 
-def _refused(wheel: Path, why: str) -> ToolchainError:
+def _entry_points_error(wheel: Path, why: str) -> ToolchainError:
     return ToolchainError(f"the build environment cannot be made: entry_points.txt of {wheel.name} {why}")
 
 
-def known_lock(kept: Path) -> tuple[LockedWheel, ...] | None:
+def read_lock(path: Path) -> tuple[LockedWheel, ...] | None:
     """Return the wheels in a file from ``lock_environment``, or None if the file is missing or invalid."""
     try:
-        read = (LockedWheel.from_json(item) for item in read_json(kept.read_bytes()))
-        return tuple(replace(wheel, name=canonicalize_name(wheel.name)) for wheel in read)
+        wheels = (LockedWheel.from_json(item) for item in read_json(path.read_bytes()))
+        return tuple(replace(wheel, name=canonicalize_name(wheel.name)) for wheel in wheels)
     except (OSError, ValueError, TypeError):
         return None
 
 
 def lock_environment(
-    requirements: tuple[str, ...], python: str, arch: str, kept: Path, *, rather: tuple[str, ...] = ()
+    requirements: tuple[str, ...], python: str, arch: str, path: Path, *, preferred: tuple[str, ...] = ()
 ) -> tuple[LockedWheel, ...]:
     """Resolve requirements with pip to exact wheels.
 
     :param python: ``major.minor``.
-    :param kept: a file to write the wheels to, so that builds on later days use the same ones.
-    :param rather: requirements to try in the place of the first one, in this order.
+    :param path: a file to write the wheels to, so that builds on later days use the same ones.
+    :param preferred: requirements to try in the place of the first one, in this order.
     :raises NoEnvironmentError: the requirements cannot be resolved.
     :raises ToolchainError: pip's report is not readable.
     """
     rest = requirements[1:]
-    locked = _first_resolved([(first, *rest) for first in (*rather, requirements[0])], python, arch)
-    atomic_write(kept, json.dumps([wheel.to_json() for wheel in locked]).encode())
+    locked = _first_resolved([(first, *rest) for first in (*preferred, requirements[0])], python, arch)
+    atomic_write(path, json.dumps([wheel.to_json() for wheel in locked]).encode())
     return locked
 
 
 def _first_resolved(choices: Sequence[tuple[str, ...]], python: str, arch: str) -> tuple[LockedWheel, ...]:
     """Resolve the first of several lists of requirements whose first requirement is available."""
-    *preferred, usual = choices
+    *preferred, fallback = choices
     for requirements in preferred:
         try:
             return _resolve(requirements, python, arch)
         except NoEnvironmentError as error:
             if requirements[0] not in error.message:
                 raise
-    return _resolve(usual, python, arch)
+    return _resolve(fallback, python, arch)
 
 
 def _resolve(requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...]:
-    answer = pip_report(*requirements, python=python, arch=arch, seconds=_PATIENCE)
-    if answer.returncode:
-        raise NoEnvironmentError(_errors(answer.stderr)[0])
+    completed = run_pip_report(*requirements, python=python, arch=arch, seconds=_TIMEOUT)
+    if completed.returncode:
+        raise NoEnvironmentError(_pip_errors(completed.stderr)[0])
     try:
-        found = json.loads(answer.stdout)["install"]
-        if named := [item["metadata"]["name"] for item in found if item.get("is_direct")]:
-            raise NoEnvironmentError(f"a package requires {named[0]} at a URL, not from an index")
+        items = json.loads(completed.stdout)["install"]
+        if direct := [item["metadata"]["name"] for item in items if item.get("is_direct")]:
+            raise NoEnvironmentError(f"a package requires {direct[0]} at a URL, not from an index")
         # Sort them, so that the same wheels give the same environment.
-        return tuple(sorted(map(_locked, found), key=lambda wheel: wheel.name))
+        return tuple(sorted(map(_locked_wheel, items), key=lambda wheel: wheel.name))
     except (ValueError, KeyError, TypeError):
-        raise unreadable_report() from None
+        raise report_error() from None
 
 
-def pip_report(*words: str, python: str, arch: str, seconds: float) -> subprocess.CompletedProcess[str]:
+def run_pip_report(*arguments: str, python: str, arch: str, seconds: float) -> subprocess.CompletedProcess[str]:
     """Run ``pip install --dry-run``. It writes the wheels that it would install as JSON to stdout.
 
-    :param words: requirements and their options.
+    :param arguments: requirements and their options.
     :param python: ``major.minor``.
     :param seconds: the time limit.
     """
-    with tempfile.TemporaryDirectory() as nowhere:
+    with tempfile.TemporaryDirectory() as target:
         return run_pip(
-            *("install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", "--target", nowhere),
-            *(*_platform(python, arch), *words),
+            *("install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", "--target", target),
+            *(*_target_options(python, arch), *arguments),
             seconds=seconds,
         )
 
 
-def unreadable_report() -> ToolchainError:
+def report_error() -> ToolchainError:
     """Return the error for a report of pip that cannot be parsed."""
     return ToolchainError("pip's report is not readable", remedy="python3 -m pip install --upgrade pip")
 
@@ -179,11 +179,11 @@ def install_environment(
     # Use the same file system as the folder: wheels may have gigabytes, and /tmp may be in memory.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".wheels-") as scratch:
         fetched = Path(scratch) / "wheels"
-        exactly = fetch_wheels(wheels, python, arch, fetched, cancel)
+        selection = fetch_wheels(wheels, python, arch, fetched, cancel)
         _check_fetched(tuple(fetched.iterdir()))
-        from_there = ("--no-index", "--find-links", str(fetched))
-        _run("install", "--no-compile", "--target", str(folder), *from_there, *exactly, cancel=cancel)
-    _name_python((folder / "bin").glob("*"), python)
+        no_index = ("--no-index", "--find-links", str(fetched))
+        _run_checked_pip("install", "--no-compile", "--target", str(folder), *no_index, *selection, cancel=cancel)
+    _replace_interpreter((folder / "bin").glob("*"), python)
 
 
 def fetch_wheels(
@@ -196,27 +196,28 @@ def fetch_wheels(
     """
     folder.mkdir()
     lock = folder.with_suffix(".txt")
-    lock.write_text("".join(map(requirement_of, wheels)), encoding="utf-8")
-    exactly = (*("--quiet", "--no-deps", "--require-hashes"), *_platform(python, arch), "--requirement", str(lock))
-    from wheelsmith.toolchain.downloads import vendored_wheel
+    lock.write_text("".join(map(format_requirement, wheels)), encoding="utf-8")
+    target = _target_options(python, arch)
+    options = (*("--quiet", "--no-deps", "--require-hashes"), *target, "--requirement", str(lock))
+    from wheelsmith.toolchain.downloads import find_vendored_wheel
 
-    known = [vendored_wheel(wheel) for wheel in wheels]
-    for path in filter(None, known):
+    vendored = [find_vendored_wheel(wheel) for wheel in wheels]
+    for path in filter(None, vendored):
         shutil.copyfile(path, folder / path.name)
-    if None not in known:
-        return exactly
+    if None not in vendored:
+        return options
     if is_offline():
-        missing = wheels[known.index(None)]
+        missing = wheels[vendored.index(None)]
         raise ToolchainError(
             f"the build environment cannot be made: {missing.name} {missing.version} (sha256 {missing.sha256[:12]}…) "
             "is not in the vendored folder, and wheelsmith is offline",
             remedy=VENDOR_REMEDY,
         )
-    _run("download", "--dest", str(folder), *exactly, cancel=cancel)
-    return exactly
+    _run_checked_pip("download", "--dest", str(folder), *options, cancel=cancel)
+    return options
 
 
-def requirement_of(wheel: LockedWheel) -> str:
+def format_requirement(wheel: LockedWheel) -> str:
     """Return the line of a requirements file that matches only this wheel.
 
     :raises ToolchainError: its version is invalid.
@@ -228,27 +229,27 @@ def requirement_of(wheel: LockedWheel) -> str:
         raise ToolchainError(f"the build environment cannot be made: {wheel.name}: {error}") from None
 
 
-def _name_python(scripts: Iterable[Path], python: str) -> None:
+def _replace_interpreter(scripts: Iterable[Path], python: str) -> None:
     """Make scripts use the Python on PATH. pip writes the path of its own Python, which no sandbox has."""
     for script in scripts:
         if not script.is_file():
             continue
         with script.open("rb") as file:
-            found = _SHEBANG.match(file.read(_LONGEST_SHEBANG))
-        if found:
-            content = script.read_bytes()[found.end() :]
+            shebang = _SHEBANG.match(file.read(_MAX_SHEBANG))
+        if shebang:
+            content = script.read_bytes()[shebang.end() :]
             script.write_bytes(f"#!/usr/bin/env python{python}\n".encode() + content)
 
 
-def _run(*argv: str, cancel: Event | None) -> None:
-    answer = run_pip(*argv, seconds=_PATIENCE, cancel=cancel)
-    if answer.returncode:
-        raise ToolchainError(f"the build environment cannot be made: {_errors(answer.stderr)[0]}")
+def _run_checked_pip(*argv: str, cancel: Event | None) -> None:
+    completed = run_pip(*argv, seconds=_TIMEOUT, cancel=cancel)
+    if completed.returncode:
+        raise ToolchainError(f"the build environment cannot be made: {_pip_errors(completed.stderr)[0]}")
 
 
-def _errors(said: str) -> list[str]:
+def _pip_errors(stderr: str) -> list[str]:
     """Return the error lines of pip's stderr, or ``pip failed`` if there are none."""
-    lines = (line.strip() for line in said.splitlines())
+    lines = (line.strip() for line in stderr.splitlines())
     return [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")] or ["pip failed"]
 
 
@@ -265,10 +266,10 @@ def _check_sizes(wheels: Iterable[Path]) -> None:
 
     :raises ToolchainError: naming the wheel that grows most.
     """
-    sizes = {wheel: (wheel.stat().st_size, _unpacked(wheel)) for wheel in wheels}
+    sizes = {wheel: (wheel.stat().st_size, _unpacked_size(wheel)) for wheel in wheels}
     packed, unpacked = (sum(size) for size in zip(*sizes.values(), strict=True)) if sizes else (0, 0)
-    if unpacked > _SPARE + _GROWTH * packed:
-        worst = max(sizes, key=lambda wheel: sizes[wheel][1] - _GROWTH * sizes[wheel][0])
+    if unpacked > _EXTRA_SIZE + _MAX_GROWTH * packed:
+        worst = max(sizes, key=lambda wheel: sizes[wheel][1] - _MAX_GROWTH * sizes[wheel][0])
         small, large = (show_size(size) for size in sizes[worst])
         raise ToolchainError(
             f"the build environment cannot be made: {worst.name} ({small}) would unpack to {large}",
@@ -276,30 +277,31 @@ def _check_sizes(wheels: Iterable[Path]) -> None:
         )
 
 
-def _unpacked(wheel: Path) -> int:
+def _unpacked_size(wheel: Path) -> int:
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = archive.infolist()
             names = sorted(member.filename for member in members)
-            return sum(max(member.file_size, _BLOCK) for member in members) + _BLOCK * _folders(names)
+            files = sum(max(member.file_size, _MIN_ENTRY_SIZE) for member in members)
+            return files + _MIN_ENTRY_SIZE * _count_folders(names)
     except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError) as error:
         raise ToolchainError(f"the build environment cannot be made: {wheel.name} is not readable: {error}") from error
 
 
-def _folders(names: list[str]) -> int:
+def _count_folders(names: list[str]) -> int:
     """Return the number of folders that these files are in.
 
     :param names: sorted, so that the files of a folder are neighbours.
     """
-    found = 0
+    count = 0
     for before, name in itertools.pairwise(["", *names]):
         same = len(os.path.commonprefix((before, name)))  # noqa: RUF071  # letters; the next line rounds to folders
         known = name.rfind("/", 0, same) + 1
-        found += name.count("/", known)
-    return found
+        count += name.count("/", known)
+    return count
 
 
-def _platform(python: str, arch: str) -> tuple[str, ...]:
+def _target_options(python: str, arch: str) -> tuple[str, ...]:
     """Return pip's options for the target's Python and platform, and for wheels only."""
     platforms = (f"manylinux_2_{minor}_{arch}" for minor in range(_NEWEST_GLIBC, _OLDEST_GLIBC - 1, -1))
     return (
@@ -308,7 +310,7 @@ def _platform(python: str, arch: str) -> tuple[str, ...]:
     )
 
 
-def _locked(item: dict[str, dict[str, str]]) -> LockedWheel:
+def _locked_wheel(item: dict[str, dict[str, str]]) -> LockedWheel:
     info: dict[str, dict[str, dict[str, str]]] = item["download_info"]  # type: ignore[assignment]  # pip's report nests
     return LockedWheel(
         name=canonicalize_name(item["metadata"]["name"]),
@@ -339,46 +341,46 @@ def find_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str) -> tupl
     """
     with tempfile.TemporaryDirectory() as folder:
         lock = Path(folder, "requirements.txt")
-        lock.write_text("".join(map(requirement_of, wheels)), encoding="utf-8")
-        exactly = ("--no-deps", "--require-hashes", "--requirement", str(lock))
-        answer = pip_report(*exactly, python=python, arch=arch, seconds=_LOOKUP_PATIENCE)
-    if answer.returncode:
-        raise NoEnvironmentError(_reason(answer.stderr))
+        lock.write_text("".join(map(format_requirement, wheels)), encoding="utf-8")
+        options = ("--no-deps", "--require-hashes", "--requirement", str(lock))
+        completed = run_pip_report(*options, python=python, arch=arch, seconds=_LOOKUP_TIMEOUT)
+    if completed.returncode:
+        raise NoEnvironmentError(_failure_reason(completed.stderr))
     try:
-        found = {canonicalize_name(item["metadata"]["name"]): item for item in json.loads(answer.stdout)["install"]}
-        return tuple(_found(wheel, found[canonicalize_name(wheel.name)]) for wheel in wheels)
+        items = {canonicalize_name(item["metadata"]["name"]): item for item in json.loads(completed.stdout)["install"]}
+        return tuple(_found_wheel(wheel, items[canonicalize_name(wheel.name)]) for wheel in wheels)
     except (ValueError, KeyError, TypeError):
-        raise unreadable_report() from None
+        raise report_error() from None
 
 
-def _found(wheel: LockedWheel, item: dict[str, dict[str, str]]) -> FoundWheel:
+def _found_wheel(wheel: LockedWheel, item: dict[str, dict[str, str]]) -> FoundWheel:
     url = redact(item["download_info"]["url"])
     return FoundWheel(wheel=wheel, url=url, is_yanked=bool(item.get("is_yanked")))
 
 
-def _reason(said: str) -> str:
+def _failure_reason(stderr: str) -> str:
     """Return the reason in pip's stderr. For a hash mismatch, name the file."""
-    errors = _errors(said)
-    changed = [line.partition(" from ")[0].strip() for line in said.splitlines() if "==" in line and " from " in line]
+    errors = _pip_errors(stderr)
+    changed = [line.partition(" from ")[0].strip() for line in stderr.splitlines() if "==" in line and " from " in line]
     if any("DO NOT MATCH THE HASHES" in line for line in errors) and changed:
         return f"{changed[0]} was replaced on the index: its sha256 differs"
-    return redact(errors[0])[:_LONGEST_REASON]
+    return redact(errors[0])[:_MAX_REASON]
 
 
-def lay_out_without_cuda(whole: Path, folder: Path) -> None:
+def make_cpu_environment(whole: Path, folder: Path) -> None:
     """Fill ``folder`` with the environment ``whole``, but make its torch a CPU build. Unchanged files are hard links.
 
     :raises ToolchainError: wheelsmith cannot convert this release of torch.
     """
 
-    def lay(source: str, target: str) -> None:
+    def copy(source: str, target: str) -> None:
         name = os.path.relpath(source, whole)
         if change := CPU_EDITS.get(name):
             Path(target).write_text(change(Path(source).read_text(encoding="utf-8")), encoding="utf-8")
         elif name not in CUDA_HEADERS:
-            _link(source, target)
+            _link_or_copy(source, target)
 
-    shutil.copytree(whole, folder, symlinks=True, copy_function=lay, dirs_exist_ok=True)
+    shutil.copytree(whole, folder, symlinks=True, copy_function=copy, dirs_exist_ok=True)
     version = folder / "torch" / "version.py"
     if not (version.is_file() and _WITHOUT_CUDA.search(version.read_text(encoding="utf-8"))):
         raise ToolchainError(
@@ -387,7 +389,7 @@ def lay_out_without_cuda(whole: Path, folder: Path) -> None:
         )
 
 
-def _link(source: str, target: str) -> None:
+def _link_or_copy(source: str, target: str) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:  # not every file system has hard links

@@ -19,7 +19,7 @@ from wheelsmith.base.json_dataclass import Record, parse_json
 
 # The status of a file: mode (kind and permissions), owner, size in bytes, mtime and ctime in ns. No program can set the
 # ctime, so it reveals a concealed change. Copying a cache changes it too; then every byte is compared.
-Look = tuple[int, int, int, int, int]
+FileStatus = tuple[int, int, int, int, int]
 
 
 # Raise it when folders are finished differently. Then folders of an older format are made again.
@@ -27,7 +27,7 @@ _FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof(Record):
+class FolderManifest(Record):
     """The recorded state of a finished folder.
 
     :param looks: digest of the status of all files and folders. A run normally compares only this.
@@ -42,100 +42,103 @@ class Proof(Record):
     finished: int = 1
 
 
-def proof_path(folder: Path) -> Path:
-    """Return the path of a folder's record. It is outside of the folder, where no build can see it."""
+def manifest_path(folder: Path) -> Path:
+    """Return the path of a folder's manifest. It is outside of the folder, where no build can see it."""
     return folder.with_name(f".{folder.name}.proof")
 
 
-def prove(folder: Path, final: Path) -> None:
-    """Record the state of a finished folder before it is renamed.
+def write_manifest(folder: Path, final: Path) -> None:
+    """Write the manifest of a finished folder before it is renamed.
 
     :param final: the path that the folder will have.
-    :raises OSError: the folder cannot be read or the record not written.
+    :raises OSError: the folder cannot be read or the manifest not written.
     """
-    files = dict(_looks(folder))
-    _keep(final, files, {name: _content(folder / name, look) for name, look in files.items() if not _is_folder(look)})
+    files = dict(_walk_statuses(folder))
+    contents = {name: _content(folder / name, status) for name, status in files.items() if not _is_folder(status)}
+    _save(final, files, contents)
 
 
-def why_unproven(folder: Path) -> str | None:
+def find_change(folder: Path) -> str | None:
     """Return a change of a folder since it was made, or None. This compares statuses and reads few files.
 
     If only times or owners of a file differ, as after a copy of the cache, this compares the content and records the
     new status. Adding or removing a hard link also changes the ctime.
     """
-    proof = _read(folder)
-    if proof is None:
-        return "its record is missing or invalid"
-    files = dict(_looks(folder))
-    if _digest(files) == proof.looks:
+    manifest = _load(folder)
+    if manifest is None:
+        return "its manifest is missing or invalid"
+    files = dict(_walk_statuses(folder))
+    if _digest(files) == manifest.looks:
         return None
-    if difference := _difference(proof.files, files):
+    if difference := _first_difference(manifest.files, files):
         return difference
-    if changed := _changed_content(folder, proof, [name for name, look in files.items() if look != proof.files[name]]):
+    to_compare = [name for name, status in files.items() if status != manifest.files[name]]
+    if changed := _first_changed_content(folder, manifest, to_compare):
         return changed
-    _keep(folder, files, proof.contents)
+    _save(folder, files, manifest.contents)
     return None
 
 
-def why_changed(folder: Path) -> str | None:
+def find_change_by_content(folder: Path) -> str | None:
     """Return a change of a folder since it was made, or None. This compares every byte."""
-    proof = _read(folder)
-    if proof is None:
-        return "its record is missing or invalid"
-    return _difference(proof.files, dict(_looks(folder))) or _changed_content(folder, proof, proof.files)
+    manifest = _load(folder)
+    if manifest is None:
+        return "its manifest is missing or invalid"
+    files = dict(_walk_statuses(folder))
+    return _first_difference(manifest.files, files) or _first_changed_content(folder, manifest, manifest.files)
 
 
-def _keep(folder: Path, files: dict[str, Look], contents: dict[str, str]) -> None:
+def _save(folder: Path, files: dict[str, FileStatus], contents: dict[str, str]) -> None:
     data = {
         "looks": _digest(files),
-        "files": {name: list(look) for name, look in files.items()},
+        "files": {name: list(status) for name, status in files.items()},
         "contents": contents,
         "finished": _FORMAT,
     }
-    atomic_write(proof_path(folder), json.dumps(data, sort_keys=True).encode())
+    atomic_write(manifest_path(folder), json.dumps(data, sort_keys=True).encode())
 
 
-def _read(folder: Path) -> Proof | None:
+def _load(folder: Path) -> FolderManifest | None:
     try:
-        proof = Proof.from_json(parse_json(proof_path(folder).read_bytes()))
+        manifest = FolderManifest.from_json(parse_json(manifest_path(folder).read_bytes()))
     except (OSError, ValueError):
         return None
-    return proof if proof.finished == _FORMAT else None
+    return manifest if manifest.finished == _FORMAT else None
 
 
-def _digest(files: dict[str, Look]) -> str:
+def _digest(files: dict[str, FileStatus]) -> str:
     # json escapes to ASCII, because names in an archive need not be valid text.
     return hashlib.sha256(json.dumps(sorted(files.items())).encode("ascii")).hexdigest()
 
 
-def _looks(folder: Path) -> Iterator[tuple[str, Look]]:
+def _walk_statuses(folder: Path) -> Iterator[tuple[str, FileStatus]]:
     """Yield every path below a folder with its status.
 
     The folder itself is excluded, because renaming it and marking its last use change its status.
     """
-    left = [""]
-    while left:
-        below = left.pop()
+    todo = [""]
+    while todo:
+        below = todo.pop()
         with os.scandir(folder / below) as entries:
             for entry in entries:
                 name = f"{below}{entry.name}"
-                look = _look(entry.stat(follow_symlinks=False))
-                if _is_folder(look):
-                    left.append(f"{name}/")
-                yield name, look
+                status = _status(entry.stat(follow_symlinks=False))
+                if _is_folder(status):
+                    todo.append(f"{name}/")
+                yield name, status
 
 
-def _look(found: os.stat_result) -> Look:
-    if stat.S_ISDIR(found.st_mode):
+def _status(result: os.stat_result) -> FileStatus:
+    if stat.S_ISDIR(result.st_mode):
         # The names below a folder cover its content, and its size depends on the file system.
-        return (found.st_mode, found.st_uid, 0, 0, 0)
-    return (found.st_mode, found.st_uid, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return (result.st_mode, result.st_uid, 0, 0, 0)
+    return (result.st_mode, result.st_uid, result.st_size, result.st_mtime_ns, result.st_ctime_ns)
 
 
-def _difference(was: dict[str, tuple[int, ...]], now: dict[str, Look]) -> str | None:
+def _first_difference(was: dict[str, tuple[int, ...]], now: dict[str, FileStatus]) -> str | None:
     """Describe the first path that is missing, new, or has another kind, size or permissions."""
-    if gone := sorted(was.keys() - now.keys()):
-        return f"{gone[0]} is missing"
+    if missing := sorted(was.keys() - now.keys()):
+        return f"{missing[0]} is missing"
     if new := sorted(now.keys() - was.keys()):
         return f"{new[0]} was added"
     for name, (mode, _, size, *_) in sorted(was.items()):
@@ -146,19 +149,19 @@ def _difference(was: dict[str, tuple[int, ...]], now: dict[str, Look]) -> str | 
     return None
 
 
-def _changed_content(folder: Path, proof: Proof, names: Iterable[str]) -> str | None:
+def _first_changed_content(folder: Path, manifest: FolderManifest, names: Iterable[str]) -> str | None:
     for name in sorted(names):
-        mode = proof.files[name][0]
-        if not stat.S_ISDIR(mode) and _content(folder / name, (mode, 0, 0, 0, 0)) != proof.contents.get(name):
+        mode = manifest.files[name][0]
+        if not stat.S_ISDIR(mode) and _content(folder / name, (mode, 0, 0, 0, 0)) != manifest.contents.get(name):
             return f"the content of {name} changed"
     return None
 
 
-def _content(path: Path, look: Look) -> str:
-    if stat.S_ISLNK(look[0]):
+def _content(path: Path, status: FileStatus) -> str:
+    if stat.S_ISLNK(status[0]):
         return hashlib.sha256(os.fsencode(path.readlink())).hexdigest()
     return sha256_file(path)
 
 
-def _is_folder(look: Look) -> bool:
-    return stat.S_ISDIR(look[0])
+def _is_folder(status: FileStatus) -> bool:
+    return stat.S_ISDIR(status[0])

@@ -19,30 +19,30 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.model import PinnedFile
-from wheelsmith.toolchain.http import FAILURES, answer, reason
+from wheelsmith.toolchain.http import REQUEST_ERRORS, failure_reason, open_response
 from wheelsmith.toolchain.pip import PipSettings, local_folder
 
 if TYPE_CHECKING:
     from mousebender.simple import ProjectFileDetails
 
-_KEY = "_sigstore-bundle"
-_ATTRIBUTE = "data-sigstore-bundle"
+_BUNDLE_KEY = "_sigstore-bundle"
+_BUNDLE_ATTRIBUTE = "data-sigstore-bundle"
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
-_LONGEST = 120.0  # seconds for a page
-_LARGEST = 64 << 20  # bytes of a page; the page of a project with nightly releases has one million
+_PAGE_TIMEOUT = 120.0  # seconds for a page
+_MAX_PAGE = 64 << 20  # bytes of a page; the page of a project with nightly releases has one million
 
 
 def bundle_url(file: Mapping[str, Any]) -> str | None:
     """Return the address of a file's signature bundle as it is in a JSON page, or None."""
-    said = file.get(_KEY)
-    url = said.get("url") if isinstance(said, Mapping) else None
+    bundle = file.get(_BUNDLE_KEY)
+    url = bundle.get("url") if isinstance(bundle, Mapping) else None
     return url if isinstance(url, str) else None
 
 
 def html_bundle_urls(page: str) -> dict[str, str]:
     """Return the signature bundles in an HTML page: file name → address."""
     reader = _BundleLinks()
-    if _ATTRIBUTE in page:
+    if _BUNDLE_ATTRIBUTE in page:
         reader.feed(page)
     return reader.found
 
@@ -64,8 +64,8 @@ class _BundleLinks(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Record the base address and the bundles of links."""
-        given = dict(attrs)
-        link, bundle = given.get("href"), given.get(_ATTRIBUTE)
+        attributes = dict(attrs)
+        link, bundle = attributes.get("href"), attributes.get(_BUNDLE_ATTRIBUTE)
         if tag == "base" and link and self.base is None:
             self.base = link
         if tag == "a" and link and bundle:
@@ -91,21 +91,21 @@ def locate(pin: PinnedFile, settings: PipSettings) -> Location:
         # The hash is verified later. The size excludes other builds with the same name.
         if folder and (path := folder / pin.filename).is_file() and path.stat().st_size == pin.size:
             return Location(path=path)
-    troubles = []
+    problems = []
     for index in settings.indexes:
         try:
-            found = offers(pin.project, index, settings)
+            files = list_files(pin.project, index, settings)
         except ToolchainError as error:
-            troubles.append(error.message)
+            problems.append(error.message)
             continue
-        for offer in found:
-            if offer.filename == pin.filename and offer.sha256 in {pin.sha256, None}:
-                return offer.location
-    raise _not_found(pin, troubles)
+        for file in files:
+            if file.filename == pin.filename and file.sha256 in {pin.sha256, None}:
+                return file.location
+    raise _not_found(pin, problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class IndexFile:
     """A file of a project on an index.
 
     :param sha256: in hex; None if the index does not list it.
@@ -120,35 +120,35 @@ class Offer:
     bundle: Location | None = None
 
 
-def offers(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]:
+def list_files(project: str, index: str, settings: PipSettings) -> tuple[IndexFile, ...]:
     """Return the files of a project on an index, or none if the index lacks the project. Skip broken links.
 
     :param project: its normalized name.
     :raises ToolchainError: the index does not respond, or the response is not an index page.
     """
-    with _explained(index, f"page of {project}"), settings.client() as client:
+    with _wrap_errors(index, f"page of {project}"), settings.client() as client:
         # Each index needs its own client, because a deadline closes the client.
-        return tuple(_offers(project, index, client))
+        return tuple(_list_files(project, index, client))
 
 
-def every_offer(project: str, index: str, settings: PipSettings) -> tuple[Offer, ...]:
+def list_files_strictly(project: str, index: str, settings: PipSettings) -> tuple[IndexFile, ...]:
     """Return the files of a project on an index, or none if the index lacks the project. Fail on a broken link.
 
     :raises ToolchainError: as for ``offers``, or a link is broken.
     """
-    with _explained(index, f"page of {project}"), settings.client() as client:
-        return tuple(_offer(*found) for found in _files(project, index, client))
+    with _wrap_errors(index, f"page of {project}"), settings.client() as client:
+        return tuple(_index_file(*found) for found in _page_files(project, index, client))
 
 
-def projects(index: str, settings: PipSettings) -> tuple[str, ...]:
+def list_projects(index: str, settings: PipSettings) -> tuple[str, ...]:
     """Return the normalized names of all projects on an index.
 
     :raises ToolchainError: the index does not respond, or the response is not a list of projects.
     """
     from mousebender import simple
 
-    with _explained(index, "list of projects"), settings.client() as client:
-        page = _page(f"{index.rstrip('/')}/", client)
+    with _wrap_errors(index, "list of projects"), settings.client() as client:
+        page = _fetch_page(f"{index.rstrip('/')}/", client)
         if page is None:
             raise ToolchainError(f"{_host(index)}: there is no index at this address")
         if "json" in page.content_type:
@@ -160,16 +160,16 @@ def projects(index: str, settings: PipSettings) -> tuple[str, ...]:
 
 
 @contextmanager
-def _explained(index: str, what: str) -> Iterator[None]:
+def _wrap_errors(index: str, page: str) -> Iterator[None]:
     """Raise errors of the block as a ``ToolchainError`` that names the index."""
     from mousebender.simple import UnsupportedAPIVersion
 
     try:
         yield
-    except (*FAILURES, OSError, ValueError, RuntimeError) as error:
-        raise ToolchainError(f"{_host(index)}: {reason(error)}") from error
+    except (*REQUEST_ERRORS, OSError, ValueError, RuntimeError) as error:
+        raise ToolchainError(f"{_host(index)}: {failure_reason(error)}") from error
     except (UnsupportedAPIVersion, LookupError, TypeError, AttributeError, AssertionError) as error:
-        raise ToolchainError(f"{_host(index)}: its {what} cannot be read") from error
+        raise ToolchainError(f"{_host(index)}: its {page} cannot be read") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,19 +179,19 @@ class _Page:
     address: str
 
 
-def _offers(project: str, index: str, client: httpx.Client) -> Iterator[Offer]:
-    for file, base, bundles in _files(project, index, client):
+def _list_files(project: str, index: str, client: httpx.Client) -> Iterator[IndexFile]:
+    for file, base, bundles in _page_files(project, index, client):
         with suppress(ValueError, LookupError, TypeError, AttributeError):  # skip a broken link
-            yield _offer(file, base, bundles)
+            yield _index_file(file, base, bundles)
 
 
-def _files(
+def _page_files(
     project: str, index: str, client: httpx.Client
 ) -> Iterator[tuple[ProjectFileDetails, str, Mapping[str, str]]]:
     """Yield each file of a page, the base address of its links, and the page's bundles: file name → address."""
     from mousebender import simple
 
-    page = _page(f"{index.rstrip('/')}/{project}/", client)
+    page = _fetch_page(f"{index.rstrip('/')}/{project}/", client)
     if page is None:
         return
     base = page.address
@@ -214,7 +214,7 @@ def _any_minor_version() -> Iterator[None]:
         yield
 
 
-def _page(address: str, client: httpx.Client) -> _Page | None:
+def _fetch_page(address: str, client: httpx.Client) -> _Page | None:
     """Return a page of an index, or None if it does not exist."""
     if folder := local_folder(address):
         page = folder / "index.html"
@@ -222,41 +222,41 @@ def _page(address: str, client: httpx.Client) -> _Page | None:
             return None
         return _Page(text=page.read_text(encoding="utf-8"), content_type="text/html", address=address)
     headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
-    with deadline(client, _LONGEST), answer(client, address, headers) as response:
+    with deadline(client, _PAGE_TIMEOUT), open_response(client, address, headers) as response:
         if response.status_code == httpx.codes.NOT_FOUND:
             return None
         response.raise_for_status()
         content_type = response.headers["content-type"]
-        return _Page(text=_text(response), content_type=content_type, address=str(response.url))
+        return _Page(text=_read_text(response), content_type=content_type, address=str(response.url))
 
 
-def _text(response: httpx.Response) -> str:
+def _read_text(response: httpx.Response) -> str:
     """Return the text of a page. Accept one compression only, because nested compression can grow a millionfold."""
-    packing = response.headers.get("content-encoding", "identity").strip().lower()
-    if packing not in {"identity", "gzip"}:
+    compression = response.headers.get("content-encoding", "identity").strip().lower()
+    if compression not in {"identity", "gzip"}:
         raise ValueError("its page has an unsupported compression")
     data = bytearray()
     for chunk in response.iter_bytes():
         data += chunk
-        if len(data) > _LARGEST:
-            raise ValueError(f"its page is larger than {_LARGEST >> 20} MiB")
+        if len(data) > _MAX_PAGE:
+            raise ValueError(f"its page is larger than {_MAX_PAGE >> 20} MiB")
     # JSON and HTML pages are UTF-8. Ignore the server's charset, because some codecs take days.
     return data.decode("utf-8", "replace")
 
 
-def _offer(file: ProjectFileDetails, base: str, bundles: Mapping[str, str]) -> Offer:
+def _index_file(file: ProjectFileDetails, base: str, bundles: Mapping[str, str]) -> IndexFile:
     yanked, filename = file.get("yanked", False), str(file["filename"])
     bundle = bundle_url(file) or bundles.get(filename)
-    return Offer(
+    return IndexFile(
         filename=filename,
-        location=_place(file["url"], base),
+        location=_resolve_link(file["url"], base),
         sha256=file["hashes"].get("sha256", "").lower() or None,
         yanked=None if yanked is False else yanked if isinstance(yanked, str) else "",
-        bundle=_place(bundle, base) if bundle else None,
+        bundle=_resolve_link(bundle, base) if bundle else None,
     )
 
 
-def _place(link: str, base: str) -> Location:
+def _resolve_link(link: str, base: str) -> Location:
     url = urljoin(base, link).split("#")[0]
     local = local_folder(url)
     if local and not local_folder(base):
@@ -271,14 +271,14 @@ def _host(index: str) -> str:
         return redact(index)
 
 
-def _not_found(pin: PinnedFile, troubles: list[str]) -> ToolchainError:
+def _not_found(pin: PinnedFile, problems: list[str]) -> ToolchainError:
     if is_offline():
         return ToolchainError(
             f"{pin.filename} is not in the vendored folder, and wheelsmith is offline", remedy=VENDOR_REMEDY
         )
-    if troubles:
+    if problems:
         return ToolchainError(
-            f"{pin.filename} could not be looked up ({'; '.join(troubles)})",
+            f"{pin.filename} could not be looked up ({'; '.join(problems)})",
             remedy="check the network and pip's configuration: python3 -m pip config list",
         )
     return ToolchainError(

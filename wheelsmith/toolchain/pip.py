@@ -24,10 +24,10 @@ from wheelsmith.base.offline import WHEELS, is_offline, vendored_folder
 if TYPE_CHECKING:
     import httpx
 
-_TICK = 0.2  # seconds between checks of the cancel flag
+_POLL_INTERVAL = 0.2  # seconds between checks of the cancel flag
 _PROGRAM = str(files("wheelsmith.toolchain") / "pip_no_build.py")
 _DEFAULT_INDEX = "https://pypi.org/simple"  # pip's default
-_PATIENCE = 60.0  # seconds; covers a start from a cold disk
+_CONFIG_TIMEOUT = 60.0  # seconds; covers a start from a cold disk
 _SECTIONS = ("global", "download", "install", ":env:")
 
 
@@ -40,18 +40,18 @@ def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subproce
     """
     # -P: the current folder may be untrusted and contain a pip.py.
     command = [sys.executable, "-P", _PROGRAM, *argv, "--disable-pip-version-check"]
-    answer = _run(command, _environment(), time.monotonic() + seconds, cancel or Event())
-    if answer is None:
+    completed = _run_until(command, _environment(), time.monotonic() + seconds, cancel or Event())
+    if completed is None:
         raise ToolchainError(
             f"pip {argv[0]} took longer than {seconds:g} s",
             remedy="check that the index responds; its address is in: python3 -m pip config list",
         )
-    if answer.returncode and "No module named pip" in answer.stderr:
+    if completed.returncode and "No module named pip" in completed.stderr:
         raise ToolchainError(
             f"pip is not installed in wheelsmith's environment ({sys.executable})",
             remedy=f"uv pip install --python {sys.executable} pip, or {sys.executable} -m ensurepip",
         )
-    return answer
+    return completed
 
 
 def _environment() -> dict[str, str]:
@@ -59,11 +59,11 @@ def _environment() -> dict[str, str]:
     if not is_offline():
         return dict(os.environ)
     # The other settings of pip may also name files on the network.
-    own = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    return {**own, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    return {**others, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
 
 
-def _run(
+def _run_until(
     command: list[str], env: dict[str, str], deadline: float, cancel: Event
 ) -> subprocess.CompletedProcess[str] | None:
     """Return the completed command, or None if it exceeded its deadline."""
@@ -73,8 +73,8 @@ def _run(
                 if cancel.is_set():
                     raise ToolchainError("pip was cancelled")
                 with suppress(subprocess.TimeoutExpired):
-                    printed, said = process.communicate(timeout=_TICK)
-                    return subprocess.CompletedProcess(command, process.returncode, printed, said)
+                    stdout, stderr = process.communicate(timeout=_POLL_INTERVAL)
+                    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
         finally:
             process.kill()
     return None
@@ -121,12 +121,12 @@ class PipSettings:
 
 def pip_settings() -> PipSettings:
     """Return pip's configuration. Its files and the PIP_* variables are merged as pip does."""
-    options = _options(run_pip("config", "list", seconds=_PATIENCE).stdout)
+    options = _parse_config(run_pip("config", "list", seconds=_CONFIG_TIMEOUT).stdout)
     indexes = [] if is_offline() or options.get("no-index") in {"1", "true", "yes", "on"} else _indexes(options)
     links = options.get("find-links", "").split()
     return PipSettings(
         indexes=tuple(indexes),
-        find_links=(*_vendored(), *(link for link in links if local_folder(link) or not is_offline())),
+        find_links=(*_vendored_links(), *(link for link in links if local_folder(link) or not is_offline())),
         cert=options.get("cert"),
         client_cert=options.get("client-cert"),
         proxy=options.get("proxy"),
@@ -143,7 +143,7 @@ def local_folder(location: str) -> Path | None:
     return Path(location).expanduser() if parts.scheme == "" else None
 
 
-def _vendored() -> Iterator[str]:
+def _vendored_links() -> Iterator[str]:
     if folder := vendored_folder():
         yield str(folder / WHEELS)
 
@@ -152,7 +152,7 @@ def _indexes(options: dict[str, str]) -> list[str]:
     return [options.get("index-url") or _DEFAULT_INDEX, *options.get("extra-index-url", "").split()]
 
 
-def _options(listing: str) -> dict[str, str]:
+def _parse_config(listing: str) -> dict[str, str]:
     """Parse the output of ``pip config list``. Later sections override earlier ones, and the environment is last."""
     found: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
     for line in listing.splitlines():

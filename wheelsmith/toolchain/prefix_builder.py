@@ -19,60 +19,60 @@ from wheelsmith.model import PinnedFile, PrefixId
 from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_folder, cuda_toolkits, cxx_toolchains, header_library
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.platforms.host_compilers import KIND as CXX
-from wheelsmith.toolchain.debian_package import lay_out_compilers
-from wheelsmith.toolchain.downloads import Supply
-from wheelsmith.toolchain.progress import preparing
+from wheelsmith.toolchain.debian_package import install_compilers
+from wheelsmith.toolchain.downloads import PrefixFiles
+from wheelsmith.toolchain.progress import report_preparation
 
 # Errors of zipfile for unknown compression methods and changed bytes.
-_BROKEN = (EOFError, RuntimeError, ValueError, zlib.error)
-_PACKINGS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-_LONGEST_RECORD = 64 << 20  # bytes; torch's has 1.2 MB
+_ZIP_ERRORS = (EOFError, RuntimeError, ValueError, zlib.error)
+_COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+_MAX_RECORD = 64 << 20  # bytes; torch's has 1.2 MB
 
 
-def make_prefix(prefix: PrefixId, folder: Path, supply: Supply) -> None:
+def make_prefix(prefix: PrefixId, folder: Path, files: PrefixFiles) -> None:
     """Write a prefix into an empty folder.
 
     :raises ToolchainError: a file is not available, or differs from its pin.
     """
-    maker = _PrefixMaker(supply=supply, folder=folder)
+    maker = _PrefixMaker(files=files, folder=folder)
     makers = {"cuda": maker.cuda, DEVELOPMENT: maker.development, LIBRARY: maker.library, CXX: maker.cxx}
     makers.get(prefix.kind, maker.framework)(prefix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PrefixMaker:
-    supply: Supply
+    files: PrefixFiles
     folder: Path
 
     def cxx(self, prefix: PrefixId) -> None:
-        from wheelsmith.toolchain.cxx.install import lay_out_cxx
+        from wheelsmith.toolchain.cxx.install import install_cxx
 
         toolchain = next(each for each in cxx_toolchains() if each.prefix == prefix)
-        packages = {pin.filename: self.supply.package(pin) for pin in toolchain.packages}
-        with preparing(f"laying out {toolchain.compilers.title}", self.supply.listen):
-            lay_out_cxx(toolchain, packages, self.folder)
+        packages = {pin.filename: self.files.package(pin) for pin in toolchain.packages}
+        with report_preparation(f"unpacking {toolchain.compilers.title}", self.files.listen):
+            install_cxx(toolchain, packages, self.folder)
 
     def framework(self, prefix: PrefixId) -> None:
         calls = framework(prefix.kind)
         release = next(known for known in calls.releases().values() if known.version == prefix.version)
-        self._headers(release.wheels[prefix.arch], calls.headers)
+        self._unpack_headers(release.wheels[prefix.arch], calls.headers)
 
     def library(self, prefix: PrefixId) -> None:
         library = header_library(prefix.version)
         if library.wheel:
-            self._headers(library.wheel, library.headers)
+            self._unpack_headers(library.wheel, library.headers)
         if library.archive:
-            self.supply.tree(library.archive, self.folder / "include")
+            self.files.tree(library.archive, self.folder / "include")
 
     def cuda(self, prefix: PrefixId) -> None:
         toolkit, folder = cuda_toolkits()[prefix.version], self.folder
         host, _, target = prefix.arch.partition("-")
         for pin in toolkit.packages[host]:
-            self._all(pin)
+            self._unpack_all(pin)
         for pin in toolkit.headers:
-            self._headers(pin, cuda_folder(pin))
+            self._unpack_headers(pin, cuda_folder(pin))
         if compilers := toolkit.compilers.get(host):
-            lay_out_compilers(self.supply.package(compilers), folder)
+            install_compilers(self.files.package(compilers), folder)
         if target:
             self._use_runtime_of(toolkit, target)
         (folder / "lib64").symlink_to("lib")
@@ -82,35 +82,36 @@ class _PrefixMaker:
 
     def development(self, prefix: PrefixId) -> None:
         for pin in cuda_toolkits()[prefix.version].development:
-            self._headers(pin, cuda_folder(pin))
+            self._unpack_headers(pin, cuda_folder(pin))
 
     def _use_runtime_of(self, toolkit: CudaToolkit, target: str) -> None:
         remove_tree(self.folder / "lib")
-        self._all(toolkit.target_runtime[target])
+        self._unpack_all(toolkit.target_runtime[target])
 
-    def _all(self, pin: PinnedFile) -> None:
+    def _unpack_all(self, pin: PinnedFile) -> None:
         root = cuda_folder(pin)
-        unpack(pin, self.supply.whole(pin), self.folder, _placed(root, root))
+        unpack(pin, self.files.wheel(pin), self.folder, _relative_to(root, root))
 
-    def _headers(self, pin: PinnedFile, root: str) -> None:
+    def _unpack_headers(self, pin: PinnedFile, root: str) -> None:
         headers = root if root.endswith("include/") else root + "include/"
-        keep = root.removesuffix("include/")
+        relative_root = root.removesuffix("include/")
 
         def wanted(name: str) -> bool:
             return name.startswith(headers) or name.endswith(".dist-info/RECORD")
 
-        self.supply.part(pin, wanted, lambda wheel: unpack(pin, wheel, self.folder, _placed(headers, keep)))
+        place = _relative_to(headers, relative_root)
+        self.files.partial_wheel(pin, wanted, lambda wheel: unpack(pin, wheel, self.folder, place))
 
 
-def _placed(wanted: str, root: str) -> Callable[[str], str | None]:
+def _relative_to(wanted: str, root: str) -> Callable[[str], str | None]:
     """Return a function that maps a member below ``wanted`` to its path relative to ``root``.
 
     The function leaves out ``__init__.py``, which is in these folders only to make them packages.
     """
 
     def place(name: str) -> str | None:
-        taken = name.startswith(wanted) and not name.endswith("/__init__.py")
-        return name.removeprefix(root) if taken else None
+        is_wanted = name.startswith(wanted) and not name.endswith("/__init__.py")
+        return name.removeprefix(root) if is_wanted else None
 
     return place
 
@@ -123,35 +124,36 @@ def unpack(pin: PinnedFile, wheel: Path, target: Path, place: Callable[[str], st
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
-            if odd := next((each for each in archive.infolist() if each.compress_type not in _PACKINGS), None):
-                raise ToolchainError(f"{pin.filename}: {odd.filename} has an unsupported compression")
-            record = _record(pin, archive)
-            _check_whole(pin, record, archive, place)
+            for member in archive.infolist():
+                if member.compress_type not in _COMPRESSIONS:
+                    raise ToolchainError(f"{pin.filename}: {member.filename} has an unsupported compression")
+            record = _read_record(pin, archive)
+            _check_complete(pin, record, archive, place)
             for member in archive.infolist():
                 path = None if member.is_dir() else place(member.filename)
                 if path is not None:
-                    _write(pin, archive, member, record, target / _inside(pin, path))
-    except (zipfile.BadZipFile, InvalidRecordEntry, *_BROKEN) as error:
+                    _write_member(pin, archive, member, record, target / _check_relative(pin, path))
+    except (zipfile.BadZipFile, InvalidRecordEntry, *_ZIP_ERRORS) as error:
         raise ToolchainError(
             f"{pin.filename} cannot be unpacked: {error}",
             remedy="try again; if it fails again, report the broken file to the owner of the index",
         ) from error
 
 
-def _record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
+def _read_record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
     """Return each member's hash and size from RECORD. If RECORD is pinned, verify it first."""
     name = next((n for n in archive.namelist() if n.endswith(".dist-info/RECORD") and n.count("/") == 1), None)
     if name is None:
         raise ToolchainError(f"{pin.filename} has no RECORD")
-    if archive.getinfo(name).file_size > _LONGEST_RECORD:
-        raise ToolchainError(f"{pin.filename}: RECORD is larger than {_LONGEST_RECORD >> 20} MiB")
+    if archive.getinfo(name).file_size > _MAX_RECORD:
+        raise ToolchainError(f"{pin.filename}: RECORD is larger than {_MAX_RECORD >> 20} MiB")
     data = archive.read(name)
     if pin.record_sha256 and hashlib.sha256(data).hexdigest() != pin.record_sha256:
         raise ToolchainError(f"{pin.filename}: RECORD differs from the pinned one")
     return {path: (digest, size) for path, digest, size in parse_record_file(data.decode("utf-8").splitlines())}
 
 
-def _check_whole(
+def _check_complete(
     pin: PinnedFile,
     record: dict[str, tuple[str, str]],
     archive: zipfile.ZipFile,
@@ -163,7 +165,7 @@ def _check_whole(
         raise ToolchainError(f"{pin.filename}: {missing} is in RECORD, but missing in the wheel")
 
 
-def _write(
+def _write_member(
     pin: PinnedFile,
     archive: zipfile.ZipFile,
     member: zipfile.ZipInfo,
@@ -173,8 +175,8 @@ def _write(
     digest, size = record.get(member.filename, ("", ""))
     # Do not unpack a member that is larger than its entry in RECORD.
     data = archive.read(member) if str(member.file_size) == size else b""
-    found = "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    if found != digest:
+    actual = "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    if actual != digest:
         raise ToolchainError(
             f"{pin.filename}: {member.filename} differs from RECORD",
             remedy="try again; if it fails again, report the broken file to the owner of the index",
@@ -184,7 +186,7 @@ def _write(
     path.chmod(0o755 if member.external_attr >> 16 & 0o111 else 0o644)
 
 
-def _inside(pin: PinnedFile, path: str) -> PurePosixPath:
+def _check_relative(pin: PinnedFile, path: str) -> PurePosixPath:
     relative = PurePosixPath(path)
     if relative.is_absolute() or ".." in relative.parts:
         raise ToolchainError(f"{pin.filename} would write outside its folder: {path!r}")

@@ -20,12 +20,12 @@ from wheelsmith.base.sanitize import join_truncated
 from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.platforms.host_compilers import KIND as CXX
-from wheelsmith.toolchain.build_tools import lay_out_tools, tools_digest
+from wheelsmith.toolchain.build_tools import install_tools, tools_digest
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
-from wheelsmith.toolchain.environment import install_environment, known_lock, lay_out_without_cuda, lock_environment
-from wheelsmith.toolchain.integrity import prove, why_changed, why_unproven
-from wheelsmith.toolchain.progress import preparing
-from wheelsmith.toolchain.project_toolkit import HOME, LAYOUT, lay_out_toolkit
+from wheelsmith.toolchain.environment import install_environment, lock_environment, make_cpu_environment, read_lock
+from wheelsmith.toolchain.integrity import find_change, find_change_by_content, write_manifest
+from wheelsmith.toolchain.progress import report_preparation
+from wheelsmith.toolchain.project_toolkit import HOME, LAYOUT, assemble_toolkit
 
 # nvcc, the programs that it calls, and the bitcode library that cicc reads.
 _COMPILERS = (
@@ -45,7 +45,7 @@ class Toolchains:
         self._root = cache / "prefix"
         self._listen = listen
         self._cancel = cancel
-        self._proven: set[Path] = set()
+        self._verified: set[Path] = set()
 
     def find(self, prefix: PrefixId) -> Path | None:
         """Return the prefix if it is in the cache."""
@@ -57,16 +57,16 @@ class Toolchains:
 
         :raises ToolchainError: it cannot be made.
         """
-        from wheelsmith.toolchain.downloads import Supply
+        from wheelsmith.toolchain.downloads import PrefixFiles
         from wheelsmith.toolchain.prefix_builder import make_prefix
 
         final = self._path(prefix)
 
         def make(folder: Path) -> None:
             with tempfile.TemporaryDirectory(dir=self._root) as scratch:
-                make_prefix(prefix, folder, Supply(name=final.name, scratch=Path(scratch), listen=self._listen))
+                make_prefix(prefix, folder, PrefixFiles(name=final.name, scratch=Path(scratch), listen=self._listen))
 
-        return self._once(final, make)
+        return self._get_or_make(final, make)
 
     def programs(self, prefix: PrefixId) -> dict[str, str]:
         """Return the current hash of each compiler in a prefix: path below the prefix → sha256 (hex).
@@ -76,48 +76,55 @@ class Toolchains:
         """
         if prefix.kind not in {"cuda", CXX}:
             return {}
-        from wheelsmith.toolchain.cxx.install import programs_of
+        from wheelsmith.toolchain.cxx.install import find_programs
 
         root = self.prepare(prefix)
-        names = _COMPILERS if prefix.kind == "cuda" else programs_of(root)
-        return {name: _hash(root / name, _stamp(root / name)) for name in names}
+        names = _COMPILERS if prefix.kind == "cuda" else find_programs(root)
+        return {name: _cached_sha256(root / name, _stamp(root / name)) for name in names}
 
     def tools(self) -> Path:
         """Return the folder with the tools that run a build inside a sandbox: build, ninja and the backend."""
-        return self._once(self._root / f"tools-{tools_digest()[:16]}", lay_out_tools)
+        return self._get_or_make(self._root / f"tools-{tools_digest()[:16]}", install_tools)
 
     def lock(
-        self, requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = (), *, anew: bool = False
+        self,
+        requirements: tuple[str, ...],
+        python: str,
+        arch: str,
+        preferred: tuple[str, ...] = (),
+        *,
+        refresh: bool = False,
     ) -> tuple[LockedWheel, ...]:
         """Return the exact wheels that these requirements resolve to.
 
-        :param rather: requirements that are preferred over the first one if an index has them.
-        :param anew: resolve again, even if the cache has a result.
+        :param preferred: alternatives to the first requirement, if an index has them.
+        :param refresh: resolve again, even if the cache has a result.
         :raises NoEnvironmentError: the requirements cannot be resolved.
         """
-        asked = [requirements, python, arch, *([rather] if rather else [])]
-        kept = self._root.parent / "locks" / f"{canonical_digest(asked)[:32]}.json"
-        if not anew and (known := known_lock(kept)):
+        key = [requirements, python, arch, *([preferred] if preferred else [])]
+        path = self._root.parent / "locks" / f"{canonical_digest(key)[:32]}.json"
+        if not refresh and (known := read_lock(path)):
             return known
-        with preparing(f"resolving requirements for Python {python}: {join_truncated(requirements)}", self._listen):
-            return lock_environment(requirements, python, arch, kept, rather=rather)
+        title = f"resolving requirements for Python {python}: {join_truncated(requirements)}"
+        with report_preparation(title, self._listen):
+            return lock_environment(requirements, python, arch, path, preferred=preferred)
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return a folder with exactly these wheels installed for a Python. Make it if it is not in the cache."""
         final = self._environment_path(wheels, python, arch)
 
         def make(folder: Path) -> None:
-            with preparing(f"installing {_some(wheels)} for Python {python}", self._listen):
+            with report_preparation(f"installing {_show_wheels(wheels)} for Python {python}", self._listen):
                 install_environment(wheels, python, arch, folder, self._cancel)
 
-        return self._once(final, make)
+        return self._get_or_make(final, make)
 
     def environment_without_cuda(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return the environment for a CPU cell if the torch among the wheels is a CUDA build."""
         whole = self._environment_path(wheels, python, arch)
-        return self._once(
+        return self._get_or_make(
             whole.with_name(f"{whole.name}-cpu"),
-            lambda folder: lay_out_without_cuda(self.environment(wheels, python, arch), folder),
+            lambda folder: make_cpu_environment(self.environment(wheels, python, arch), folder),
         )
 
     def _environment_path(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
@@ -134,72 +141,72 @@ class Toolchains:
         digests = [LAYOUT, *(each.digest for each in (toolkit, *headers)), python, _digest(wheels)]
 
         def make(folder: Path) -> None:
-            own = {pin.project for pin in cuda_toolkits()[toolkit.version].packages[arch]}
+            toolkit_projects = {pin.project for pin in cuda_toolkits()[toolkit.version].packages[arch]}
             parts = [self.prepare(each) for each in (toolkit, *headers)]
             environment = self.environment(wheels, python, arch)
-            what = f"assembling CUDA {toolkit.version} with the libraries of {_some(wheels)}"
-            with preparing(what, self._listen):
-                brought = [wheel for wheel in wheels if wheel.name in own]
-                lay_out_toolkit(folder, parts[0], parts[1:], environment, brought, arch)
+            title = f"assembling CUDA {toolkit.version} with the libraries of {_show_wheels(wheels)}"
+            with report_preparation(title, self._listen):
+                packages = [wheel for wheel in wheels if wheel.name in toolkit_projects]
+                assemble_toolkit(folder, parts[0], parts[1:], environment, packages, arch)
 
         name = f"toolkit-{toolkit.version}-{arch}-{canonical_digest(digests)[:16]}"
-        return self._once(self._root / name, make) / HOME
+        return self._get_or_make(self._root / name, make) / HOME
 
     def _path(self, prefix: PrefixId) -> Path:
         return self._root / prefix.name
 
-    def changed(self) -> dict[str, str | None]:
-        """Compare every byte of every folder with its record. Return folder name → change, or None if unchanged."""
+    def find_changes(self) -> dict[str, str | None]:
+        """Compare every byte of every folder with its manifest. Return folder name → change, or None if unchanged."""
         names = (path.name for path in sorted(self._root.glob("[!.]*-*")) if path.is_dir())
-        return {name: _why(why_changed, self._root / name) for name in names}
+        return {name: _describe_change(find_change_by_content, self._root / name) for name in names}
 
-    def _once(self, final: Path, make: Callable[[Path], None]) -> Path:
-        if not (final in self._proven and final.is_dir()):
+    def _get_or_make(self, final: Path, make: Callable[[Path], None]) -> Path:
+        if not (final in self._verified and final.is_dir()):
             try:
-                self._prove_or_make(final, make)
+                self._verify_or_make(final, make)
             except OSError as error:
                 raise ToolchainError(
                     f"{final.name} cannot be written: {error.strerror or error} ({error.filename or self._root})",
                     remedy="free some disk or fix its permissions, or choose another place with WHEELSMITH_CACHE",
                 ) from error
-            self._proven.add(final)
+            self._verified.add(final)
         mark_used(final)
         return final
 
-    def _prove_or_make(self, final: Path, make: Callable[[Path], None]) -> None:
-        if final.is_dir() and _why(why_unproven, final) is None:
+    def _verify_or_make(self, final: Path, make: Callable[[Path], None]) -> None:
+        if final.is_dir() and _describe_change(find_change, final) is None:
             return
         self._root.mkdir(parents=True, exist_ok=True)
         with FileLock(self._root / f".{final.name}.lock"):
             if not final.is_dir():
                 self._make(final, make)
-            elif reason := _why(why_unproven, final):
-                self._fix(final, make, reason)
+            elif reason := _describe_change(find_change, final):
+                self._remake(final, make, reason)
 
-    def _fix(self, final: Path, make: Callable[[Path], None], reason: str) -> None:
+    def _remake(self, final: Path, make: Callable[[Path], None], reason: str) -> None:
         """Make a changed folder again.
 
         Running builds may have the old folder mounted, so it is renamed, and a later prune removes it.
         """
-        changed = f"{final.name} has changed since it was made: {reason}"
-        self._listen(Notice(level="warning", text=f"{changed}; making it again"))
+        message = f"{final.name} has changed since it was made: {reason}"
+        self._listen(Notice(level="warning", text=f"{message}; making it again"))
         try:
             self._make(final, make)
         except ToolchainError as error:
             raise ToolchainError(
-                f"{changed}; and it cannot be made again: {error.message}", remedy=error.remedy
+                f"{message}; and it cannot be made again: {error.message}", remedy=error.remedy
             ) from error
 
     def _make(self, final: Path, make: Callable[[Path], None]) -> None:
         # This process holds the lock, so such a folder is left over from a killed process.
-        for left in self._root.glob(f".{final.name}.part-*"):
-            remove_tree(left)
+        for abandoned in self._root.glob(f".{final.name}.part-*"):
+            remove_tree(abandoned)
         folder = Path(tempfile.mkdtemp(prefix=f".{final.name}.part-", dir=self._root))
         try:
             make(folder)
             # Line information in GPU code contains the modification time of every header.
             make_read_only(folder, mtime=int(SOURCE_DATE_EPOCH))
-            prove(folder, final)
+            write_manifest(folder, final)
             if final.is_dir():
                 final.rename(self._root / f".{final.name}.changed-{secrets.token_hex(4)}")
             publish_tree(folder, final)
@@ -211,10 +218,10 @@ def _digest(wheels: tuple[LockedWheel, ...]) -> str:
     return canonical_digest([ENVIRONMENT_LAYOUT, *(wheel.to_json() for wheel in wheels)])
 
 
-def _why(ask: Callable[[Path], str | None], folder: Path) -> str | None:
+def _describe_change(check: Callable[[Path], str | None], folder: Path) -> str | None:
     """Return a change of a folder, or None. An unreadable file counts as a change."""
     try:
-        return ask(folder)
+        return check(folder)
     except OSError as error:
         return f"{error.filename or folder} cannot be read: {error.strerror or error}"
 
@@ -225,12 +232,12 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 @cache
-def _hash(path: Path, stamp: tuple[int, int, int]) -> str:
+def _cached_sha256(path: Path, stamp: tuple[int, int, int]) -> str:
     del stamp
     return sha256_file(path)
 
 
-def _some(wheels: Iterable[LockedWheel]) -> str:
+def _show_wheels(wheels: Iterable[LockedWheel]) -> str:
     """Format the names and versions of wheels, torch first."""
     named = sorted(wheels, key=lambda wheel: (wheel.name != "torch", wheel.name))
     return join_truncated([f"{wheel.name} {wheel.version}" for wheel in named])

@@ -9,7 +9,7 @@ from wheelsmith.model import Listener, Preparing
 
 
 @contextmanager
-def preparing(what: str, listen: Listener) -> Iterator[None]:
+def report_preparation(what: str, listen: Listener) -> Iterator[None]:
     """Emit an event at the beginning and at the end of a slow block."""
     listen(Preparing(what=what))
     try:

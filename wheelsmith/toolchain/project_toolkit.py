@@ -20,7 +20,7 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.model import LockedWheel
 from wheelsmith.platforms import DRIVER_LIBRARIES
-from wheelsmith.toolchain.build_tools import stand_in
+from wheelsmith.toolchain.build_tools import compiler_proxy_script
 
 # Part of the folder's name. Raise it when the layout of complete toolkits changes.
 LAYOUT = 2
@@ -40,7 +40,7 @@ _GLOBAL_FUNCTION = 0x12
 _PAGE = 0x10000  # bytes; the largest page size of the supported machines
 _HEADER, _SEGMENT, _SECTION, _SYMBOL, _ENTRY = 64, 56, 64, 24, 16  # bytes of each record
 _SEGMENTS = 4
-_FIRST = _HEADER + _SEGMENTS * _SEGMENT  # offset of the first section
+_FIRST_OFFSET = _HEADER + _SEGMENTS * _SEGMENT  # offset of the first section
 # Section → type, flags, linked section, size of an entry in bytes; in the order of the file.
 _SECTIONS = {
     ".text": (1, 6, "", 0),
@@ -53,27 +53,27 @@ _SECTIONS = {
 _NUMBERS = {name: number for number, name in enumerate(_SECTIONS, 1)}
 
 
-def lay_out_toolkit(
-    folder: Path, toolkit: Path, headers: Iterable[Path], environment: Path, own: Iterable[LockedWheel], arch: str
+def assemble_toolkit(
+    folder: Path, toolkit: Path, headers: Iterable[Path], environment: Path, replaced: Iterable[LockedWheel], arch: str
 ) -> None:
     """Write a complete toolkit.
 
     :param toolkit: the toolkit with the compilers. It is copied, because nvcc finds its files relative to itself.
     :param headers: folders with further headers below ``include``.
     :param environment: the project's environment with NVIDIA's packages. It must not be moved later.
-    :param own: packages of the environment that the toolkit has in its own release. They are left out.
+    :param replaced: packages of the environment that the toolkit has in its own release. They are left out.
     :raises ToolchainError: the RECORD of such a package is missing or invalid.
     """
     home = folder / HOME
-    _copy(toolkit, home)
+    _copy_writable(toolkit, home)
     nvcc = home / "bin" / "nvcc"
     nvcc.rename(nvcc.with_name("nvcc.bin"))
-    shutil.copy(stand_in(), nvcc)
+    shutil.copy(compiler_proxy_script(), nvcc)
     nvcc.chmod(0o755)
-    for more in headers:
-        _copy(more / "include", home / "include")
+    for folder_with_headers in headers:
+        _copy_writable(folder_with_headers / "include", home / "include")
     (folder / _ENVIRONMENT).symlink_to(Path(os.path.relpath(environment, folder)))
-    _add_packages(home, environment, _files_of(environment, own))
+    _add_packages(home, environment, _package_files(environment, replaced))
     target = home / "targets" / _TARGETS[arch]
     target.mkdir(parents=True)
     for name in ("include", "lib"):
@@ -81,58 +81,58 @@ def lay_out_toolkit(
     stubs = home / "lib" / "stubs"
     stubs.mkdir(exist_ok=True)
     for soname, (header, pattern) in DRIVER_LIBRARIES.items():
-        declared = home / "include" / header
-        if declared.is_file():
-            names = re.findall(pattern, declared.read_text(encoding="utf-8", errors="replace"))
+        declarations = home / "include" / header
+        if declarations.is_file():
+            names = re.findall(pattern, declarations.read_text(encoding="utf-8", errors="replace"))
             (stubs / f"{soname.partition('.so')[0]}.so").write_bytes(link_stub(soname, names, arch))
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy_writable(source: Path, target: Path) -> None:
     """Copy a read-only tree, and make the folders of the copy writable."""
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
     for folder, _, _ in os.walk(target):
         Path(folder).chmod(0o755)
 
 
-def _add_packages(home: Path, environment: Path, known: frozenset[Path]) -> None:
+def _add_packages(home: Path, environment: Path, excluded: frozenset[Path]) -> None:
     """Add the headers of NVIDIA's packages, and links to their libraries, which stay in the environment."""
     # CUDA's own folder comes first, because the first of several files with one name wins.
     roots = sorted((environment / "nvidia").glob("*/"), key=lambda path: (not path.name.startswith("cu1"), path.name))
     added = set[Path]()
     for root in roots:
         for path in _files_below(root / "include"):
-            place = home / path.relative_to(root)
-            if path not in known and place not in added:
-                added.add(place)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.unlink(missing_ok=True)
-                shutil.copyfile(path, place)
+            target = home / path.relative_to(root)
+            if path not in excluded and target not in added:
+                added.add(target)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.unlink(missing_ok=True)
+                shutil.copyfile(path, target)
         for path in sorted((root / "lib").glob("lib*")):
-            place = home / "lib" / path.name
-            if _LIBRARY.fullmatch(path.name) and path not in known and place not in added:
-                added.add(place)
-                _name_library(place, f"../../{_ENVIRONMENT}/{path.relative_to(environment).as_posix()}")
+            target = home / "lib" / path.name
+            if _LIBRARY.fullmatch(path.name) and path not in excluded and target not in added:
+                added.add(target)
+                _link_library(target, f"../../{_ENVIRONMENT}/{path.relative_to(environment).as_posix()}")
 
 
-def _name_library(place: Path, target: str) -> None:
-    place.unlink(missing_ok=True)
-    place.symlink_to(target)
-    versioned = _VERSIONED.fullmatch(place.name)
-    if versioned and not (unversioned := place.with_name(versioned["name"])).is_symlink():
-        unversioned.symlink_to(place.name)
+def _link_library(link: Path, target: str) -> None:
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+    versioned = _VERSIONED.fullmatch(link.name)
+    if versioned and not (unversioned := link.with_name(versioned["name"])).is_symlink():
+        unversioned.symlink_to(link.name)
 
 
-def _files_of(environment: Path, wheels: Iterable[LockedWheel]) -> frozenset[Path]:
+def _package_files(environment: Path, wheels: Iterable[LockedWheel]) -> frozenset[Path]:
     """Return the files of some packages in an environment, from their RECORD."""
-    found = set[Path]()
+    files = set[Path]()
     for wheel in wheels:
         record = environment / f"{wheel.name.replace('-', '_')}-{wheel.version}.dist-info" / "RECORD"
         try:
             lines = record.read_text(encoding="utf-8").splitlines()
-            found.update(environment / path for path, _, _ in parse_record_file(lines))
+            files.update(environment / path for path, _, _ in parse_record_file(lines))
         except (OSError, UnicodeError, InvalidRecordEntry) as error:
             raise ToolchainError(f"the RECORD of {wheel.name} cannot be read: {error}") from None
-    return frozenset(found)
+    return frozenset(files)
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
@@ -146,26 +146,26 @@ def link_stub(soname: str, symbols: Iterable[str], arch: str) -> bytes:
     :param arch: ``x86_64`` or ``aarch64``.
     """
     names = sorted(set(symbols))
-    strings, titles = _Strings([soname, *names]), _Strings(_SECTIONS)
+    strings, section_names = _StringTable([soname, *names]), _StringTable(_SECTIONS)
     contents = {
         ".text": bytes(8),
         ".dynsym": bytes(_SYMBOL) + b"".join(_symbol(strings.at(name)) for name in names),
-        ".hash": struct.pack(f"<{len(names) + 4}I", 1, len(names) + 1, *_chain(len(names))),
+        ".hash": struct.pack(f"<{len(names) + 4}I", 1, len(names) + 1, *_hash_chain(len(names))),
         ".dynstr": strings.data,
         ".dynamic": bytes(_ENTRY * 7),  # filled when all offsets are known
-        ".shstrtab": titles.data,
+        ".shstrtab": section_names.data,
     }
-    places = dict(_placed(contents))
-    contents[".dynamic"] = _dynamic(strings, soname, places)
-    whole = bytearray(places[".shstrtab"] + len(titles.data) + -len(titles.data) % 8)
-    whole[:_FIRST] = _elf_header(arch, len(whole)) + _segments(places[".dynamic"], len(contents[".dynamic"]))
+    offsets = dict(_section_offsets(contents))
+    contents[".dynamic"] = _dynamic_table(strings, soname, offsets)
+    image = bytearray(offsets[".shstrtab"] + len(section_names.data) + -len(section_names.data) % 8)
+    image[:_FIRST_OFFSET] = _elf_header(arch, len(image)) + _segments(offsets[".dynamic"], len(contents[".dynamic"]))
     for name, data in contents.items():
-        whole[places[name] : places[name] + len(data)] = data
-    sections = (_section(name, titles.at(name), places[name], len(contents[name])) for name in _SECTIONS)
-    return bytes(whole) + bytes(_SECTION) + b"".join(sections)
+        image[offsets[name] : offsets[name] + len(data)] = data
+    sections = (_section(name, section_names.at(name), offsets[name], len(contents[name])) for name in _SECTIONS)
+    return bytes(image) + bytes(_SECTION) + b"".join(sections)
 
 
-class _Strings:
+class _StringTable:
     """An ELF string table."""
 
     def __init__(self, strings: Iterable[str]) -> None:
@@ -180,28 +180,28 @@ class _Strings:
         return self._places[text]
 
 
-def _placed(contents: dict[str, bytes]) -> Iterator[tuple[str, int]]:
-    place = _FIRST
+def _section_offsets(contents: dict[str, bytes]) -> Iterator[tuple[str, int]]:
+    offset = _FIRST_OFFSET
     for name, data in contents.items():
-        yield name, place
-        place += len(data) + -len(data) % 8
+        yield name, offset
+        offset += len(data) + -len(data) % 8
 
 
-def _chain(count: int) -> tuple[int, ...]:
+def _hash_chain(count: int) -> tuple[int, ...]:
     """Return the single bucket of the hash table, and the chain that links all symbols."""
     return (1 if count else 0, 0, *(number + 1 if number < count else 0 for number in range(1, count + 1)))
 
 
-def _dynamic(strings: _Strings, soname: str, places: dict[str, int]) -> bytes:
+def _dynamic_table(strings: _StringTable, soname: str, offsets: dict[str, int]) -> bytes:
     entries = (
-        *((_DT_SONAME, strings.at(soname)), (_DT_HASH, places[".hash"]), (_DT_STRTAB, places[".dynstr"])),
-        *((_DT_SYMTAB, places[".dynsym"]), (_DT_STRSZ, len(strings.data)), (_DT_SYMENT, _SYMBOL), (_DT_NULL, 0)),
+        *((_DT_SONAME, strings.at(soname)), (_DT_HASH, offsets[".hash"]), (_DT_STRTAB, offsets[".dynstr"])),
+        *((_DT_SYMTAB, offsets[".dynsym"]), (_DT_STRSZ, len(strings.data)), (_DT_SYMENT, _SYMBOL), (_DT_NULL, 0)),
     )
     return b"".join(struct.pack("<QQ", *entry) for entry in entries)
 
 
 def _symbol(name: int) -> bytes:
-    return struct.pack("<IBBHQQ", name, _GLOBAL_FUNCTION, 0, _NUMBERS[".text"], _FIRST, 8)
+    return struct.pack("<IBBHQQ", name, _GLOBAL_FUNCTION, 0, _NUMBERS[".text"], _FIRST_OFFSET, 8)
 
 
 def _elf_header(arch: str, table: int) -> bytes:
@@ -221,13 +221,15 @@ def _segments(dynamic: int, size: int) -> bytes:
         (_PT_GNU_STACK, _READ | _WRITE, 0, 0, 0, 16),
     )
     return b"".join(
-        struct.pack("<IIQQQQQQ", kind, flags, place, address, address, length, length, align)
-        for kind, flags, place, address, length, align in rows
+        struct.pack("<IIQQQQQQ", kind, flags, offset, address, address, length, length, align)
+        for kind, flags, offset, address, length, align in rows
     )
 
 
-def _section(name: str, title: int, place: int, size: int) -> bytes:
+def _section(name: str, name_offset: int, offset: int, size: int) -> bytes:
     kind, flags, link, entry = _SECTIONS[name]
-    address = place + _PAGE if name == ".dynamic" else place if flags else 0
-    local = 1 if name == ".dynsym" else 0  # the number of local symbols
-    return struct.pack("<IIQQQQIIQQ", title, kind, flags, address, place, size, _NUMBERS.get(link, 0), local, 8, entry)
+    address = offset + _PAGE if name == ".dynamic" else offset if flags else 0
+    local_symbols = 1 if name == ".dynsym" else 0
+    return struct.pack(
+        "<IIQQQQIIQQ", name_offset, kind, flags, address, offset, size, _NUMBERS.get(link, 0), local_symbols, 8, entry
+    )

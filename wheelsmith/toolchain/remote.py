@@ -14,14 +14,14 @@ from wheelsmith.base.deadline import require_progress
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.model import Listener, PinnedFile, Transfer
-from wheelsmith.toolchain.http import FAILURES, answer, reason
+from wheelsmith.toolchain.http import REQUEST_ERRORS, failure_reason, open_response
 from wheelsmith.toolchain.package_index import Location
 
 # Bytes at the end of a wheel, which contain the archive's directory and RECORD. torch's have 1.2 MB.
-_TAIL = 2 << 20
+_TAIL_SIZE = 2 << 20
 # Bytes. Reading across such a gap is cheaper than another request.
-_GAP = 512 << 10
-_REPORTED = 1 << 18  # bytes between two progress events
+_MAX_GAP = 512 << 10
+_REPORT_INTERVAL = 1 << 18  # bytes between two progress events
 
 
 def fetch_whole(pin: PinnedFile, location: Location, target: Path, client: httpx.Client, listen: Listener) -> Path:
@@ -64,30 +64,32 @@ def fetch_part(
     try:
         with path.open("wb") as file:
             file.truncate(pin.size)
-        if not _range(url, max(0, pin.size - _TAIL), pin.size, path, client):
+        if not _fetch_range(url, max(0, pin.size - _TAIL_SIZE), pin.size, path, client):
             return fetch_whole(pin, location, target, client, listen)
         with zipfile.ZipFile(path) as archive:
-            spans = list(_spans(archive.infolist(), wanted, pin.size))
-        total = sum(end - start for start, end in spans)
+            ranges = list(_wanted_ranges(archive.infolist(), wanted, pin.size))
+        total = sum(end - start for start, end in ranges)
         done = 0
-        for start, end in spans:
-            _range(url, start, end, path, client)
+        for start, end in ranges:
+            _fetch_range(url, start, end, path, client)
             done += end - start
             listen(Transfer(name=pin.filename, done=done, total=total))
-    except FAILURES as error:
-        raise _interrupted(pin.filename, error) from error
+    except REQUEST_ERRORS as error:
+        raise _transfer_error(pin.filename, error) from error
     except zipfile.BadZipFile as error:
         raise ToolchainError(f"{pin.filename} is not the pinned archive: {error}") from error
     return path
 
 
-def _spans(members: list[zipfile.ZipInfo], wanted: Callable[[str], bool], size: int) -> Iterable[tuple[int, int]]:
+def _wanted_ranges(
+    members: list[zipfile.ZipInfo], wanted: Callable[[str], bool], size: int
+) -> Iterable[tuple[int, int]]:
     """Yield the byte ranges (start, end) of the wanted members. Close ranges are joined."""
     starts = [*sorted(member.header_offset for member in members), size]
     ends = dict(itertools.pairwise(starts))
     current: tuple[int, int] | None = None
     for start in sorted(member.header_offset for member in members if wanted(member.filename)):
-        if current and start - current[1] <= _GAP:
+        if current and start - current[1] <= _MAX_GAP:
             current = (current[0], ends[start])
             continue
         if current:
@@ -97,25 +99,25 @@ def _spans(members: list[zipfile.ZipInfo], wanted: Callable[[str], bool], size: 
         yield current
 
 
-def _range(url: str, start: int, end: int, path: Path, client: httpx.Client) -> bool:
+def _fetch_range(url: str, start: int, end: int, path: Path, client: httpx.Client) -> bool:
     """Fetch bytes ``start`` to ``end`` (exclusive) to their place in the file.
 
     Return False if the server does not support range requests.
     """
-    with answer(client, url, {"Range": f"bytes={start}-{end - 1}"}) as response:
+    with open_response(client, url, {"Range": f"bytes={start}-{end - 1}"}) as response:
         if response.status_code == httpx.codes.OK:
             return False
         response.raise_for_status()
         with path.open("r+b") as file:
             file.seek(start)
-            got = 0
+            received = 0
             for chunk in require_progress(response.iter_raw()):
-                got += len(chunk)
-                if got > end - start:
+                received += len(chunk)
+                if received > end - start:
                     break
                 file.write(chunk)
-    if got != end - start:
-        raise httpx.ReadError(f"expected {end - start} bytes, got {got}")
+    if received != end - start:
+        raise httpx.ReadError(f"expected {end - start} bytes, got {received}")
     return True
 
 
@@ -129,7 +131,7 @@ def download(
     :raises ToolchainError: the transfer failed.
     """
     try:
-        with answer(client, url) as response, path.open("wb") as file:
+        with open_response(client, url) as response, path.open("wb") as file:
             response.raise_for_status()
             done = reported = 0
             for chunk in require_progress(response.iter_raw()):
@@ -137,17 +139,17 @@ def download(
                 if done > most:
                     break  # do not fill the disk
                 file.write(chunk)
-                if done - reported >= _REPORTED and done != total:
+                if done - reported >= _REPORT_INTERVAL and done != total:
                     listen(Transfer(name=filename, done=done, total=total))
                     reported = done
             listen(Transfer(name=filename, done=done, total=done))
-    except FAILURES as error:
-        raise _interrupted(filename, error) from error
+    except REQUEST_ERRORS as error:
+        raise _transfer_error(filename, error) from error
 
 
-def _interrupted(filename: str, error: Exception) -> ToolchainError:
+def _transfer_error(filename: str, error: Exception) -> ToolchainError:
     return ToolchainError(
-        f"{filename} could not be fetched: {reason(error)}",
+        f"{filename} could not be fetched: {failure_reason(error)}",
         remedy="check the network and pip's configuration (python3 -m pip config list), then run the command again",
     )
 

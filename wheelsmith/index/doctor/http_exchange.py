@@ -15,7 +15,7 @@ from wheelsmith.base.deadline import deadline
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
 from wheelsmith.base.sanitize import visible
-from wheelsmith.toolchain.http import FAILURES, answer, reason
+from wheelsmith.toolchain.http import REQUEST_ERRORS, failure_reason, open_response
 
 JSON = "application/vnd.pypi.simple.v1+json"
 PIP_ACCEPT = f"{JSON}, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=0.01"
@@ -119,15 +119,15 @@ class IndexClient:
             with (
                 httpx.Client(timeout=_REQUEST_SECONDS, headers={"user-agent": "wheelsmith-doctor"}) as client,
                 deadline(client, _REQUEST_SECONDS),
-                answer(client, str(address), exchange.sent) as response,
+                open_response(client, str(address), exchange.sent) as response,
             ):
                 body = bytearray()
                 for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) > limit:
                         break
-        except (*FAILURES, ValueError, RuntimeError) as error:
-            return replace(exchange, failure=reason(error))
+        except (*REQUEST_ERRORS, ValueError, RuntimeError) as error:
+            return replace(exchange, failure=failure_reason(error))
         return replace(
             exchange,
             status=response.status_code,

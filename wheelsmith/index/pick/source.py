@@ -129,21 +129,21 @@ def _read(url: str, limit: int) -> bytes | None:
 def _fetch(url: str, limit: int, shown: str) -> bytes | None:
     import httpx
 
-    from wheelsmith.toolchain.http import FAILURES, answer, reason
+    from wheelsmith.toolchain.http import REQUEST_ERRORS, failure_reason, open_response
 
     data = bytearray()
     try:
         with (
             httpx.Client(timeout=_READ_TIMEOUT) as client,
             deadline(client, _MAX_SECONDS),
-            answer(client, url) as response,
+            open_response(client, url) as response,
         ):
             for chunk in response.iter_bytes():
                 data += chunk
                 if len(data) > limit:
                     raise _unreadable_error(shown, f"it has more than {limit} bytes")
-    except FAILURES as error:
-        raise _unreadable_error(shown, reason(error)) from None
+    except REQUEST_ERRORS as error:
+        raise _unreadable_error(shown, failure_reason(error)) from None
     if response.status_code == httpx.codes.NOT_FOUND:
         return None
     if not response.is_success:

@@ -13,12 +13,12 @@ from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.platforms import CxxToolchain, HostCompilers
-from wheelsmith.toolchain.cxx.libraries import NONSHARED, keep_newer_objects, limit_versions
-from wheelsmith.toolchain.cxx.wrappers import RUNTIME, move_program, write_compiler, write_starter
+from wheelsmith.toolchain.cxx.libraries import NONSHARED, limit_versions, write_newer_archive
+from wheelsmith.toolchain.cxx.wrappers import RUNTIME, wrap_program, write_compiler_wrapper, write_wrapper
 from wheelsmith.toolchain.debian_package import package_members, write_member
 
 # The programs and libraries that decide the bytes of an object.
-_PLACES = (
+_PROGRAM_GLOBS = (
     "bin/*g++",
     "bin/*gcc",
     "usr/bin/*",
@@ -32,25 +32,25 @@ _UNUSED = re.compile(
     r"|usr/bin/(?!.*-((gcc|g\+\+|cpp)-\d+|addr2line|ar|as|c\+\+filt|ld\.bfd|nm|objcopy|objdump|ranlib|readelf|size|strip)$).*"
 )
 _COMPILERS = {"gcc": "gcc", "cc": "gcc", "g++": "g++", "c++": "g++", "cpp": "cpp"}
-_PROGRAMS = {"ld": "ld.bfd"}  # name → program, where they differ
+_RENAMED_BINUTILS = {"ld": "ld.bfd"}  # name → program, where they differ
 _BINUTILS = ("addr2line", "ar", "as", "c++filt", "ld", "nm", "objcopy", "objdump", "ranlib", "readelf", "size", "strip")
 # Macros in libstdc++'s headers for functions that an older C library lacks.
-_NEWER_CALLS = re.compile(
+_NEWER_MACROS = re.compile(
     rb"^#define (_GLIBCXX_USE_(?:PTHREAD_(?:COND_CLOCKWAIT|MUTEX_CLOCKLOCK|RWLOCK_CLOCKLOCK)|UCHAR_C8RTOMB_MBRTOC8_\w+)"
     rb"|_GLIBCXX_HAVE_ARC4RANDOM) 1$",
     re.MULTILINE,
 )
 # The libraries of the compilers' packages that extensions are linked with.
-_RUNTIME = ("libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so")
+_RUNTIME_LIBRARIES = ("libstdc++.so", "libgcc_s.so", "libgomp.so", "libatomic.so")
 
 
-def programs_of(folder: Path) -> tuple[str, ...]:
+def find_programs(folder: Path) -> tuple[str, ...]:
     """Return the programs and libraries that decide the bytes of an object, as paths below the compilers' folder."""
-    found = (path for place in _PLACES for path in folder.glob(place) if not path.is_symlink())
+    found = (path for place in _PROGRAM_GLOBS for path in folder.glob(place) if not path.is_symlink())
     return tuple(sorted(str(path.relative_to(folder)) for path in found))
 
 
-def lay_out_cxx(toolchain: CxxToolchain, packages: Mapping[str, Path], folder: Path) -> None:
+def install_cxx(toolchain: CxxToolchain, packages: Mapping[str, Path], folder: Path) -> None:
     """Write ``bin`` with compilers, and the files that they need.
 
     :param packages: file name → path of each verified package of the toolchain.
@@ -62,17 +62,17 @@ def lay_out_cxx(toolchain: CxxToolchain, packages: Mapping[str, Path], folder: P
     for pin in toolchain.policy.packages[toolchain.compilers.arch]:
         _unpack(packages[pin.filename], folder, {})
     _unpack(packages[toolchain.compilers.runtime.filename], folder / RUNTIME, {})
-    _keep_links_inside(folder)
-    _move_programs(folder)
-    _name_programs(folder, toolchain.compilers)
+    _fix_links(folder)
+    _wrap_programs(folder)
+    _write_scripts(folder, toolchain.compilers)
     _limit_libraries(folder, toolchain)
     _limit_headers(folder)
 
 
-def _unpack(package: Path, folder: Path, moved: dict[str, str]) -> None:
+def _unpack(package: Path, folder: Path, renamed: dict[str, str]) -> None:
     def place(name: str) -> Path:
-        first, *rest = _inside(package, name).parts or (".",)
-        return folder.joinpath(moved.get(first, first), *rest)
+        first, *rest = _check_relative(package, name).parts or (".",)
+        return folder.joinpath(renamed.get(first, first), *rest)
 
     for member, content in package_members(package):
         if member.isdir() or _UNUSED.fullmatch(PurePosixPath(member.name).as_posix()):
@@ -87,14 +87,14 @@ def _unpack(package: Path, folder: Path, moved: dict[str, str]) -> None:
             write_member(member, content, path)
 
 
-def _inside(package: Path, name: str) -> PurePosixPath:
+def _check_relative(package: Path, name: str) -> PurePosixPath:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise ToolchainError(f"{package.name} would write outside its folder: {name!r}")
     return path
 
 
-def _keep_links_inside(folder: Path) -> None:
+def _fix_links(folder: Path) -> None:
     """Make absolute links relative, so that they stay inside of the folder. Remove dangling links."""
     links = [path for path in folder.rglob("*") if path.is_symlink()]
     for path in links:
@@ -106,10 +106,10 @@ def _keep_links_inside(folder: Path) -> None:
         path.unlink()
 
 
-def _move_programs(folder: Path) -> None:
+def _wrap_programs(folder: Path) -> None:
     for program in (*folder.glob("usr/bin/*"), *folder.glob("usr/lib/gcc*/*/*/*")):
         if program.is_file() and not program.is_symlink() and _is_program(program):
-            move_program(program, folder)
+            wrap_program(program, folder)
 
 
 def _is_program(path: Path) -> bool:
@@ -117,20 +117,21 @@ def _is_program(path: Path) -> bool:
         return bool(path.stat().st_mode & 0o111) and file.read(4) == b"\x7fELF" and ".so" not in path.name
 
 
-def _name_programs(folder: Path, compilers: HostCompilers) -> None:
+def _write_scripts(folder: Path, compilers: HostCompilers) -> None:
     triplet = compilers.triplet
-    # GCC looks for binutils in `beside` before PATH.
-    programs, beside, own = folder / "bin", folder / "usr" / triplet / "bin", folder / "usr" / "bin"
-    for made in (programs, beside):
-        made.mkdir(parents=True, exist_ok=True)
+    # GCC looks for binutils in this folder before PATH.
+    search_folder = folder / "usr" / triplet / "bin"
+    programs, real = folder / "bin", folder / "usr" / "bin"
+    for created in (programs, search_folder):
+        created.mkdir(parents=True, exist_ok=True)
     for name, program in _COMPILERS.items():
-        called = own / f"{triplet}-{program}-{compilers.major}"
-        write_compiler(programs / f"{triplet}-{name}", called, folder, compilers)
+        program_path = real / f"{triplet}-{program}-{compilers.major}"
+        write_compiler_wrapper(programs / f"{triplet}-{name}", program_path, folder, compilers)
     for name in _BINUTILS:
-        called = own / f"{triplet}-{_PROGRAMS.get(name, name)}"
-        for path in (programs / f"{triplet}-{name}", beside / name):
+        program_path = real / f"{triplet}-{_RENAMED_BINUTILS.get(name, name)}"
+        for path in (programs / f"{triplet}-{name}", search_folder / name):
             path.unlink(missing_ok=True)
-            write_starter(path, called, folder)
+            write_wrapper(path, program_path, folder)
     if compilers.machine == compilers.arch:
         for name in (*_COMPILERS, *_BINUTILS):
             (programs / name).symlink_to(f"{triplet}-{name}")
@@ -139,16 +140,17 @@ def _name_programs(folder: Path, compilers: HostCompilers) -> None:
 def _limit_libraries(folder: Path, toolchain: CxxToolchain) -> None:
     """Hide newer symbol versions from the linker, and let it link newer parts of libstdc++ statically."""
     compilers, newest = toolchain.compilers, toolchain.policy.newest
-    own = next(folder.glob(f"usr/lib/gcc*/{compilers.triplet}/{compilers.major}"))
-    library = own / "libstdc++.so"
+    gcc_folder = next(folder.glob(f"usr/lib/gcc*/{compilers.triplet}/{compilers.major}"))
+    library = gcc_folder / "libstdc++.so"
     shared = library.resolve()
-    compilers_own = (path for path in shared.parent.glob("lib*.so*") if path.name.startswith(_RUNTIME))
-    offered = {}
-    for path in sorted((*(folder / "lib" / compilers.triplet).glob("*.so*"), *compilers_own)):
+    runtime_libraries = (path for path in shared.parent.glob("lib*.so*") if path.name.startswith(_RUNTIME_LIBRARIES))
+    symbols = {}
+    for path in sorted((*(folder / "lib" / compilers.triplet).glob("*.so*"), *runtime_libraries)):
         if not path.is_symlink():
-            offered[path] = limit_versions(path, newest)
+            symbols[path] = limit_versions(path, newest)
     programs = folder / "bin" / f"{compilers.triplet}-"
-    keep_newer_objects(own / "libstdc++_pic.a", own / f"lib{NONSHARED}.a", *offered[shared], str(programs))
+    source, target = gcc_folder / "libstdc++_pic.a", gcc_folder / f"lib{NONSHARED}.a"
+    write_newer_archive(source, target, *symbols[shared], str(programs))
     library.unlink()
     library.write_text(f"INPUT ( -l:{shared.name.partition('.so')[0]}.so.6 -l{NONSHARED} )\n")
 
@@ -157,4 +159,4 @@ def _limit_headers(folder: Path) -> None:
     for header in folder.glob("usr/**/c++config.h"):
         text = header.read_bytes()
         header.unlink()
-        header.write_bytes(_NEWER_CALLS.sub(rb"/* #undef \1 */", text))
+        header.write_bytes(_NEWER_MACROS.sub(rb"/* #undef \1 */", text))

@@ -31,10 +31,10 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.units import numbers
 
 _HIDDEN_VERSION, _INDEX = 0x8000, 0x7FFF
-_OWN = 2  # the first index of a named version; 0 and 1 are reserved
+_FIRST_NAMED = 2  # the first index of a named version; 0 and 1 are reserved
 _NUMBERED = re.compile(r"([A-Z]+)_(\d+(?:\.\d+)*)")
 NONSHARED = "stdc++_nonshared"
-_SIZE, _OTHER = 24, 5  # bytes of a symbol, and the offset of its visibility
+_SYMBOL_SIZE, _VISIBILITY_OFFSET = 24, 5  # bytes of a symbol, and the offset of its visibility
 _HIDDEN = 2  # STV_HIDDEN
 # Replacements for two symbols of newer C libraries that libstdc++ uses. False is always correct for the first, which is
 # true while a process has a single thread. The second returns four random bytes.
@@ -49,7 +49,7 @@ __attribute__((visibility("hidden"))) unsigned int arc4random(void)
     return bytes;
 }
 """
-_LONGEST = 300  # seconds
+_TIMEOUT = 300  # seconds
 
 
 def is_newer(version: str, newest: dict[str, str]) -> bool:
@@ -70,36 +70,36 @@ def limit_versions(path: Path, newest: dict[str, str]) -> tuple[frozenset[str], 
     """
     with path.open("r+b") as file:
         library = ELFFile(file)
-        found = next((part for part in library.iter_sections() if isinstance(part, GNUVerSymSection)), None)
-        if found is None:
+        section = next((part for part in library.iter_sections() if isinstance(part, GNUVerSymSection)), None)
+        if section is None:
             return frozenset(), frozenset()
-        offered = _offered(library, found)
-        marks = dict(_marks(offered, newest))
+        symbols = _symbol_versions(library, section)
+        marks = dict(_wrong_marks(symbols, newest))
         for number, index in marks.items():
-            file.seek(found["sh_offset"] + 2 * number)
+            file.seek(section["sh_offset"] + 2 * number)
             file.write(struct.pack("<H", index))
-    allowed = {name for name, versions in offered.items() for _, _, text in versions if not is_newer(text, newest)}
-    return frozenset(allowed), frozenset(offered.keys() - allowed)
+    allowed = {name for name, versions in symbols.items() for _, _, text in versions if not is_newer(text, newest)}
+    return frozenset(allowed), frozenset(symbols.keys() - allowed)
 
 
-def _offered(library: ELFFile, versions: GNUVerSymSection) -> dict[str, list[tuple[int, int, str]]]:
+def _symbol_versions(library: ELFFile, versions: GNUVerSymSection) -> dict[str, list[tuple[int, int, str]]]:
     """Return symbol → (number in the symbol table, version index with mark, version) for each version of it."""
     names = {}
     for section in library.iter_sections():
         if isinstance(section, GNUVerDefSection):
             names = {version["vd_ndx"]: next(iter(texts)).name for version, texts in section.iter_versions()}
     symbols = next(part for part in library.iter_sections() if isinstance(part, SymbolTableSection))
-    offered = defaultdict(list)
+    versions_by_symbol = defaultdict(list)
     for number, symbol in enumerate(symbols.iter_symbols()):
         index = versions.get_symbol(number)["ndx"]
-        if symbol["st_shndx"] != "SHN_UNDEF" and isinstance(index, int) and index & _INDEX >= _OWN:
-            offered[symbol.name].append((number, index, names[index & _INDEX]))
-    return offered
+        if symbol["st_shndx"] != "SHN_UNDEF" and isinstance(index, int) and index & _INDEX >= _FIRST_NAMED:
+            versions_by_symbol[symbol.name].append((number, index, names[index & _INDEX]))
+    return versions_by_symbol
 
 
-def _marks(offered: dict[str, list[tuple[int, int, str]]], newest: dict[str, str]) -> Iterator[tuple[int, int]]:
+def _wrong_marks(symbols: dict[str, list[tuple[int, int, str]]], newest: dict[str, str]) -> Iterator[tuple[int, int]]:
     """Yield (number, version index with mark) for each symbol with a wrong mark."""
-    for versions in offered.values():
+    for versions in symbols.values():
         if not any(is_newer(text, newest) for _, index, text in versions if not index & _HIDDEN_VERSION):
             continue  # the default version is allowed
         allowed = [each for each in versions if _NUMBERED.fullmatch(each[2]) and not is_newer(each[2], newest)]
@@ -109,7 +109,7 @@ def _marks(offered: dict[str, list[tuple[int, int, str]]], newest: dict[str, str
             yield number, index & _INDEX if each is best else index | _HIDDEN_VERSION
 
 
-def keep_newer_objects(
+def write_newer_archive(
     archive: Path, target: Path, allowed: frozenset[str], newer: frozenset[str], programs: str
 ) -> None:
     """Write an archive with the parts of libstdc++ that are newer than the policy.
@@ -123,11 +123,11 @@ def keep_newer_objects(
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
         _run(f"{programs}ar", "x", str(archive.absolute()), folder=work)
-        members = [_read(path) for path in sorted(work.glob("*.o"))]
-        kept = _with_what_they_need([each for each in members if each.offered & newer], members, allowed | newer)
+        members = [_read_member(path) for path in sorted(work.glob("*.o"))]
+        kept = _add_dependencies([each for each in members if each.defined & newer], members, allowed | newer)
         for member in kept:
-            if own := sorted(member.strong & allowed):
-                (work / "own").write_text("\n".join(own))
+            if duplicates := sorted(member.strong & allowed):
+                (work / "own").write_text("\n".join(duplicates))
                 _run(f"{programs}objcopy", "--localize-symbols=own", member.path.name, folder=work)
             _hide(member.path, allowed)
         (work / "c_library.c").write_text(_C_LIBRARY)
@@ -147,58 +147,58 @@ class _Member:
     """
 
     path: Path
-    offered: frozenset[str]
+    defined: frozenset[str]
     strong: frozenset[str]
-    needed: frozenset[str]
+    undefined: frozenset[str]
 
 
-def _read(path: Path) -> _Member:
-    found = [(symbol.name, symbol["st_info"]["bind"], symbol["st_shndx"]) for _, symbol in _shared(path)]
-    offered = {name: bind for name, bind, section in found if section != "SHN_UNDEF"}
+def _read_member(path: Path) -> _Member:
+    symbols = [(symbol.name, symbol["st_info"]["bind"], symbol["st_shndx"]) for _, symbol in _nonlocal_symbols(path)]
+    defined = {name: bind for name, bind, section in symbols if section != "SHN_UNDEF"}
     return _Member(
         path=path,
-        offered=frozenset(offered),
-        strong=frozenset(name for name, bind in offered.items() if bind == "STB_GLOBAL"),
-        needed=frozenset(name for name, _, section in found if section == "SHN_UNDEF"),
+        defined=frozenset(defined),
+        strong=frozenset(name for name, bind in defined.items() if bind == "STB_GLOBAL"),
+        undefined=frozenset(name for name, _, section in symbols if section == "SHN_UNDEF"),
     )
 
 
-def _with_what_they_need(some: list[_Member], members: list[_Member], exported: frozenset[str]) -> list[_Member]:
+def _add_dependencies(members_to_add: list[_Member], members: list[_Member], exported: frozenset[str]) -> list[_Member]:
     """Add, recursively, the members that define the internal symbols which these members use.
 
     :param exported: symbols of the shared library, which are not internal.
     """
     kept: list[_Member] = []
-    while some:
-        kept += some
-        lacking = frozenset[str]().union(*(each.needed for each in kept)) - exported
-        lacking -= frozenset[str]().union(*(each.offered for each in kept))
-        some = [each for each in members if each.offered & lacking]
+    while members_to_add:
+        kept += members_to_add
+        missing = frozenset[str]().union(*(each.undefined for each in kept)) - exported
+        missing -= frozenset[str]().union(*(each.defined for each in kept))
+        members_to_add = [each for each in members if each.defined & missing]
     return kept
 
 
-def _shared(path: Path) -> Iterator[tuple[int, Symbol]]:
+def _nonlocal_symbols(path: Path) -> Iterator[tuple[int, Symbol]]:
     """Yield the offset and the entry of each symbol that is not local to the object."""
     with path.open("rb") as file:
         for section in ELFFile(file).iter_sections():
             if isinstance(section, SymbolTableSection):
                 for number, symbol in enumerate(section.iter_symbols()):
                     if symbol["st_info"]["bind"] != "STB_LOCAL":
-                        yield section["sh_offset"] + number * _SIZE, symbol
+                        yield section["sh_offset"] + number * _SYMBOL_SIZE, symbol
 
 
-def _hide(path: Path, known: frozenset[str]) -> None:
-    """Give hidden visibility to all symbols but ``known``, so that an extension does not export them."""
-    found = [(place, symbol.name) for place, symbol in _shared(path) if symbol["st_shndx"] != "SHN_UNDEF"]
+def _hide(path: Path, exported: frozenset[str]) -> None:
+    """Give hidden visibility to all symbols but ``exported``, so that an extension does not export them."""
+    symbols = [(offset, symbol.name) for offset, symbol in _nonlocal_symbols(path) if symbol["st_shndx"] != "SHN_UNDEF"]
     with path.open("r+b") as file:
-        for place, name in found:
-            if name not in known:
-                file.seek(place + _OTHER)
+        for offset, name in symbols:
+            if name not in exported:
+                file.seek(offset + _VISIBILITY_OFFSET)
                 file.write(bytes([_HIDDEN]))
 
 
-def _run(program: str, *words: str, folder: Path) -> None:
-    command = [program, *words]
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=_LONGEST)
-    if answer.returncode:
-        raise ToolchainError(f"{Path(program).name} {words[-1]}: {answer.stderr.strip()[-300:]}")
+def _run(program: str, *arguments: str, folder: Path) -> None:
+    command = [program, *arguments]
+    completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=_TIMEOUT)
+    if completed.returncode:
+        raise ToolchainError(f"{Path(program).name} {arguments[-1]}: {completed.stderr.strip()[-300:]}")

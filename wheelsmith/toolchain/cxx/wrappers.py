@@ -14,17 +14,17 @@ from wheelsmith.platforms import HostCompilers
 # The folder with the C library that the compilers run with, separate from the one that they compile with.
 RUNTIME = "runtime"
 # These options make the loader ignore the machine's cache of libraries and LD_LIBRARY_PATH.
-_START = '"$own/{loader}" --inhibit-cache --library-path "$own/{first}:$own/{second}" --argv0'
-_PROGRAM = f"""\
+_LOADER_COMMAND = '"$own/{loader}" --inhibit-cache --library-path "$own/{first}:$own/{second}" --argv0'
+_PROGRAM_SCRIPT = f"""\
 #!/bin/sh
 own="${{{{0%/*}}}}/{{up}}"
-exec {_START} "$0" "$own/{{program}}" "$@"
+exec {_LOADER_COMMAND} "$0" "$own/{{program}}" "$@"
 """
-_ROOTS = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")  # folders of the machine's libraries
+_SYSTEM_FOLDERS = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")  # folders of the machine's libraries
 # Some build systems pass the machine's folders, which contain the headers and libraries of another C library. The
 # script drops these folders, and replaces the path of a library by `-lNAME`, which finds only a pinned library. It
 # rewrites the arguments only if one may be such a path, because a shell needs a second for a thousand arguments.
-_COMPILER = """\
+_COMPILER_SCRIPT = """\
 #!/bin/sh
 case "$0" in */bin/*) own="${{0%/bin/*}}" ;; *) own="${{0%/*}}/.." ;; esac
 unset GCC_EXEC_PREFIX COMPILER_PATH
@@ -66,52 +66,52 @@ done
 exec {start} "$own/{named}" "$own/{program}" --sysroot="$own" -Wl,--allow-shlib-undefined "$@" $option
 """
 # Options that take the next argument as their value.
-_WITH_VALUE = (
+_OPTIONS_WITH_VALUE = (
     *("-o", "-x", "-D", "-U", "-u", "-e", "-z", "-T", "-B", "-A", "-MF", "-MT", "-MQ", "-include", "-imacros"),
     *("-Xlinker", "-Xassembler", "-Xpreprocessor", "--param", "-aux-info", "-dumpbase", "-dumpdir"),
 )
 
 
-def move_program(program: Path, folder: Path) -> None:
+def wrap_program(program: Path, folder: Path) -> None:
     """Rename a program, and write a script in its place that starts it."""
-    program.rename(_moved(program))
-    write_starter(program, program, folder)
+    program.rename(_renamed(program))
+    write_wrapper(program, program, folder)
 
 
-def write_starter(path: Path, program: Path, folder: Path) -> None:
+def write_wrapper(path: Path, program: Path, folder: Path) -> None:
     """Write a script that starts a renamed program.
 
     :param program: its original path.
     """
     up = "/".join([".."] * (len(path.relative_to(folder).parts) - 1))
-    named = _moved(program).relative_to(folder).as_posix()
-    _write(path, _PROGRAM.format(**_places(folder), up=up, program=named))
+    named = _renamed(program).relative_to(folder).as_posix()
+    _write_script(path, _PROGRAM_SCRIPT.format(**_loader_paths(folder), up=up, program=named))
 
 
-def write_compiler(path: Path, program: Path, folder: Path, compilers: HostCompilers) -> None:
+def write_compiler_wrapper(path: Path, program: Path, folder: Path, compilers: HostCompilers) -> None:
     """Write a compiler script.
 
     :param path: in the folder ``bin``.
     :param program: the original path of the renamed GCC program.
     """
-    libraries = [f"{root}{below}" for root in _ROOTS for below in ("", f"/{compilers.triplet}")]
+    libraries = [f"{root}{below}" for root in _SYSTEM_FOLDERS for below in ("", f"/{compilers.triplet}")]
     includes = ["/usr/include", f"/usr/include/{compilers.triplet}"]
-    text = _COMPILER.format(
-        start=_START.format(**_places(folder)),
+    text = _COMPILER_SCRIPT.format(
+        start=_LOADER_COMMAND.format(**_loader_paths(folder)),
         libraries="|".join(libraries),
         folders="|".join([*libraries, *includes]),
-        with_value="|".join(_WITH_VALUE),
+        with_value="|".join(_OPTIONS_WITH_VALUE),
         named=program.relative_to(folder).as_posix(),
-        program=_moved(program).relative_to(folder).as_posix(),
+        program=_renamed(program).relative_to(folder).as_posix(),
     )
-    _write(path, text)
+    _write_script(path, text)
 
 
-def _moved(program: Path) -> Path:
+def _renamed(program: Path) -> Path:
     return program.with_name(f"{program.name}.bin")
 
 
-def _places(folder: Path) -> dict[str, str]:
+def _loader_paths(folder: Path) -> dict[str, str]:
     """Return the relative paths of the loader and of the two folders with the libraries that the compilers need."""
     loader = next(folder.glob(f"{RUNTIME}/lib/*/ld-linux-*.so.*"))
     others = next(folder.glob("usr/lib/*/libgmp.so.*"))
@@ -119,6 +119,6 @@ def _places(folder: Path) -> dict[str, str]:
     return {name: path.relative_to(folder).as_posix() for name, path in names.items()}
 
 
-def _write(path: Path, text: str) -> None:
+def _write_script(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     path.chmod(0o755)
