@@ -4,7 +4,14 @@ import os
 
 import pytest
 
-from wheelsmith.engine.cgroup import _homes, available_cores, available_memory, group_of_container, group_path, members
+from wheelsmith.engine.cgroup import (
+    _parent_folders,
+    available_cores,
+    available_memory,
+    group_of_container,
+    group_path,
+    members,
+)
 from wheelsmith.engine.protocol import Limits
 
 GIB = 2**30
@@ -128,12 +135,12 @@ def test_a_group_is_made_within_every_limit(unified):
     )
     place = group_path("memory", unified.proc / "self")
     assert place.folders == (job, slice_, unified.mounts)
-    assert _homes(place) == (slice_, job)
+    assert _parent_folders(place) == (slice_, job)
     (job / "memory.max").write_text("1000\n")
-    assert _homes(place) == (job,)
+    assert _parent_folders(place) == (job,)
     (job / "memory.max").write_text("max\n")
     (slice_ / "pids.max").write_text("max\n")
-    assert _homes(place) == (unified.mounts, slice_, job)
+    assert _parent_folders(place) == (unified.mounts, slice_, job)
 
 
 def test_a_container_in_our_own_container_has_groups_beneath_ours(legacy):

@@ -94,12 +94,12 @@ def test_extensions_do_not_look_where_their_builders_python_is(said, linker, mon
     monkeypatch.setattr(sysconfig, "get_config_var", known.get)
     for name in ("LDSHARED", "LDCXXSHARED", "CC", "CXX"):
         monkeypatch.delenv(name, raising=False)
-    assert project._linkers() == ({"LDSHARED": linker} if linker else {})
+    assert project._linker_variables() == ({"LDSHARED": linker} if linker else {})
     if linker:
         monkeypatch.setenv("CC", "clang -v")
-        assert project._linkers()["LDSHARED"] == linker.replace("gcc", "clang -v")
+        assert project._linker_variables()["LDSHARED"] == linker.replace("gcc", "clang -v")
         monkeypatch.setenv("LDSHARED", "mine")
-        assert project._linkers() == {}
+        assert project._linker_variables() == {}
 
 
 @pytest.mark.parametrize(

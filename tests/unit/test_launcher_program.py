@@ -35,7 +35,7 @@ def called(tmp_path, monkeypatch):
             (path.parent / "object").write_text("made")
             return answer
 
-        monkeypatch.setattr(launcher, "_read", read)
+        monkeypatch.setattr(launcher, "_read_json", read)
         code = launcher.launch(str(tmp_path / "launch" / program), list(words))
         return asked | {"code": code}
 

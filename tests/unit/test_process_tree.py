@@ -28,7 +28,7 @@ def test_what_nobody_holds_is_noticed_by_what_is_left(family, monkeypatch):
     monkeypatch.setattr(process_tree, "available_memory", lambda: left.pop(0))
     tree = ProcessTree(limits=Limits(memory=2**30))
     assert tree.watch(family.pid)
-    tree._next = 0.0
+    tree._next_time = 0.0
     assert not tree.watch(family.pid)
     assert tree.out_of_memory()
 

@@ -65,13 +65,13 @@ class Bubblewrap:
                 detail="it has no --disable-userns, which prevents builds from creating user namespaces",
                 remedy="install bubblewrap 0.8 or newer, or use --engine podman",
             )
-        trial = _trial(program)
+        trial = _run_trial(program)
         if trial.returncode:
             return Probe(
                 readiness=Readiness.NOT_PERMITTED,
                 version=version,
                 detail=last_words(trial.stderr),
-                remedy=_permission(),
+                remedy=_permission_remedy(),
             )
         return Probe(readiness=Readiness.READY, version=version)
 
@@ -89,15 +89,15 @@ class Bubblewrap:
         leave_session_keyring()
         group = limit_tree(command.limits)
         try:
-            with _filter() as filter_:
+            with _filter_pipe() as filter_fd:
                 return SupervisedProcess(
-                    argv=group.wrap(self._argv(command, filter_)),
+                    argv=group.wrap(self._argv(command, filter_fd)),
                     env={"PATH": os.defpath},
                     cwd="/",
                     limits=command.limits,
                     folders=tuple(mount.source for mount in command.mounts if mount.writable),
                     group=group,
-                    inherited=(filter_,),
+                    inherited=(filter_fd,),
                 ).run(on_line, cancel)
         finally:
             group.remove()
@@ -105,20 +105,20 @@ class Bubblewrap:
     def enter(self, command: Command) -> int:
         """Run a command on this terminal and return its exit code."""
         leave_session_keyring()
-        with _filter() as filter_:
-            argv = with_resource_limits(command.limits, self._argv(command, filter_))
-            return subprocess.run(argv, check=False, cwd="/", pass_fds=(filter_,)).returncode
+        with _filter_pipe() as filter_fd:
+            argv = with_resource_limits(command.limits, self._argv(command, filter_fd))
+            return subprocess.run(argv, check=False, cwd="/", pass_fds=(filter_fd,)).returncode
 
-    def _argv(self, command: Command, filter_: int) -> tuple[str, ...]:
+    def _argv(self, command: Command, filter_fd: int) -> tuple[str, ...]:
         program = shutil.which("bwrap")
         if program is None:
             raise EngineError("bwrap is not on PATH", remedy=_INSTALL)
         return (
-            *_NO_CORES,
-            *_root(program, _shown(command), command.limits),
+            *_NO_CORE_DUMPS,
+            *_sandbox_argv(program, _visible_options(command), command.limits),
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
             # The root would otherwise be a writable tmpfs.
-            *("--remount-ro", "/", "--chdir", command.workdir, "--seccomp", str(filter_)),
+            *("--remount-ro", "/", "--chdir", command.workdir, "--seccomp", str(filter_fd)),
             *_last_step(command.workdir, command.limits, (*_environment(command), *command.argv)),
         )
 
@@ -137,28 +137,28 @@ _NAMESPACES = (
 
 # mountinfo lists bind mounts with their paths on the host. To hide them, this script moves the build to a new mount
 # namespace, but its root stays in bubblewrap's. No mount of the new one is reachable, so mountinfo is empty.
-_KEEP_ROOT = (
+_HIDE_MOUNTS = (
     'exec 3</; exec /usr/bin/unshare --mount --propagation unchanged --root=/proc/self/fd/3 --wd="$1"'
     ' /bin/sh -c "$2" "$@"'
 )
 
 
-_GIVE_UP = 'shift; exec 3<&- /usr/bin/setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all "$@"'
+_DROP_CAPABILITIES = 'shift; exec 3<&- /usr/bin/setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all "$@"'
 
 
 # With a limit of one byte the kernel starts no core dump program; see setrlimit in engine/system_calls.json.
-_NO_CORES = ("/usr/bin/prlimit", "--core=1:1")
+_NO_CORE_DUMPS = ("/usr/bin/prlimit", "--core=1:1")
 
 
 def _last_step(workdir: str, limits: Limits, argv: tuple[str, ...]) -> tuple[str, ...]:
     # Set inside of the sandbox's user namespace. Outside, the limit would count all processes of this user.
-    most = process_limit(limits)
-    processes = ("/usr/bin/prlimit", f"--nproc={most}:{most}")
-    return ("/bin/sh", "-c", _KEEP_ROOT, "wheelsmith", workdir, _GIVE_UP, *processes, *argv)
+    limit = process_limit(limits)
+    processes = ("/usr/bin/prlimit", f"--nproc={limit}:{limit}")
+    return ("/bin/sh", "-c", _HIDE_MOUNTS, "wheelsmith", workdir, _DROP_CAPABILITIES, *processes, *argv)
 
 
 @contextmanager
-def _filter() -> Iterator[int]:
+def _filter_pipe() -> Iterator[int]:
     """Yield the descriptor of a pipe that contains the system call filter. bubblewrap reads it once."""
     read, write = os.pipe()
     try:
@@ -170,34 +170,34 @@ def _filter() -> Iterator[int]:
         os.close(read)
 
 
-def _permission() -> str:
+def _permission_remedy() -> str:
     """Return the command that permits bubblewrap to create namespaces on this machine or in this container."""
     return next((remedy for mark, remedy in _PERMISSION_IN.items() if mark.exists()), _PERMISSION)
 
 
-def _trial(program: str) -> subprocess.CompletedProcess[str]:
+def _run_trial(program: str) -> subprocess.CompletedProcess[str]:
     """Run ``true`` in a sandbox with the mounts of a build.
 
     It does not mount the host's root, because bubblewrap fails if another process unmounts something below it.
     """
-    with _filter() as filter_:
+    with _filter_pipe() as filter_fd:
         return subprocess.run(
             [
-                *(*_root(program, host_mounts(_pythons()), Limits()), "--seccomp", str(filter_)),
+                *(*_sandbox_argv(program, host_mounts(_pythons()), Limits()), "--seccomp", str(filter_fd)),
                 *_last_step("/", Limits(), ("true",)),
             ],
             capture_output=True,
             text=True,
             check=False,
-            pass_fds=(filter_,),
+            pass_fds=(filter_fd,),
         )
 
 
-def _root(program: str, shown: tuple[str, ...], limits: Limits) -> tuple[str, ...]:
-    return (program, *_NAMESPACES, *shown, *_in_memory(limits.effective_memory))
+def _sandbox_argv(program: str, shown: tuple[str, ...], limits: Limits) -> tuple[str, ...]:
+    return (program, *_NAMESPACES, *shown, *_tmpfs_options(limits.effective_memory))
 
 
-def _shown(command: Command) -> tuple[str, ...]:
+def _visible_options(command: Command) -> tuple[str, ...]:
     """Return the options that mount the visible parts of this machine for a command."""
     return host_mounts(_pythons(command.python), host_view().development if command.brings_compilers else ())
 
@@ -211,14 +211,14 @@ def _pythons(version: str | None = None) -> tuple[InstalledPython, ...]:
     return tuple(dict.fromkeys([InstalledPython(str(Path(program).parents[1]), version), own]))
 
 
-def _in_memory(most: int | None) -> tuple[str, ...]:
+def _tmpfs_options(limit: int | None) -> tuple[str, ...]:
     """Return the options for the folders in memory.
 
     Their content belongs to no process, so each has its own size limit.
 
-    :param most: size limit in bytes; None is the kernel's default, half of the machine's memory.
+    :param limit: size limit in bytes; None is the kernel's default, half of the machine's memory.
     """
-    size = ("--size", str(most)) if most else ()
+    size = ("--size", str(limit)) if limit else ()
     folders = (*size, "--tmpfs", "/tmp", "--size", str(_RUN_SIZE), "--tmpfs", "/run")  # noqa: S108  # inside
     return ("--dev", "/dev", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev", *folders)  # noqa: S108  # inside
 
@@ -230,10 +230,10 @@ def _bind(source: Path, target: str, writable: bool) -> tuple[str, str, str]:  #
 def _environment(command: Command) -> tuple[str, ...]:
     bins = (f"{python.prefix}/bin" for python in _pythons(command.python))
     path = ":".join(dict.fromkeys([*command.path, *bins, "/usr/bin", "/bin"]))
-    whole = {"PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the sandbox's own tmpfs
+    variables = {"PATH": path, "HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the sandbox's own tmpfs
     # bubblewrap must not set the variables: the last step has capabilities, and must not load a library that a variable
     # names.
-    return ("/usr/bin/env", *(f"{name}={value}" for name, value in sorted(whole.items())))
+    return ("/usr/bin/env", *(f"{name}={value}" for name, value in sorted(variables.items())))
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -314,43 +314,43 @@ def host_mounts(pythons: tuple[InstalledPython, ...], more_hidden: tuple[PathRul
     :param pythons: Pythons to show.
     :param more_hidden: more to hide, except for the headers and libraries of these Pythons.
     """
-    known = host_view()
-    words = [word for sight in known.shown for word in ("--ro-bind-try", sight.path, sight.path)]
+    view = host_view()
+    options = [word for rule in view.shown for word in ("--ro-bind-try", rule.path, rule.path)]
     for name in _MERGED:
         path = Path("/", name)
         if path.is_symlink():
-            words += ["--symlink", str(path.readlink()), str(path)]
+            options += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
-            words += ["--ro-bind", str(path), str(path)]
-    words += ["--proc", "/proc"]
-    hidden = _targets((*known.hidden, *more_hidden), Path("/"), [*(sight.path for sight in known.shown), "/proc"])
-    words += [word for path in hidden for word in _hide(path)]
+            options += ["--ro-bind", str(path), str(path)]
+    options += ["--proc", "/proc"]
+    hidden = _matching_paths((*view.hidden, *more_hidden), Path("/"), [*(rule.path for rule in view.shown), "/proc"])
+    options += [word for path in hidden for word in _hide(path)]
     for python in pythons:
         # A Python may be in /usr/local, so its mounts come after the one that hides that folder.
-        words += _show_python(python, hidden)
-        found = _targets(known.python_hidden, Path(python.prefix), [python.prefix])
+        options += _show_python(python, hidden)
+        found = _matching_paths(view.python_hidden, Path(python.prefix), [python.prefix])
         own = [path for path in found if path not in hidden]
         hidden += own
-        words += [word for path in own for word in _hide(path)]
+        options += [word for path in own for word in _hide(path)]
     # If wheelsmith runs as root, the build's user owns /proc/sys on the host, too, and can write to it without any
     # capability. For example, kernel.core_pattern names a program that the host runs as root.
     folders = [path for path in hidden if Path(path).is_dir()]
-    return (*words, *(word for path in [*folders, "/proc"] for word in ("--remount-ro", path)))
+    return (*options, *(word for path in [*folders, "/proc"] for word in ("--remount-ro", path)))
 
 
 def _show_python(python: InstalledPython, hidden: list[str]) -> list[str]:
     prefix = Path(python.prefix)
-    patterns = [sight.path.format(version=python.version) for sight in host_view().python]
+    patterns = [rule.path.format(version=python.version) for rule in host_view().python]
     if (prefix / "conda-meta").is_dir():
         # conda installs the libraries of Python and of all other packages in the same folder.
         patterns.append("lib")
     found = [path for pattern in patterns for path in sorted(prefix.glob(pattern))]
     if prefix.is_relative_to(_USR) and not _is_below(prefix, hidden):
         return _show_again(path for path in found if _is_below(path, hidden))
-    words = _show_again(found)
+    options = _show_again(found)
     for name in ("python3", "python"):
-        words += ["--symlink", f"python{python.version}", f"{python.prefix}/bin/{name}"]
-    return words
+        options += ["--symlink", f"python{python.version}", f"{python.prefix}/bin/{name}"]
+    return options
 
 
 def _show_again(paths: Iterable[Path]) -> list[str]:
@@ -361,9 +361,9 @@ def _is_below(path: Path, folders: list[str]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
-def _targets(sights: Iterable[PathRule], folder: Path, shown: list[str]) -> list[str]:
+def _matching_paths(rules: Iterable[PathRule], folder: Path, shown: list[str]) -> list[str]:
     """Return the existing paths in shown folders that match the rules, with links resolved."""
-    patterns = (sight.path.removeprefix("/") for sight in sights)
+    patterns = (rule.path.removeprefix("/") for rule in rules)
     found = (path.resolve() for pattern in patterns for path in sorted(folder.glob(pattern)))
     seen = (path for path in found if path.exists() and any(path.is_relative_to(each) for each in shown))
     return list(dict.fromkeys(map(str, seen)))

@@ -22,7 +22,7 @@ _OWN_PROC = Path("/proc/self")
 _PROC = Path("/proc")
 _PREFIX = "wheelsmith-"
 # Controllers that measure use. In version 2 one group has both.
-_COUNTED = ("memory", "cpuacct")
+_MEASURED = ("memory", "cpuacct")
 # Files with the limits of a group, and the values that mean no limit.
 _LIMITS = (
     *("memory.limit_in_bytes", "memory.max", "memory.high"),
@@ -53,18 +53,18 @@ def group_path(controller: str, proc: Path = _OWN_PROC, *, of: Path | None = Non
     :param of: /proc folder of the process, if it is another one.
     """
     try:
-        mounts = _mounts((proc / "mountinfo").read_text(encoding="utf-8", errors="surrogateescape"))
-        own = _own(((of or proc) / "cgroup").read_text(encoding="utf-8", errors="surrogateescape"))
+        mounts = _parse_mountinfo((proc / "mountinfo").read_text(encoding="utf-8", errors="surrogateescape"))
+        own = _parse_cgroup(((of or proc) / "cgroup").read_text(encoding="utf-8", errors="surrogateescape"))
     except OSError:
         return None
-    for wanted, version in ((controller, 1), ("", 2)):
-        if wanted in mounts and wanted in own:
-            root, point = mounts[wanted]
-            return GroupPath(version=version, folders=_upwards(point, _below(root, own[wanted])))
+    for key, version in ((controller, 1), ("", 2)):
+        if key in mounts and key in own:
+            root, point = mounts[key]
+            return GroupPath(version=version, folders=_with_ancestors(point, _relative_to_mount(root, own[key])))
     return None
 
 
-def _mounts(text: str) -> dict[str, tuple[str, Path]]:
+def _parse_mountinfo(text: str) -> dict[str, tuple[str, Path]]:
     """Return controller → (group at the root of the mount, mount point). The key for version 2 is ``""``."""
     found: dict[str, tuple[str, Path]] = {}
     for line in text.splitlines():
@@ -78,7 +78,7 @@ def _mounts(text: str) -> dict[str, tuple[str, Path]]:
     return found
 
 
-def _own(text: str) -> dict[str, str]:
+def _parse_cgroup(text: str) -> dict[str, str]:
     found = {}
     for line in text.splitlines():
         _, _, rest = line.partition(":")
@@ -87,14 +87,14 @@ def _own(text: str) -> dict[str, str]:
     return found
 
 
-def _below(root: str, path: str) -> str:
+def _relative_to_mount(root: str, path: str) -> str:
     """Return the path of a group relative to the root of a mount, or ``/`` if it is outside of the mount."""
     if root == "/":
         return path
     return path.removeprefix(root) if path == root or path.startswith(f"{root}/") else "/"
 
 
-def _upwards(point: Path, path: str) -> tuple[Path, ...]:
+def _with_ancestors(point: Path, path: str) -> tuple[Path, ...]:
     parts = [part for part in path.split("/") if part and part != ".."]
     folders = [point.joinpath(*parts[:count]) for count in range(len(parts), -1, -1)]
     return tuple(folder for folder in folders if folder.is_dir())
@@ -192,7 +192,7 @@ def make_group(limits: Limits) -> ControlGroup:
         raise NoGroupError("no control groups for memory are mounted")
     make = _make_v1 if memory.version == 1 else _make_v2
     reason = "this process is in no visible control group"
-    for parent in _homes(memory):
+    for parent in _parent_folders(memory):
         group = ControlGroup(folders=(parent / name,), limits=limits)
         try:
             return replace(group, folders=make(parent / name, limits))
@@ -202,16 +202,16 @@ def make_group(limits: Limits) -> ControlGroup:
     raise NoGroupError(reason)
 
 
-def group_of_container(identity: str, pid: str, limits: Limits, proc: Path = _PROC) -> ControlGroup:
+def group_of_container(container_id: str, pid: str, limits: Limits, proc: Path = _PROC) -> ControlGroup:
     """Return the groups that an engine created for a container; no groups if they are on another machine.
 
-    :param identity: the container's ID, which its groups have in their names. A daemon in a virtual machine returns
+    :param container_id: the container's ID, which its groups have in their names. A daemon in a virtual machine returns
         PIDs that belong to other processes on this machine.
     :param pid: PID of the container's first process.
     """
-    places = (group_path(controller, proc / "self", of=proc / pid) for controller in _COUNTED)
-    folders = dict.fromkeys(place.folders[0] for place in places if place and place.folders)
-    own = tuple(folder for folder in folders if identity and identity in str(folder))
+    groups = (group_path(controller, proc / "self", of=proc / pid) for controller in _MEASURED)
+    folders = dict.fromkeys(group.folders[0] for group in groups if group and group.folders)
+    own = tuple(folder for folder in folders if container_id and container_id in str(folder))
     return ControlGroup(folders=own, limits=limits)
 
 
@@ -238,7 +238,7 @@ def members(folder: Path) -> list[int]:
         return []
 
 
-def _homes(place: GroupPath) -> tuple[Path, ...]:
+def _parent_folders(place: GroupPath) -> tuple[Path, ...]:
     """Return the folders in which a new group is within all limits of this process, the outermost first."""
     own = place.folders
     limiting = next((count for count, folder in enumerate(own) if _is_limited(folder)), len(own) - 1)
@@ -256,25 +256,25 @@ def _is_limited(folder: Path) -> bool:
 
 def _make_v1(memory: Path, limits: Limits) -> tuple[Path, ...]:
     memory.mkdir()
-    if most := limits.effective_memory:
-        (memory / "memory.limit_in_bytes").write_text(str(most))
+    if limit := limits.effective_memory:
+        (memory / "memory.limit_in_bytes").write_text(str(limit))
         with contextlib.suppress(OSError):  # absent if swap accounting is disabled
-            (memory / "memory.memsw.limit_in_bytes").write_text(str(most))
+            (memory / "memory.memsw.limit_in_bytes").write_text(str(limit))
     folders = [memory]
     with contextlib.suppress(OSError):
-        folders += _beside("cpuacct", memory.name)
-    if pids := _beside("pids", memory.name):
+        folders += _make_sibling_v1("cpuacct", memory.name)
+    if pids := _make_sibling_v1("pids", memory.name):
         (pids[0] / "pids.max").write_text(str(limits.pids))
         folders += pids
     return tuple(folders)
 
 
-def _beside(controller: str, name: str) -> list[Path]:
+def _make_sibling_v1(controller: str, name: str) -> list[Path]:
     """Create the group of another controller."""
     place = group_path(controller)
     if place is None or place.version != 1:
         return []
-    folder = _homes(place)[0] / name
+    folder = _parent_folders(place)[0] / name
     folder.mkdir()
     return [folder]
 
@@ -283,8 +283,8 @@ def _make_v2(folder: Path, limits: Limits) -> tuple[Path, ...]:
     if "memory" not in (folder.parent / "cgroup.subtree_control").read_text().split():
         raise PermissionError("the memory controller is not delegated")
     folder.mkdir()
-    if most := limits.effective_memory:
-        (folder / "memory.max").write_text(str(most))
+    if limit := limits.effective_memory:
+        (folder / "memory.max").write_text(str(limit))
         with contextlib.suppress(OSError):
             (folder / "memory.swap.max").write_text("0")
     with contextlib.suppress(OSError):
@@ -311,9 +311,9 @@ def available_cores(proc: Path = _PROC) -> int:
 
 def available_memory(proc: Path = _PROC) -> int:
     """Return the free memory in bytes for this process, on the machine and in each of its control groups."""
-    free = _available(proc)
+    free = _free_on_machine(proc)
     if place := group_path("memory", proc / "self"):
-        free = min([free, *_left(place)])
+        free = min([free, *_free_in_groups(place)])
     return max(0, free)
 
 
@@ -329,16 +329,16 @@ def _quotas(place: GroupPath) -> Iterator[float]:
                 yield int(quota) / int(period)
 
 
-def _left(place: GroupPath) -> Iterator[int]:
-    limit, used = (
+def _free_in_groups(place: GroupPath) -> Iterator[int]:
+    limit_file, usage_file = (
         ("memory.limit_in_bytes", "memory.usage_in_bytes") if place.version == 1 else ("memory.max", "memory.current")
     )
     for folder in place.folders:
         # The root group has no limit file, and "max" is not a number.
         with contextlib.suppress(OSError, ValueError):
-            most = int((folder / limit).read_text())
-            if most < _NO_LIMIT:
-                yield most - int((folder / used).read_text()) + _reclaimable(folder, place.version)
+            limit = int((folder / limit_file).read_text())
+            if limit < _NO_LIMIT:
+                yield limit - int((folder / usage_file).read_text()) + _reclaimable(folder, place.version)
 
 
 def _reclaimable(folder: Path, version: int) -> int:
@@ -350,7 +350,7 @@ def _reclaimable(folder: Path, version: int) -> int:
     return 0
 
 
-def _available(proc: Path) -> int:
+def _free_on_machine(proc: Path) -> int:
     for line in (proc / "meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024

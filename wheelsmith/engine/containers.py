@@ -40,7 +40,7 @@ IMAGE = "org.wheelsmith.image"
 RECIPE = "org.wheelsmith.recipe"
 BASE = "org.wheelsmith.base"
 DEFAULT_IMAGE = "manylinux_2_28"
-_LONGEST_VISIT = 7 * 24 * 3600  # seconds of an interactive shell
+_SHELL_SECONDS = 7 * 24 * 3600  # seconds of an interactive shell
 _START_SECONDS = 120.0
 _END_SECONDS = 20.0
 _SURVEY = "/opt/wheelsmith-survey.py"
@@ -48,7 +48,7 @@ _KILLED = 128 + 9
 # A docker client can be configured to set these in every container, and they may contain credentials.
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
 _STARTTIME = 19  # index in /proc/PID/stat after the program's name; field 22 in proc(5)
-_LATE = 60  # seconds after the time limit at which the first process exits even if the pipe is still open
+_GRACE_SECONDS = 60  # seconds after the time limit at which the first process exits even if the pipe is still open
 # The variables that a client needs. It gets no others, above all no tokens, because it can be configured to pass its
 # environment on to containers.
 _CLIENT_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "SSH_AUTH_SOCK", "REGISTRY_AUTH_FILE")
@@ -153,9 +153,9 @@ class ContainerEngine(ABC):
 
     def image_id(self, reference: str) -> str | None:
         """Return the ID of a local image, ``sha256:…``, or None if the engine does not have it."""
-        answer = self.ask("image", "inspect", "--format", "{{.Id}}", reference)
-        digest = answer.stdout.strip()
-        return None if answer.returncode else digest if ":" in digest else f"sha256:{digest}"
+        result = self.ask("image", "inspect", "--format", "{{.Id}}", reference)
+        digest = result.stdout.strip()
+        return None if result.returncode else digest if ":" in digest else f"sha256:{digest}"
 
     def _survey(self, image: ImageId) -> dict[str, object]:
         """Run a program in an image that lists its compilers and Pythons.
@@ -173,14 +173,14 @@ class ContainerEngine(ABC):
             image=image,
         )
         exit_ = self.run(command, lines.append, Event())
-        said = lines[-1] if lines else "no output"
+        output = lines[-1] if lines else "no output"
         try:
-            data: dict[str, object] = json.loads(said) if exit_.ok else {}
+            data: dict[str, object] = json.loads(output) if exit_.ok else {}
         except ValueError:
             data = {}
         if not data:
             raise EngineError(
-                f"image {image.name} cannot be used for builds: {said}",
+                f"image {image.name} cannot be used for builds: {output}",
                 remedy="an image needs python3 and g++; docker/README.md shows how to build one",
             )
         return data
@@ -197,40 +197,40 @@ class ContainerEngine(ABC):
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command and wait for its end."""
-        with self._leash(command) as leash:
-            inside = self._inside(command)
-            if isinstance(leash.group, ContainerTree):
-                inside = leash.group.wrap(inside)
+        with self._container(command) as container:
+            inside = self._argv_inside(command)
+            if isinstance(container.group, ContainerTree):
+                inside = container.group.wrap(inside)
             exit_ = SupervisedProcess(
-                argv=(*self.client(), "exec", "--workdir", command.workdir, leash.name, *inside),
+                argv=(*self.client(), "exec", "--workdir", command.workdir, container.name, *inside),
                 env=client_environment(),
                 cwd="/",
                 limits=command.limits,
                 folders=tuple(mount.source for mount in command.mounts if mount.writable),
-                group=leash.group,
+                group=container.group,
             ).run(on_line, cancel)
-        return _judged(exit_, leash.group)
+        return _interpret_exit(exit_, container.group)
 
     def enter(self, command: Command) -> int:
         """Run a command on this terminal and return its exit code."""
-        command = replace(command, limits=replace(command.limits, seconds=_LONGEST_VISIT))
-        with self._leash(command) as leash:
+        command = replace(command, limits=replace(command.limits, seconds=_SHELL_SECONDS))
+        with self._container(command) as container:
             terminal = ("--tty",) if sys.stdin.isatty() else ()
             options = ("--interactive", *terminal, "--workdir", command.workdir)
-            argv = [*self.client(), "exec", *options, leash.name, *self._inside(command)]
+            argv = [*self.client(), "exec", *options, container.name, *self._argv_inside(command)]
             return subprocess.run(argv, check=False, env=client_environment()).returncode
 
     @contextmanager
-    def _leash(self, command: Command) -> Iterator[RunningContainer]:
+    def _container(self, command: Command) -> Iterator[RunningContainer]:
         """Keep a container running that contains only its first process, and remove it at the end."""
         name = command.name
         # When memory runs out, podman's monitor writes a file called "oom" to its current folder.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            client, refusal = self._start(command, name, folder)
+            client, refusal = self._start_container(command, name, folder)
             if refusal and "in use" in refusal:
                 # Another run is building the same cell. Containers of ended runs were removed by ``tidy``.
                 name = f"{name}-{os.getpid()}"
-                client, refusal = self._start(command, name, folder)
+                client, refusal = self._start_container(command, name, folder)
             if refusal:
                 raise EngineError(f"{self.name} cannot start a container: {refusal}")
             try:
@@ -243,9 +243,9 @@ class ContainerEngine(ABC):
                 if client.stdout:
                     client.stdout.close()
 
-    def _start(self, command: Command, name: str, folder: str) -> tuple[subprocess.Popen[str], str | None]:
+    def _start_container(self, command: Command, name: str, folder: str) -> tuple[subprocess.Popen[str], str | None]:
         client = subprocess.Popen(
-            [*self.client(), *self._run_words(command, name)],
+            [*self.client(), *self._run_argv(command, name)],
             cwd=folder,
             env=client_environment(),
             stdin=subprocess.PIPE,
@@ -256,7 +256,7 @@ class ContainerEngine(ABC):
             start_new_session=True,
         )
         assert client.stdout is not None  # noqa: S101  # stdout=PIPE above
-        said = []
+        output = []
         # An engine that hangs must not block a pipeline.
         watchdog = Timer(_START_SECONDS, client.kill)
         watchdog.start()
@@ -264,13 +264,13 @@ class ContainerEngine(ABC):
             for line in iter(client.stdout.readline, ""):
                 if line.strip() == READY:
                     return client, None
-                said.append(line.strip())
+                output.append(line.strip())
         finally:
             watchdog.cancel()
         client.communicate()
-        return client, next((line for line in said if "rror" in line), said[-1] if said else "no output")
+        return client, next((line for line in output if "rror" in line), output[-1] if output else "no output")
 
-    def _run_words(self, command: Command, name: str) -> tuple[str, ...]:
+    def _run_argv(self, command: Command, name: str) -> tuple[str, ...]:
         if command.image is None:
             raise EngineError(f"engine {self.name} needs an image")
         limits = command.limits
@@ -291,10 +291,10 @@ class ContainerEngine(ABC):
             *(word for proxy in _PROXIES for n in (proxy, proxy.upper()) for word in ("--env", f"{n}=")),
             *(word for mount in command.mounts for word in ("--mount", _mount(mount))),
             *self.run_options(limits),
-            *("--entrypoint", "/bin/sh", image, "-c", first_process(limits)),
+            *("--entrypoint", "/bin/sh", image, "-c", first_process_command(limits)),
         )
 
-    def _inside(self, command: Command) -> tuple[str, ...]:
+    def _argv_inside(self, command: Command) -> tuple[str, ...]:
         """Return the command with its environment variables and PATH, and with the limits that cgroups do not have."""
         environment = {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env}  # noqa: S108  # the container's own tmpfs
         limits = f'ulimit -f {max(1, command.limits.disk // 512)}; PATH="$1$PATH"; shift; exec "$@"'
@@ -309,13 +309,13 @@ class ContainerEngine(ABC):
         return (str(Path(program).parent),) if program else ()
 
     def _group(self, name: str, limits: Limits) -> TreeLimits:
-        answer = self.ask("inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", name)
-        identity, _, pid = answer.stdout.strip().partition(" ")
-        group = group_of_container(identity, pid, limits)
+        result = self.ask("inspect", "--type", "container", "--format", "{{.Id}} {{.State.Pid}}", name)
+        container_id, _, pid = result.stdout.strip().partition(" ")
+        group = group_of_container(container_id, pid, limits)
         namespace = namespace_of(pid)
         # A daemon in a virtual machine returns PIDs of that machine and enforces the limits there.
-        here = namespace not in {None, namespace_of(os.getpid())}
-        return ContainerTree(limits=limits, namespace=str(namespace)) if here and not group.folders else group
+        is_local = namespace not in {None, namespace_of(os.getpid())}
+        return ContainerTree(limits=limits, namespace=str(namespace)) if is_local and not group.folders else group
 
     def _remove(self, *names: str) -> None:
         self.ask("rm", "--force", *self.remove_options(), *names)
@@ -337,7 +337,7 @@ def _wait(client: subprocess.Popen[str]) -> None:
         client.wait()
 
 
-def _judged(exit_: Exit, group: TreeLimits) -> Exit:
+def _interpret_exit(exit_: Exit, group: TreeLimits) -> Exit:
     """Interpret exit code 137. If the memory was not measured, the most likely cause is the memory limit."""
     if exit_.reason is not ExitReason.EXITED or exit_.code != _KILLED:
         return exit_
@@ -362,7 +362,7 @@ def _survey_digest() -> str:
 
 def this_process() -> str:
     """Return an identifier of this process: machine, boot, PID namespace, PID and start time."""
-    return ":".join([*_here(), str(os.getpid()), str(_start(os.getpid()))])
+    return ":".join([*_machine_identity(), str(os.getpid()), str(_start_time(os.getpid()))])
 
 
 def is_dead(owner: str) -> bool:
@@ -374,16 +374,16 @@ def is_dead(owner: str) -> bool:
     :param owner: identifier from ``this_process``.
     """
     words = owner.split(":")
-    own = _here()
-    if len(words) != len(own) + 2:
+    here = _machine_identity()
+    if len(words) != len(here) + 2:
         return False
     machine, boot, namespace, pid, start = words
-    if boot != own[1]:
-        return bool(machine) and machine == own[0]
-    return namespace == own[2] and pid.isdigit() and _start(int(pid)) != start
+    if boot != here[1]:
+        return bool(machine) and machine == here[0]
+    return namespace == here[2] and pid.isdigit() and _start_time(int(pid)) != start
 
 
-def _here() -> tuple[str, str, str]:
+def _machine_identity() -> tuple[str, str, str]:
     try:
         machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
     except OSError:
@@ -392,7 +392,7 @@ def _here() -> tuple[str, str, str]:
     return machine, boot, str(Path("/proc/self/ns/pid").stat().st_ino)
 
 
-def _start(pid: int) -> str | None:
+def _start_time(pid: int) -> str | None:
     try:
         stat = Path("/proc", str(pid), "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -401,12 +401,12 @@ def _start(pid: int) -> str | None:
     return stat.rpartition(")")[2].split()[_STARTTIME]
 
 
-def first_process(limits: Limits) -> str:
+def first_process_command(limits: Limits) -> str:
     """Return the shell command of the first process, which waits until the pipe closes or the time limit has passed.
 
     In an image without Python, other processes of the container can keep the pipe open.
     """
-    seconds = int(limits.seconds) + _LATE
+    seconds = int(limits.seconds) + _GRACE_SECONDS
     program = shlex.quote(files("wheelsmith.engine").joinpath("container_init.py").read_text(encoding="utf-8"))
     without = f'echo "{READY}"; exec timeout {seconds} cat >/dev/null'
     return f"command -v python3 >/dev/null && exec python3 -I -S -c {program} {seconds}; {without}"

@@ -25,10 +25,10 @@ class Docker(ContainerEngine):
         """Return the state of docker: installed, daemon reachable and recent enough."""
         if shutil.which("docker") is None:
             return Probe(readiness=Readiness.MISSING, detail="docker is not on PATH", remedy=_INSTALL)
-        answer = self.ask("version", "--format", "{{json .Server.Version}}")
-        if answer.returncode:
-            return self._refused(answer.stderr)
-        version = _version(answer.stdout)
+        result = self.ask("version", "--format", "{{json .Server.Version}}")
+        if result.returncode:
+            return self._failed_probe(result.stderr)
+        version = _version(result.stdout)
         if version is not None and version < _OLDEST:
             detail = f"the daemon's version {version} is older than {_OLDEST}"
             return Probe(readiness=Readiness.TOO_OLD, version=str(version), detail=detail, remedy=_INSTALL)
@@ -47,19 +47,19 @@ class Docker(ContainerEngine):
         """Return True if BuildKit is available, as the buildx plugin or in the client, which contains it before 23."""
         if self.ask("buildx", "version").returncode == 0:
             return True
-        answer = self.ask("version", "--format", "{{.Client.Version}}")
-        return answer.returncode == 0 and Version(answer.stdout.strip().split("+")[0]) < _NO_BUILDKIT_INSIDE
+        result = self.ask("version", "--format", "{{.Client.Version}}")
+        return result.returncode == 0 and Version(result.stdout.strip().split("+")[0]) < _NO_BUILDKIT_INSIDE
 
     def label_format(self, label: str) -> str:
         """Return the template that prints a label in the output of ``ps``."""
         return f'{{{{.Label "{label}"}}}}'
 
-    def _refused(self, stderr: str) -> Probe:
-        words = last_words(stderr)
+    def _failed_probe(self, stderr: str) -> Probe:
+        detail = last_words(stderr)
         if "permission denied" in stderr:
             remedy = "usermod --append --groups docker $USER, then log in again"
-            return Probe(readiness=Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
-        return Probe(readiness=Readiness.NOT_RUNNING, detail=words, remedy="systemctl start docker")
+            return Probe(readiness=Readiness.NOT_PERMITTED, detail=detail, remedy=remedy)
+        return Probe(readiness=Readiness.NOT_RUNNING, detail=detail, remedy="systemctl start docker")
 
 
 def _version(text: str) -> Version | None:

@@ -64,7 +64,7 @@ class Image(Record):
 @cache
 def recipes() -> dict[str, ImageRecipe]:
     """Return name → recipe."""
-    data = json.loads((_folder() / "recipes.json").read_bytes())
+    data = json.loads((_docker_folder() / "recipes.json").read_bytes())
     return {item["name"]: ImageRecipe.from_json(item) for item in data["recipes"]}
 
 
@@ -87,7 +87,7 @@ def build_image(
     """
     if not _NAME.fullmatch(name):
         raise EngineError(f"{name!r} is not a valid image name: use lowercase letters, digits, '.', '_' and '-'")
-    start = base or _base(engine, recipe, on_line)
+    start = base or _prepare_base(engine, recipe, on_line)
     if base and not _PINNED.fullmatch(base) and not engine.image_id(base):
         raise EngineError(
             f"the base {base} is not pinned by a digest, so it may change",
@@ -97,16 +97,16 @@ def build_image(
     labels = {IMAGE: name, RECIPE: f"{recipe.name}:{_recipe_digest(recipe)}", BASE: start}
     with _secrets() as secrets:
         options = [
-            *("--file", str(_folder() / recipe.name / "Dockerfile"), "--tag", reference, "--network", "host"),
+            *("--file", str(_docker_folder() / recipe.name / "Dockerfile"), "--tag", reference, "--network", "host"),
             *("--build-arg", f"BASE={start}", "--build-arg", f"PACKAGES={' '.join(packages)}"),
             *(word for item in labels.items() for word in ("--label", "=".join(item))),
             *(word for n, path in secrets.items() for word in ("--secret", f"id={n},src={path}")),
         ]
-        _run_build(engine, [*options, str(_folder())], on_line)
-    made = next((image for image in list_images(engine) if image.name == name), None)
-    if made is None:
+        _run_build(engine, [*options, str(_docker_folder())], on_line)
+    image = next((image for image in list_images(engine) if image.name == name), None)
+    if image is None:
         raise EngineError(f"{engine.name} reported success but did not create the image {name}")
-    return made
+    return image
 
 
 def list_images(engine: ContainerEngine) -> tuple[Image, ...]:
@@ -123,21 +123,21 @@ def prune_images(engine: ContainerEngine, *, everything: bool) -> tuple[Image, .
     while True:
         unwanted = [i for i in list_images(engine) if everything or not i.name or not i.current]
         # An image cannot be removed before the images that are based on it, so try the remaining ones again.
-        gone = [image for image in unwanted if _remove(engine, image)]
-        if not gone:
+        removable = [image for image in unwanted if _remove(engine, image)]
+        if not removable:
             return tuple(removed)
-        removed += gone
+        removed += removable
 
 
 def _remove(engine: ContainerEngine, image: Image) -> bool:
-    answer = engine.ask("image", "rm", image_reference(image.name) if image.name else image.digest)
-    return answer.returncode == 0
+    result = engine.ask("image", "rm", image_reference(image.name) if image.name else image.digest)
+    return result.returncode == 0
 
 
 # --- base images --------------------------------------------------------------------------------------------
 
 
-def _base(engine: ContainerEngine, recipe: ImageRecipe, on_line: Callable[[str], None]) -> str:
+def _prepare_base(engine: ContainerEngine, recipe: ImageRecipe, on_line: Callable[[str], None]) -> str:
     if recipe.base:
         reference = image_reference(recipe.base)
         if not engine.image_id(reference):
@@ -165,18 +165,18 @@ def _bootstrap(engine: ContainerEngine, suite: str, on_line: Callable[[str], Non
     on_line(f"mmdebstrap {suite}")
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "base.tar"
-        made = subprocess.run(
+        process = subprocess.run(
             [program, "--variant=minbase", "--quiet", suite, str(archive)],
             capture_output=True,
             text=True,
             check=False,
             stdin=subprocess.DEVNULL,
         )
-        if made.returncode:
-            raise EngineError(f"mmdebstrap could not create Debian {suite}: {last_words(made.stderr)}")
-        answer = engine.ask("import", "--change", f"LABEL {IMAGE}=base-{suite}", str(archive), reference)
-        if answer.returncode:
-            raise EngineError(f"{engine.name} cannot import an image: {answer.stderr.strip()}")
+        if process.returncode:
+            raise EngineError(f"mmdebstrap could not create Debian {suite}: {last_words(process.stderr)}")
+        result = engine.ask("import", "--change", f"LABEL {IMAGE}=base-{suite}", str(archive), reference)
+        if result.returncode:
+            raise EngineError(f"{engine.name} cannot import an image: {result.stderr.strip()}")
     return reference
 
 
@@ -189,9 +189,9 @@ def _run_build(engine: ContainerEngine, options: list[str], on_line: Callable[[s
             "docker cannot keep secrets out of images without BuildKit",
             remedy="apt-get install docker-buildx, or build with --engine podman",
         )
-    before = _leftovers(engine)
+    before = _container_ids(engine)
     process = subprocess.Popen(
-        [*_leader(engine), *engine.client(), "build", *engine.build_options(), *options],
+        [*_die_with_parent(engine), *engine.client(), "build", *engine.build_options(), *options],
         env={**client_environment(), "DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -213,10 +213,10 @@ def _run_build(engine: ContainerEngine, options: list[str], on_line: Callable[[s
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            _remove_leftovers(engine, before)
+            _remove_new_containers(engine, before)
 
 
-def _leader(engine: ContainerEngine) -> tuple[str, ...]:
+def _die_with_parent(engine: ContainerEngine) -> tuple[str, ...]:
     """Return a command prefix that kills all processes of an image build when wheelsmith ends.
 
     Podman does not kill the running step of a build.
@@ -229,16 +229,16 @@ def _leader(engine: ContainerEngine) -> tuple[str, ...]:
     return leader
 
 
-def _leftovers(engine: ContainerEngine) -> frozenset[str]:
+def _container_ids(engine: ContainerEngine) -> frozenset[str]:
     """Return the IDs of podman's containers, including those of image builds. Docker does not list the latter."""
     if engine.name != "podman":
         return frozenset()
     return frozenset(engine.ask("ps", "--all", "--external", "--quiet", "--no-trunc").stdout.split())
 
 
-def _remove_leftovers(engine: ContainerEngine, before: frozenset[str]) -> None:
+def _remove_new_containers(engine: ContainerEngine, before: frozenset[str]) -> None:
     time.sleep(0.2)  # let the killed step clean up first
-    if left := _leftovers(engine) - before:
+    if left := _container_ids(engine) - before:
         engine.ask("rm", "--force", *engine.remove_options(), *left)
 
 
@@ -294,7 +294,7 @@ def _images(engine: ContainerEngine) -> Iterator[Image]:
         )
 
 
-def _folder() -> Path:
+def _docker_folder() -> Path:
     """Return the folder of Dockerfiles in the installed package or at the top of a checkout."""
     packed = Path(str(files("wheelsmith"))) / "docker"
     return packed if packed.is_dir() else packed.parent.parent / "docker"
@@ -303,6 +303,8 @@ def _folder() -> Path:
 @cache
 def _recipe_digest(recipe: ImageRecipe) -> str:
     """Return a digest over the recipe and all files that the image depends on."""
-    folders = [_folder() / "shared", _folder() / recipe.name]
-    found = {p.relative_to(_folder()).as_posix(): sha256_file(p) for f in folders for p in f.rglob("*") if p.is_file()}
+    folders = [_docker_folder() / "shared", _docker_folder() / recipe.name]
+    found = {
+        p.relative_to(_docker_folder()).as_posix(): sha256_file(p) for f in folders for p in f.rglob("*") if p.is_file()
+    }
     return canonical_digest([sorted(found.items()), recipe.to_json()])[:16]

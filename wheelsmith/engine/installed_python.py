@@ -30,7 +30,7 @@ _OPTIONS = (
     "OPT",
 )
 # Folders where a sandbox mounts something over the machine's files.
-_COVERED = (
+_MOUNT_POINTS = (
     *(
         sandbox_paths.WORK,
         sandbox_paths.FINISH,
@@ -43,22 +43,22 @@ _COVERED = (
     *(sandbox_paths.TOOLS, sandbox_paths.ENVIRONMENT, sandbox_paths.REQUIREMENTS),
     *("/tmp", "/run", "/dev", "/proc"),  # noqa: S108  # inside
 )
-_ASSIGNED = "build_time_vars = "
+_TABLE_PREFIX = "build_time_vars = "
 # PATH of commands. The user's PATH and /usr/local are not visible in a sandbox.
 SYSTEM_PROGRAMS = "/usr/bin:/bin"
 
 
 def hide_unusable_pythons(build_host: BuildHost) -> BuildHost:
     """Move the Pythons of this machine that a sandbox cannot show to ``hidden_pythons``."""
-    hidden = {version: why for version, program in build_host.pythons.items() if (why := _why_hidden(program))}
+    hidden = {version: reason for version, program in build_host.pythons.items() if (reason := _reason_hidden(program))}
     seen = {version: program for version, program in build_host.pythons.items() if version not in hidden}
     return replace(build_host, pythons=seen, hidden_pythons=hidden)
 
 
-def _why_hidden(program: str) -> str | None:
+def _reason_hidden(program: str) -> str | None:
     """Return the reason why a sandbox cannot show the Python at this path, or None."""
     prefix = Path(program).parents[1]
-    if covering := next((folder for folder in _COVERED if prefix.is_relative_to(folder)), None):
+    if covering := next((folder for folder in _MOUNT_POINTS if prefix.is_relative_to(folder)), None):
         return f"it is in {covering}, where the sandbox mounts another folder; install it in another folder"
     if "," in str(prefix):
         return f"compilers split the path of its folder {prefix} at the comma; install it in another folder"
@@ -95,9 +95,9 @@ def _options(data: Path) -> str:
     """Return the build options in a ``_sysconfigdata`` module, or its text if it contains more than a literal table."""
     text = data.read_text(encoding="utf-8")
     try:
-        table = ast.literal_eval(text.partition(_ASSIGNED)[2])
-        said = "".join(f"{name}={table[name]};" for name in _OPTIONS if name in table)
-        return said.replace(str(table["prefix"]), "")
+        table = ast.literal_eval(text.partition(_TABLE_PREFIX)[2])
+        options = "".join(f"{name}={table[name]};" for name in _OPTIONS if name in table)
+        return options.replace(str(table["prefix"]), "")
     except (ValueError, TypeError, LookupError, SyntaxError, MemoryError, RecursionError):
         return text
 

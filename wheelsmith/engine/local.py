@@ -21,7 +21,7 @@ from wheelsmith.model import BuildHost
 # Only wheelsmith holds the write end of the pipe on stdin. If wheelsmith ends for any reason, `cat` ends, and the
 # process group is killed. The command must not inherit the pipe.
 # The limit of processes is `-u` in bash and `-p` in dash.
-_LEASH = """
+_WATCHDOG = """
 ulimit -c 0; ulimit -u "$1" 2>/dev/null || ulimit -p "$1"; shift
 exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill -KILL -$$) & exec "$@" 3<&-
 """
@@ -51,15 +51,15 @@ class Local:
 
     def run(self, command: Command, on_line: Callable[[str], None], cancel: Event) -> Exit:
         """Run a command, wait for its end, and kill the remaining processes of its session."""
-        _refuse_spaces(command)
+        _reject_spaces(command)
         group = limit_tree(command.limits)
         read, write = os.pipe()
         try:
-            leash = ("/bin/sh", "-c", _LEASH, "wheelsmith", str(shared_process_limit(command.limits)))
+            watchdog = ("/bin/sh", "-c", _WATCHDOG, "wheelsmith", str(shared_process_limit(command.limits)))
             return SupervisedProcess(
-                argv=group.wrap((*leash, *_at_host(command, command.argv))),
+                argv=group.wrap((*watchdog, *_argv_on_host(command, command.argv))),
                 env=_environment(command),
-                cwd=_on_host(command, command.workdir),
+                cwd=_path_on_host(command, command.workdir),
                 limits=command.limits,
                 folders=tuple(mount.source for mount in command.mounts if mount.writable),
                 group=group,
@@ -73,14 +73,14 @@ class Local:
     def enter(self, command: Command) -> int:
         """Run a command on this terminal and return its exit code."""
         return subprocess.run(
-            _at_host(command, command.argv),
+            _argv_on_host(command, command.argv),
             env=_environment(command),
-            cwd=_on_host(command, command.workdir),
+            cwd=_path_on_host(command, command.workdir),
             check=False,
         ).returncode
 
 
-def _refuse_spaces(command: Command) -> None:
+def _reject_spaces(command: Command) -> None:
     """Raise EngineError if a path has a space, because nvcc does not quote paths in its shell commands."""
     if len(command.mounts) == 1:
         return  # without mounts for compilers, the command compiles nothing
@@ -97,26 +97,29 @@ def _environment(command: Command) -> dict[str, str]:
     # Resolved, because gcc resolves links in the paths of system headers.
     paths = {mount.target: str(mount.source.resolve()) for mount in command.mounts}
     wanted = this_machine().pythons.get(command.python or "")
-    bins = [*(_on_host(command, folder) for folder in command.path), *([str(Path(wanted).parent)] if wanted else [])]
+    bins = [
+        *(_path_on_host(command, folder) for folder in command.path),
+        *([str(Path(wanted).parent)] if wanted else []),
+    ]
     return {
         "PATH": ":".join(dict.fromkeys([*bins, f"{sys.base_prefix}/bin", "/usr/bin", "/bin"])),
         "HOME": work,
         "TMPDIR": work,
-        **{name: _folders_on_host(command, value) for name, value in command.env.items()},
+        **{name: _paths_on_host(command, value) for name, value in command.env.items()},
         "WHEELSMITH_PATHS": json.dumps(paths, sort_keys=True),
     }
 
 
-def _at_host(command: Command, argv: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_on_host(command, word) for word in argv)
+def _argv_on_host(command: Command, argv: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_path_on_host(command, word) for word in argv)
 
 
-def _folders_on_host(command: Command, value: str) -> str:
+def _paths_on_host(command: Command, value: str) -> str:
     """Replace sandbox paths in the value of a variable, which may be a colon-separated list."""
-    return ":".join(_on_host(command, word) for word in value.split(":"))
+    return ":".join(_path_on_host(command, word) for word in value.split(":"))
 
 
-def _on_host(command: Command, word: str) -> str:
+def _path_on_host(command: Command, word: str) -> str:
     """Return the host path for a path inside the sandbox. Other words are returned unchanged."""
     for mount in command.mounts:
         if word == mount.target or word.startswith(mount.target + "/"):

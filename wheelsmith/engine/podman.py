@@ -31,10 +31,10 @@ class Podman(ContainerEngine):
         """Return the state of podman: installed, recent enough and able to start."""
         if shutil.which("podman") is None:
             return Probe(readiness=Readiness.MISSING, detail="podman is not on PATH", remedy=_INSTALL)
-        answer = self.ask("version", "--format", "json")
-        if answer.returncode:
-            return self._refused(answer.stderr)
-        version = _version(answer.stdout)
+        result = self.ask("version", "--format", "json")
+        if result.returncode:
+            return self._failed_probe(result.stderr)
+        version = _version(result.stdout)
         if version is not None and version < _OLDEST:
             return Probe(
                 readiness=Readiness.TOO_OLD, version=str(version), detail=f"podman {version} is older than {_OLDEST}",
@@ -72,12 +72,12 @@ class Podman(ContainerEngine):
         """Return the template that prints a label in the output of ``ps``."""
         return f'{{{{index .Labels "{label}"}}}}'
 
-    def _refused(self, stderr: str) -> Probe:
-        words = last_words(stderr)
+    def _failed_probe(self, stderr: str) -> Probe:
+        detail = last_words(stderr)
         if "connect" in stderr:
-            return Probe(readiness=Readiness.NOT_RUNNING, detail=words, remedy="podman machine start")
+            return Probe(readiness=Readiness.NOT_RUNNING, detail=detail, remedy="podman machine start")
         remedy = f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {os.environ.get('USER', '$USER')}"
-        return Probe(readiness=Readiness.NOT_PERMITTED, detail=words, remedy=remedy)
+        return Probe(readiness=Readiness.NOT_PERMITTED, detail=detail, remedy=remedy)
 
 
 def resource_options(most: int) -> tuple[str, ...]:

@@ -23,13 +23,13 @@ from wheelsmith.engine.cgroup import NoGroupError, available_memory, make_group,
 from wheelsmith.engine.protocol import Limits, TreeLimits
 
 _PROC = Path("/proc")
-_TICK = 0.1  # minimum seconds between measurements
-_SHARE = 20  # the interval is at least this many times the duration of a measurement,
+_MIN_INTERVAL = 0.1  # minimum seconds between measurements
+_PAUSE_FACTOR = 20  # the interval is at least this many times the duration of a measurement,
 _RESERVE = 20  # keep 1/20 of the memory that was free at the start for the machine
 _TABLES = "VmPTE:"
-_LONGEST = 1.0  # but at most this many seconds
+_MAX_INTERVAL = 1.0  # but at most this many seconds
 # From this release on, Linux counts RLIMIT_NPROC for each user namespace. Before, it counted all processes of a user.
-_COUNTED_APART = (5, 14)
+_PER_NAMESPACE_SINCE = (5, 14)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +54,11 @@ class ProcessTree:
     """
 
     limits: Limits
-    _least: int = field(default_factory=lambda: available_memory() // _RESERVE, init=False)
+    _reserve: int = field(default_factory=lambda: available_memory() // _RESERVE, init=False)
     _peak: int = field(default=0, init=False)
-    _over: bool = field(default=False, init=False)
-    _next: float = field(default=0.0, init=False)
-    _seen: dict[int, Process] = field(default_factory=dict, init=False)
+    _exceeded: bool = field(default=False, init=False)
+    _next_time: float = field(default=0.0, init=False)
+    _last_measured: dict[int, Process] = field(default_factory=dict, init=False)
 
     def wrap(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return a command that sets the resource limits of each process and then executes ``argv``."""
@@ -77,21 +77,21 @@ class ProcessTree:
     def watch(self, pid: int) -> bool:
         """Return True while the process tree stays within its limits."""
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next_time:
             return True
         tree = self.find(pid)
-        self._seen = tree
+        self._last_measured = tree
         if sum(process.threads for process in tree.values()) > self.limits.pids:
             return False  # reading the memory of each process would take long
             # The sum lacks memory that no process maps: other pages of shared memory, and buffers of sockets.
-        self._over = self._holds_too_much(tree) or available_memory() < self._least
+        self._exceeded = self._exceeds_memory(tree) or available_memory() < self._reserve
         took = time.monotonic() - now
-        self._next = now + took + min(max(_TICK, took * _SHARE), _LONGEST)
-        return not self._over
+        self._next_time = now + took + min(max(_MIN_INTERVAL, took * _PAUSE_FACTOR), _MAX_INTERVAL)
+        return not self._exceeded
 
     def out_of_memory(self) -> bool:
         """Return True if the tree exceeded its memory limit."""
-        return self._over
+        return self._exceeded
 
     def peak_memory(self) -> int | None:
         """Return the largest measured memory in bytes, or None if the tree ended before the first measurement."""
@@ -103,17 +103,17 @@ class ProcessTree:
 
     def kill(self) -> None:
         """Kill the processes that were last measured and all their descendants, in every session."""
-        here = all_processes()
+        running = all_processes()
         # The kernel may have reused a PID.
-        left = [pid for pid, seen in self._seen.items() if pid in here and here[pid].start == seen.start]
-        for pid in _below(left, here):
+        left = [pid for pid, seen in self._last_measured.items() if pid in running and running[pid].start == seen.start]
+        for pid in _with_descendants(left, running):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
     def remove(self) -> None:
         """Do nothing, because no control groups were created."""
 
-    def _holds_too_much(self, tree: Iterable[int]) -> bool:
+    def _exceeds_memory(self, tree: Iterable[int]) -> bool:
         most = self.limits.effective_memory
         held = sum(_resident(pid) for pid in tree)
         if most is None or held <= most:
@@ -138,8 +138,8 @@ def process_limit(limits: Limits, release: str = platform.release()) -> int:
 
     :param release: the kernel release.
     """
-    apart = tuple(map(int, re.findall(r"\d+", release)[:2])) >= _COUNTED_APART
-    return limits.pids if apart else shared_process_limit(limits)
+    per_namespace = tuple(map(int, re.findall(r"\d+", release)[:2])) >= _PER_NAMESPACE_SINCE
+    return limits.pids if per_namespace else shared_process_limit(limits)
 
 
 def shared_process_limit(limits: Limits) -> int:
@@ -159,32 +159,32 @@ def processes_below(first: Iterable[int]) -> dict[int, Process]:
 
     A process whose parent ended is a child of the first process of its PID namespace.
     """
-    return _below(first, all_processes())
+    return _with_descendants(first, all_processes())
 
 
 def all_processes() -> dict[int, Process]:
     """Return all visible processes, by PID."""
-    here: dict[int, Process] = {}
+    running: dict[int, Process] = {}
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):  # it ended
                 # The name is in parentheses and may contain parentheses. For the fields after it see proc_pid_stat(5).
                 fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
                 process = Process(parent=int(fields[1]), threads=int(fields[17]), start=int(fields[19]))
-                here[int(folder.name)] = process
-    return here
+                running[int(folder.name)] = process
+    return running
 
 
-def _below(first: Iterable[int], here: dict[int, Process]) -> dict[int, Process]:
+def _with_descendants(first: Iterable[int], running: dict[int, Process]) -> dict[int, Process]:
     """Return processes and their descendants, parents first. A killed parent cannot replace its children."""
     children: dict[int, list[int]] = {}
-    for pid, process in here.items():
+    for pid, process in running.items():
         children.setdefault(process.parent, []).append(pid)
     found: dict[int, Process] = {}
     left = deque(first)
     while left:
-        if (pid := left.popleft()) in here and pid not in found:
-            found[pid] = here[pid]
+        if (pid := left.popleft()) in running and pid not in found:
+            found[pid] = running[pid]
             left += children.get(pid, [])
     return found
 

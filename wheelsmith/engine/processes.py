@@ -19,7 +19,7 @@ from wheelsmith.engine.protocol import Exit, ExitReason, Limits, TreeLimits
 _PIPE = 1 << 20  # bytes; the maximum capacity of a pipe (pipe(7))
 _TICK = 0.1  # seconds between checks of the time limit and the cancel flag
 _DISK_TICK = 0.2  # minimum seconds between measurements of the writable folders
-_DISK_SHARE = 20  # the interval is at least this many times the duration of a measurement
+_DISK_PAUSE_FACTOR = 20  # the interval is at least this many times the duration of a measurement
 _LONGEST_LINE = 4096  # bytes; longer lines are truncated
 
 
@@ -88,55 +88,59 @@ class SupervisedProcess:
         self, process: subprocess.Popen[bytes], on_line: Callable[[str], None], cancel: Event, start: float
     ) -> ExitReason:
         assert process.stdout is not None  # noqa: S101  # stdout=PIPE above
-        lines = _Lines(on_line)
+        lines = _LineSplitter(on_line)
         next_disk = start + _DISK_TICK
-        silent = False
+        is_closed = False
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
                 now = time.monotonic()
-                if stop := self._stop(process.pid, now - start, cancel):
+                if stop := self._find_stop_reason(process.pid, now - start, cancel):
                     return stop
                 if now > next_disk:
-                    if _size(self.folders, self.limits.disk) > self.limits.disk:
+                    if _total_size(self.folders, self.limits.disk) > self.limits.disk:
                         return ExitReason.DISK_FULL
                     took = time.monotonic() - now
-                    next_disk = now + took + max(_DISK_TICK, took * _DISK_SHARE)
-                if silent or selector.select(_TICK):
+                    next_disk = now + took + max(_DISK_TICK, took * _DISK_PAUSE_FACTOR)
+                if is_closed or selector.select(_TICK):
                     # A process may close its output and go on.
-                    data = b"" if silent else os.read(process.stdout.fileno(), 1 << 16)
+                    data = b"" if is_closed else os.read(process.stdout.fileno(), 1 << 16)
                     if not data:
-                        silent = True
-                        if _ended(process):
-                            return self._last_words(lines)
+                        is_closed = True
+                        if _ends_soon(process):
+                            return self._finish(lines)
                         continue
-                    if stop := self._hear(data, lines):
+                    if stop := self._handle_output(data, lines):
                         return stop
                 elif process.poll() is not None:
                     # The command has ended, but another process still holds the pipe. Read the last output.
                     left = os.read(process.stdout.fileno(), _PIPE) if selector.select(0) else b""
-                    return self._hear(left, lines) or self._last_words(lines)
+                    return self._handle_output(left, lines) or self._finish(lines)
 
-    def _hear(self, data: bytes, lines: _Lines) -> ExitReason | None:
+    def _handle_output(self, data: bytes, lines: _LineSplitter) -> ExitReason | None:
         self._printed += len(data)
         if self._printed > self.limits.output:
             return ExitReason.TOO_MUCH_OUTPUT
         lines.feed(data)
         return None
 
-    def _stop(self, pid: int, seconds: float, cancel: Event) -> ExitReason | None:
+    def _find_stop_reason(self, pid: int, seconds: float, cancel: Event) -> ExitReason | None:
         if cancel.is_set():
             return ExitReason.CANCELLED
         if not self.group.watch(pid):
             return ExitReason.OUT_OF_MEMORY if self.group.out_of_memory() else ExitReason.TOO_MANY_PROCESSES
         return ExitReason.TIMEOUT if seconds > self.limits.seconds else None
 
-    def _last_words(self, lines: _Lines) -> ExitReason:
+    def _finish(self, lines: _LineSplitter) -> ExitReason:
         lines.end()
-        return ExitReason.DISK_FULL if _size(self.folders, self.limits.disk) > self.limits.disk else ExitReason.EXITED
+        return (
+            ExitReason.DISK_FULL
+            if _total_size(self.folders, self.limits.disk) > self.limits.disk
+            else ExitReason.EXITED
+        )
 
 
-class _Lines:
+class _LineSplitter:
     """Splits a byte stream into lines with escaped control characters."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
@@ -147,16 +151,16 @@ class _Lines:
         # Programs redraw a line with a carriage return. Report each version as a line.
         *whole, self._rest = (self._rest + data).replace(b"\r", b"\n").split(b"\n")
         for line in whole:
-            self._say(line)
+            self._emit(line)
         if len(self._rest) > _LONGEST_LINE:
-            self._say(self._rest)
+            self._emit(self._rest)
             self._rest = b""
 
     def end(self) -> None:
         if self._rest:
-            self._say(self._rest)
+            self._emit(self._rest)
 
-    def _say(self, line: bytes) -> None:
+    def _emit(self, line: bytes) -> None:
         if line:
             self._on_line(visible(line[:_LONGEST_LINE].decode("utf-8", "replace")))
 
@@ -175,7 +179,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def _ended(process: subprocess.Popen[bytes]) -> bool:
+def _ends_soon(process: subprocess.Popen[bytes]) -> bool:
     try:
         process.wait(timeout=_TICK)
     except subprocess.TimeoutExpired:
@@ -183,5 +187,5 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
     return True
 
 
-def _size(folders: tuple[Path, ...], most: int) -> int:
-    return sum(apparent_size(folder, most) for folder in folders)
+def _total_size(folders: tuple[Path, ...], limit: int) -> int:
+    return sum(apparent_size(folder, limit) for folder in folders)

@@ -25,13 +25,13 @@ from wheelsmith.engine.cgroup import NoGroupError, make_group
 from wheelsmith.engine.protocol import Command, Engine, Exit, Limits, Mount
 from wheelsmith.model import ImageId
 
-_TRIAL = "/opt/wheelsmith-trial.py"
+_PROBE = "/opt/wheelsmith-trial.py"
 _SHOWN = "/opt/shown"
 _MIB = 2**20
 _LIMITS = Limits(memory=256 * _MIB, seconds=30.0, pids=64, output=_MIB, disk=16 * _MIB)
-_HELD = "tested: refused"
+_REFUSED = "tested: refused"
 # Part of the probe's report → the promise in SECURITY.md.
-_TRIED_INSIDE = {
+_PROMISES_INSIDE = {
     "network": "has no network, loopback or other sockets",
     "files": "sees only declared host files, read-only",
     "environment": "sees no tokens and no variables of yours",
@@ -97,14 +97,14 @@ def run_selftest(engine: Engine, image: ImageId | None) -> Iterator[Promise]:
     :raises EngineError: the engine cannot start a sandbox.
     """
     with tempfile.TemporaryDirectory(prefix="wheelsmith-doctor-") as name:
-        bench = _Bench(engine=engine, image=image, folder=Path(name).resolve())
-        yield from bench.inside()
-        yield bench.bounded()
-        yield bench.dies()
+        selftest = _EngineSelftest(engine=engine, image=image, folder=Path(name).resolve())
+        yield from selftest.try_operations()
+        yield selftest.try_limits()
+        yield selftest.try_kill()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Bench:
+class _EngineSelftest:
     """Tests one engine.
 
     :param folder: an empty temporary folder on the host.
@@ -114,7 +114,7 @@ class _Bench:
     image: ImageId | None
     folder: Path
 
-    def inside(self) -> Iterator[Promise]:
+    def try_operations(self) -> Iterator[Promise]:
         """Test what a command can read and call inside the sandbox."""
         variable = f"WHEELSMITH_TRIAL_{secrets.token_hex(8).upper()}"
         shown = self.folder / "shown"
@@ -122,9 +122,9 @@ class _Bench:
         (self.folder / "private").write_text("of the host")
         os.environ[variable] = "of the host"
         try:
-            with socket.create_server(("127.0.0.1", 0)) as ear:
+            with socket.create_server(("127.0.0.1", 0)) as listener:
                 baits = {
-                    "port": ear.getsockname()[1],
+                    "port": listener.getsockname()[1],
                     "file": str(self.folder / "private"),
                     "shown": _SHOWN,
                     "variable": variable,
@@ -133,19 +133,19 @@ class _Bench:
                     "marker": Path("/proc/self/cmdline").read_text(encoding="utf-8", errors="replace"),
                 }
                 probe = Path(str(files("wheelsmith.engine"))) / "backend" / "selftest_probe.py"
-                mounts = (Mount(source=probe, target=_TRIAL), Mount(source=shown, target=_SHOWN))
-                exit_, lines = self._run(("python3", _TRIAL, json.dumps(baits)), _LIMITS, *mounts)
+                mounts = (Mount(source=probe, target=_PROBE), Mount(source=shown, target=_SHOWN))
+                exit_, lines = self._run(("python3", _PROBE, json.dumps(baits)), _LIMITS, *mounts)
         finally:
             del os.environ[variable]
         try:
             found = dict(json.loads(lines[-1])) if exit_.ok else {}
         except (ValueError, TypeError, IndexError):
             found = {}
-        for name, what in _TRIED_INSIDE.items():
+        for name, what in _PROMISES_INSIDE.items():
             broken = found.get(name, [f"it could not be tested: {lines[-1] if lines else exit_.reason}"])
-            yield self._promise(what, holds=not broken, found="; ".join(broken) or _HELD)
+            yield self._promise(what, holds=not broken, found="; ".join(broken) or _REFUSED)
 
-    def bounded(self) -> Promise:
+    def try_limits(self) -> Promise:
         """Try to exceed each limit."""
         broken = []
         for name, (code, limits) in _EXCESSES.items():
@@ -164,10 +164,10 @@ class _Bench:
             found = f"{looked}: {error}"
         return self._promise(BOUNDED, holds=True, found=found)
 
-    def dies(self) -> Promise:
+    def try_kill(self) -> Promise:
         """Kill a wheelsmith process that runs a sandbox, and look for surviving processes of the sandbox."""
         marker = f"wheelsmith-doctor-{secrets.token_hex(8)}"
-        order = {
+        settings = {
             "name": marker,
             "argv": ["python3", "-c", "import time; print('up', flush=True); time.sleep(120)", marker],
             "engine": self.engine.name,
@@ -175,15 +175,15 @@ class _Bench:
             "work": str(self._work()),
             "image": self.image.to_json() if self.image else None,
         }
-        argv = [sys.executable, "-P", "-c", _HOLDER, json.dumps(order)]  # -P: the current folder may be untrusted
+        argv = [sys.executable, "-P", "-c", _HOLDER, json.dumps(settings)]  # -P: the current folder may be untrusted
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
             assert holder.stdout is not None  # noqa: S101  # stdout=PIPE above
-            began = holder.stdout.readline().strip() == "up"
+            started = holder.stdout.readline().strip() == "up"
             holder.send_signal(signal.SIGKILL)
-        if not began:
+        if not started:
             return self._promise(DIES, holds=False, found="it could not be tested: nothing started")
         end = time.monotonic() + _DEATH_SECONDS
-        while (left := _with_words(marker)) and time.monotonic() < end:
+        while (left := _find_processes(marker)) and time.monotonic() < end:
             time.sleep(0.1)
         alive = counted(len(left), "process is", "processes are")
         return self._promise(DIES, holds=not left, found=f"{alive} still running" if left else "tested: by a kill")
@@ -212,7 +212,7 @@ class _Bench:
         return Promise(engine=self.engine.name, what=what, holds=holds, found=found)
 
 
-def _with_words(marker: str) -> list[str]:
+def _find_processes(marker: str) -> list[str]:
     """Return the PIDs of the processes with a marker in their command line."""
     found = []
     for folder in Path("/proc").iterdir():

@@ -30,7 +30,7 @@ _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _LOAD, _AND, _JUMP, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _WORD = 0xFFFFFFFF
-_FARTHEST = 255  # maximum number of instructions that a conditional jump can skip
+_MAX_JUMP = 255  # maximum number of instructions that a conditional jump can skip
 _Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
 
 
@@ -122,12 +122,12 @@ def profile_file(folder: Path) -> Path:
 @cache
 def container_profile() -> str:
     """Return the filter as a JSON profile for ``--security-opt seccomp=`` of docker and podman."""
-    known = system_calls()
+    filter_ = system_calls()
     profile = {
         "defaultAction": "SCMP_ACT_ERRNO",
-        "defaultErrnoRet": known.unknown_errno,
+        "defaultErrnoRet": filter_.unknown_errno,
         "archMap": [{"architecture": name, "subArchitectures": []} for name in _PROFILE_ARCHITECTURES],
-        "syscalls": [entry for rule in known.rules for entry in _entries(rule)],
+        "syscalls": [entry for rule in filter_.rules for entry in _entries(rule)],
     }
     return json.dumps(profile, sort_keys=True)
 
@@ -157,13 +157,15 @@ def launch_filter(machine: str) -> bytes:
     :param machine: CPU architecture, for example ``x86_64``.
     :raises EngineError: the numbers of this architecture's calls are unknown.
     """
-    known = system_calls()
-    if machine not in known.numbers:
+    filter_ = system_calls()
+    if machine not in filter_.numbers:
         raise EngineError(
             f"no system call filter exists for {machine}",
             remedy="build on x86_64 or aarch64, or in a container of your own with --engine local",
         )
-    return assemble(known.by_name_at_launch(), known.numbers[machine], _ARCHITECTURES[machine], known.unknown_errno)
+    return assemble(
+        filter_.by_name_at_launch(), filter_.numbers[machine], _ARCHITECTURES[machine], filter_.unknown_errno
+    )
 
 
 def assemble(rules: Mapping[str, CallRule], numbers: Mapping[str, int], architecture: int, unknown: int) -> bytes:
@@ -174,23 +176,23 @@ def assemble(rules: Mapping[str, CallRule], numbers: Mapping[str, int], architec
     :param architecture: number from linux/audit.h, AUDIT_ARCH_….
     :param unknown: error number for calls without a rule and for calls of other architectures.
     """
-    verdicts = sorted((number, rules[name]) for name, number in numbers.items() if name in rules)
-    refused = [_answer(unknown)]
-    programme = [(_LOAD, 0, 0, _ARCHITECTURE), (_JUMP_IF_EQUAL, 1, 0, architecture), *refused, (_LOAD, 0, 0, _NUMBER)]
+    numbered = sorted((number, rules[name]) for name, number in numbers.items() if name in rules)
+    refused = [_refuse(unknown)]
+    program = [(_LOAD, 0, 0, _ARCHITECTURE), (_JUMP_IF_EQUAL, 1, 0, architecture), *refused, (_LOAD, 0, 0, _NUMBER)]
     # The program tests ranges of numbers with the same block in ascending order, and jumps over each range that ends
     # before the number.
     place = 0
-    for first, last, block in _runs(verdicts):
+    for first, last, block in _runs(numbered):
         if first > place:
-            programme += _until(first, refused)
-        programme += _until(last + 1, block)
+            program += _if_below(first, refused)
+        program += _if_below(last + 1, block)
         place = last + 1
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in [*programme, *refused])
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in [*program, *refused])
 
 
-def _runs(verdicts: list[tuple[int, CallRule]]) -> list[tuple[int, int, list[_Instruction]]]:
+def _runs(numbered: list[tuple[int, CallRule]]) -> list[tuple[int, int, list[_Instruction]]]:
     runs: list[tuple[int, int, list[_Instruction]]] = []
-    for number, rule in verdicts:
+    for number, rule in numbered:
         block = _block(rule)
         if runs and runs[-1][1] == number - 1 and runs[-1][2] == block:
             runs[-1] = (runs[-1][0], number, block)
@@ -199,9 +201,9 @@ def _runs(verdicts: list[tuple[int, CallRule]]) -> list[tuple[int, int, list[_In
     return runs
 
 
-def _until(beyond: int, block: list[_Instruction]) -> list[_Instruction]:
+def _if_below(beyond: int, block: list[_Instruction]) -> list[_Instruction]:
     """Return instructions that run a block unless the number is ``beyond`` or more. The block must return."""
-    if len(block) <= _FARTHEST:
+    if len(block) <= _MAX_JUMP:
         return [(_JUMP_IF_AT_LEAST, len(block), 0, beyond), *block]
     return [(_JUMP_IF_AT_LEAST, 0, 1, beyond), (_JUMP, 0, 0, len(block)), *block]
 
@@ -212,8 +214,8 @@ def _block(rule: CallRule) -> list[_Instruction]:
     block: list[_Instruction] = []
     for case in (case for way in rule.only for case in way.cases()):
         tests = [test for argument, mask, value in case for test in _tests(argument, mask, value)]
-        block += _all_of(tests)
-    return [*block, _answer(rule.errno)]
+        block += _allow_if_all(tests)
+    return [*block, _refuse(rule.errno)]
 
 
 def _tests(argument: int, mask: int, value: int) -> list[tuple[int, int, int]]:
@@ -223,7 +225,7 @@ def _tests(argument: int, mask: int, value: int) -> list[tuple[int, int, int]]:
     return [half for half in halves if half[1]]
 
 
-def _all_of(tests: list[tuple[int, int, int]]) -> list[_Instruction]:
+def _allow_if_all(tests: list[tuple[int, int, int]]) -> list[_Instruction]:
     """Return instructions that allow the call if all tests hold, and otherwise continue after them."""
     block: list[_Instruction] = [(_RETURN, 0, 0, _ALLOW)]
     for offset, mask, value in reversed(tests):
@@ -232,5 +234,5 @@ def _all_of(tests: list[tuple[int, int, int]]) -> list[_Instruction]:
     return block
 
 
-def _answer(errno: int) -> _Instruction:
+def _refuse(errno: int) -> _Instruction:
     return (_RETURN, 0, 0, _ERRNO | errno)

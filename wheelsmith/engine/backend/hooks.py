@@ -117,7 +117,7 @@ def _escaped(path: str) -> str:
 
 def _write_wheel(plan: dict[str, Any], work: Path, target: Path) -> str:
     spec = plan["wheel"]
-    stem = f"{_normalised(spec['distribution'])}-{spec['version']}"
+    stem = f"{_normalized(spec['distribution'])}-{spec['version']}"
     tag = f"{spec['python_tag']}-{spec['abi_tag']}-{spec['platform']}"
     files = {name: _read(work, source) for name, source in plan["recipe"]["contents"].items()}
     info = f"{stem}.dist-info"
@@ -143,7 +143,7 @@ def _read(work: Path, source: str) -> bytes:
     return path.read_bytes()
 
 
-def _normalised(name: str) -> str:
+def _normalized(name: str) -> str:
     return "_".join(part for part in name.lower().replace("-", "_").replace(".", "_").split("_") if part)
 
 

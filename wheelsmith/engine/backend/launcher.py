@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-_FOLDER, _WITHIN = "WHEELSMITH_LAUNCH", "WHEELSMITH_LAUNCHED"
+_FOLDER_VARIABLE, _NESTED_VARIABLE = "WHEELSMITH_LAUNCH", "WHEELSMITH_LAUNCHED"
 # The real nvcc, in the same folder as its proxy, because nvcc searches its own folder for its other programs.
 _NVCC = "nvcc.bin"
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.05  # seconds
@@ -26,13 +26,13 @@ _DEEPEST = 8  # levels of nested option files
 _LONGEST_FILE = 1 << 20  # characters
 _LONGEST_REQUEST = 1 << 16  # bytes
 # Variables that change how a compiler works or make it write more files.
-_ALTERING = {
+_ALTERING_VARIABLES = {
     "gcc": ("COMPILER_PATH", "GCC_EXEC_PREFIX", "GCC_COMPARE_DEBUG", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"),
     "nvcc": ("NVCC_CCBIN", "INCLUDES", "SYSTEM_INCLUDES", "CUDAFE_FLAGS", "PTXAS_FLAGS"),
 }
 _HEADERS = "/opt/python/include"
 # Characters in option files that compilers do not parse as a shell does.
-_ODD = {"gcc": set("\\\v\f\0"), "nvcc": set("\\\v\f\0'\"#,")}
+_SPECIAL_CHARACTERS = {"gcc": set("\\\v\f\0"), "nvcc": set("\\\v\f\0'\"#,")}
 
 
 def launch(called: str, words: list[str]) -> int:
@@ -42,26 +42,26 @@ def launch(called: str, words: list[str]) -> int:
     :param words: its arguments.
     """
     program = Path(called).name
-    real = _real(Path(called))
-    asked = _with_variables(program, _expanded(program, words, 0))
-    folder = os.environ.get(_FOLDER)
-    if folder is None or _WITHIN in os.environ or not _makes_something(asked):
+    real = _real_compiler(Path(called))
+    expanded = _with_variables(program, _expanded(program, words, 0))
+    folder = os.environ.get(_FOLDER_VARIABLE)
+    if folder is None or _NESTED_VARIABLE in os.environ or not _compiles_or_links(expanded):
         os.execv(real, [real, *words])  # noqa: S606  # the original call
-    named = _naming_headers(program)
-    asked, words = [*named, *asked], [*named, *words]
-    os.environ[_WITHIN] = "1"
+    headers = _header_options(program)
+    expanded, words = [*headers, *expanded], [*headers, *words]
+    os.environ[_NESTED_VARIABLE] = "1"
     # Exit through `finally`, which removes the request.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     own = Path(folder, f"{os.getpid()}-{os.urandom(6).hex()}")
     own.mkdir()
     try:
-        _write(own / "request", _request(called, asked))
-        return _obey(own, real, words)
+        _write_json(own / "request", _request(called, expanded))
+        return _follow_answers(own, real, words)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _naming_headers(program: str) -> list[str]:
+def _header_options(program: str) -> list[str]:
     """Return options that replace the path of Python's headers in the output with the same path on every machine."""
     headers = os.environ.get("WHEELSMITH_PYTHON_HEADERS")
     named = [f"-ffile-prefix-map={headers}={_HEADERS}"] if headers else []
@@ -75,37 +75,37 @@ def _request(called: str, words: list[str]) -> dict[str, Any]:
     call.
     """
     program = Path(called).name
-    altering = (*_ALTERING["gcc"], *_ALTERING.get(program, ()))
+    altering = (*_ALTERING_VARIABLES["gcc"], *_ALTERING_VARIABLES.get(program, ()))
     # nvcc includes the path of the source in the names of its local symbols.
     places = {word: os.path.realpath(word) for word in words if word.endswith(".cu")}
-    said = {
+    request = {
         "program": called if any(map(os.environ.get, altering)) else program,
         "words": words,
         "places": places,
     }
-    if len(json.dumps(said)) <= _LONGEST_REQUEST:
-        return said
+    if len(json.dumps(request)) <= _LONGEST_REQUEST:
+        return request
     return {"program": called, "words": [word for word in words if word == "-c"], "places": {}}
 
 
-def _obey(own: Path, real: str, words: list[str]) -> int:
+def _follow_answers(own: Path, real: str, words: list[str]) -> int:
     number = 0
     while True:
-        answer = _read(own / f"answer-{number}")
+        answer = _read_json(own / f"answer-{number}")
         if "lines" in answer:
-            return _end(own, answer, [real, *words])
+            return _finish(own, answer, [real, *words])
         commands = answer.get("commands") or [[real, *words]]
         code = 0
         for argv in commands:
             code = code or _run(argv)
-        _write(own / f"done-{number}", {"code": code})
+        _write_json(own / f"done-{number}", {"code": code})
         number += 1
 
 
-def _end(own: Path, answer: dict[str, Any], argv: list[str]) -> int:
+def _finish(own: Path, answer: dict[str, Any], argv: list[str]) -> int:
     if output := answer["output"]:
         try:
-            _place(own / "object", Path(output))
+            _copy_object(own / "object", Path(output))
         except OSError:
             return _run(argv)  # for the compiler's own error message
     for line in answer["lines"]:
@@ -113,7 +113,7 @@ def _end(own: Path, answer: dict[str, Any], argv: list[str]) -> int:
     return int(answer["code"])
 
 
-def _place(made: Path, output: Path) -> None:
+def _copy_object(made: Path, output: Path) -> None:
     """Copy an object to its place as an assembler does: remove an existing file first, which may have other links."""
     if output.exists() and output.stat().st_size and (output.is_symlink() or output.is_file()):
         output.unlink()
@@ -126,7 +126,7 @@ def _run(argv: list[str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _real(called: Path) -> str:
+def _real_compiler(called: Path) -> str:
     """Return the path of the real compiler: ``nvcc.bin`` in the same folder, or the next one on PATH."""
     beside = called.with_name(_NVCC)
     if called.name == "nvcc" and beside.exists():
@@ -138,10 +138,10 @@ def _real(called: Path) -> str:
     sys.exit(f"wheelsmith: {called.name} is not on PATH")
 
 
-def _makes_something(words: list[str]) -> bool:
+def _compiles_or_links(words: list[str]) -> bool:
     """Return True if a call compiles or links, and not only prints something."""
-    asks = {"-E", "-M", "-MM", "--preprocess", "--dryrun", "-dryrun", "-###"}
-    return ("-c" in words or "-o" in words or "--compile" in words) and not asks & set(words)
+    queries = {"-E", "-M", "-MM", "--preprocess", "--dryrun", "-dryrun", "-###"}
+    return ("-c" in words or "-o" in words or "--compile" in words) and not queries & set(words)
 
 
 def _with_variables(program: str, words: list[str]) -> list[str]:
@@ -162,14 +162,14 @@ def _expanded(program: str, words: list[str], depth: int) -> list[str]:
             kept = [word, named] if named else [word]
         else:
             named, kept = word[1:] if word.startswith("@") else "", [word]
-        inner = _split(program, _text(named)) if named and depth < _DEEPEST else None
+        inner = _split(program, _read_text(named)) if named and depth < _DEEPEST else None
         found += kept if inner is None else _expanded(program, inner, depth + 1)
     return found
 
 
 def _split(program: str, text: str | None) -> list[str] | None:
     """Split the text of an option file, or return None if the compiler may split it differently."""
-    if text is None or _ODD[program if program == "nvcc" else "gcc"] & set(text):
+    if text is None or _SPECIAL_CHARACTERS[program if program == "nvcc" else "gcc"] & set(text):
         return None
     try:
         return shlex.split(text)
@@ -177,7 +177,7 @@ def _split(program: str, text: str | None) -> list[str] | None:
         return None
 
 
-def _text(name: str) -> str | None:
+def _read_text(name: str) -> str | None:
     """Return the content of a text file, or None if it cannot be read or is too long."""
     try:
         with Path(name).open(encoding="utf-8") as file:
@@ -187,20 +187,20 @@ def _text(name: str) -> str | None:
     return text if len(text) <= _LONGEST_FILE else None
 
 
-def _write(path: Path, said: dict[str, Any]) -> None:
+def _write_json(path: Path, data: dict[str, Any]) -> None:
     # Rename, so that the reader never sees an incomplete file.
     half = path.with_name(f"{path.name}~")
-    half.write_text(json.dumps(said), encoding="utf-8")
+    half.write_text(json.dumps(data), encoding="utf-8")
     half.rename(path)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     wait = _FIRST_WAIT
     while not path.exists():
         time.sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT)
-    said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return said
+    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return data
 
 
 if __name__ == "__main__":

@@ -32,22 +32,22 @@ def build_project(plan: dict[str, Any], source: str, target: str) -> int:
     project, wheel = plan["project"], plan["wheel"]
     # Assertions in headers put the path of the header into the output. The compiler proxy replaces this folder.
     os.environ["WHEELSMITH_PYTHON_HEADERS"] = sysconfig.get_path("include")
-    os.environ.update(_linkers())
+    os.environ.update(_linker_variables())
     if (plan["toolset"] or {}).get("prefix"):
-        _show_headers_of_python()
+        _expose_python_headers()
     settings: dict[str, list[str]] = project["config_settings"]
     if command := project["before_build"]:
-        _say(f"before-build: {command}")
+        _print(f"before-build: {command}")
         if code := subprocess.run(["/bin/sh", "-c", command], cwd=source, check=False).returncode:
-            return _refuse(f"before-build ended with exit code {code}")
-    if refusal := _why_another(source, settings, wheel["distribution"], wheel["version"].partition("+")[0]):
-        return _refuse(refusal)
+            return _fail(f"before-build ended with exit code {code}")
+    if refusal := _find_problem(source, settings, wheel["distribution"], wheel["version"].partition("+")[0]):
+        return _fail(refusal)
     words = [f"-C{name}={value}" for name, values in settings.items() for value in values]
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", *words, "--outdir", target, source]
     return subprocess.run(command, check=False).returncode
 
 
-def _linkers() -> dict[str, str]:
+def _linker_variables() -> dict[str, str]:
     """Return LDSHARED and LDCXXSHARED without an RPATH to this Python's library folder.
 
     A Python with a shared libpython, for example of pyenv or conda, links itself and all extensions with this RPATH,
@@ -55,9 +55,9 @@ def _linkers() -> dict[str, str]:
     """
     prefix, found = str(sysconfig.get_config_var("prefix")), {}
     for name, compiler in (("LDSHARED", "CC"), ("LDCXXSHARED", "CXX")):
-        said = str(sysconfig.get_config_var(name) or "")
-        words = [word for word in said.split() if not _is_rpath(word, prefix)]
-        if name in os.environ or words == said.split():
+        configured = str(sysconfig.get_config_var(name) or "")
+        words = [word for word in configured.split() if not _is_rpath(word, prefix)]
+        if name in os.environ or words == configured.split():
             continue
         text, own = " ".join(words), str(sysconfig.get_config_var(compiler) or "")
         given = os.environ.get(compiler)
@@ -70,39 +70,39 @@ def _is_rpath(word: str, prefix: str) -> bool:
     return bool(path) and option in _RPATHS and "," not in rest
 
 
-def _show_headers_of_python() -> None:
+def _expose_python_headers() -> None:
     """Let compilers without /usr/include find the architecture-dependent headers that Debian's Python.h includes."""
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
     include = Path(sysconfig.get_path("include"))
     dependent = include.parent / multiarch / include.name
     if not multiarch or not dependent.is_dir():
         return
-    shown = Path(tempfile.gettempdir(), "python-headers")
-    (shown / multiarch).mkdir(parents=True, exist_ok=True)
-    (shown / multiarch / include.name).symlink_to(dependent)
+    headers = Path(tempfile.gettempdir(), "python-headers")
+    (headers / multiarch).mkdir(parents=True, exist_ok=True)
+    (headers / multiarch / include.name).symlink_to(dependent)
     for name in ("C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"):
-        os.environ[name] = os.pathsep.join(filter(None, [os.environ.get(name), str(shown)]))
+        os.environ[name] = os.pathsep.join(filter(None, [os.environ.get(name), str(headers)]))
 
 
-def _why_another(source: str, settings: dict[str, list[str]], name: str, version: str) -> str | None:
+def _find_problem(source: str, settings: dict[str, list[str]], name: str, version: str) -> str | None:
     """Return why the project differs from the plan or lacks requirements; None if all is well or unknown."""
     builder = ProjectBuilder(source, python_executable=sys.executable)
-    told: dict[str, str | list[str]] = {
+    options: dict[str, str | list[str]] = {
         key: values[0] if len(values) == 1 else values for key, values in settings.items()
     }
     try:
-        if missing := sorted({chain[-1] for chain in builder.check_dependencies("wheel", told)}):
+        if missing := sorted({chain[-1] for chain in builder.check_dependencies("wheel", options)}):
             return (
                 f"the build environment lacks requirements of the project: {', '.join(missing)}; "
                 f"add to matrix.yaml: build-requires: {json.dumps(missing)}"
             )
         with tempfile.TemporaryDirectory() as folder:
             # None if the backend cannot prepare metadata without a build.
-            info = builder.prepare("wheel", folder, told)
-            said = BytesHeaderParser().parsebytes((Path(info) / "METADATA").read_bytes()) if info else None
+            info = builder.prepare("wheel", folder, options)
+            metadata = BytesHeaderParser().parsebytes((Path(info) / "METADATA").read_bytes()) if info else None
     except (BuildException, BuildBackendException) as error:
         return f"the project's build system failed: {error}"
-    return _difference(str(said["Name"]), str(said["Version"]), name, version) if said else None
+    return _difference(str(metadata["Name"]), str(metadata["Version"]), name, version) if metadata else None
 
 
 def _difference(name: str, version: str, planned_name: str, planned_version: str) -> str | None:
@@ -118,12 +118,12 @@ def _difference(name: str, version: str, planned_name: str, planned_version: str
     return None
 
 
-def _refuse(why: str) -> int:
-    _say(why)
+def _fail(why: str) -> int:
+    _print(why)
     return 1
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"wheelsmith: {text}\n")
     sys.stdout.flush()
 

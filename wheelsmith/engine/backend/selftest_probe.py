@@ -22,7 +22,7 @@ _KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET)
 _NEW_NETWORK, _NEW_USER, _NEW_MOUNTS = 0x40000000, 0x10000000, 0x00020000
 
 
-def try_all(baits: dict[str, Any]) -> dict[str, list[str]]:
+def run_probes(baits: dict[str, Any]) -> dict[str, list[str]]:
     """Return promise → the ways in which it is broken.
 
     :param baits: things on the host that the sandbox must hide: an open port, a file, a variable.
@@ -105,4 +105,4 @@ def _works(action: Callable[[], object]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{json.dumps(try_all(json.loads(sys.argv[1])))}\n")
+    sys.stdout.write(f"{json.dumps(run_probes(json.loads(sys.argv[1])))}\n")

@@ -59,10 +59,10 @@ def _toolset(arch: str, programs: str) -> dict[str, str] | None:
         return None
     digest = hashlib.sha256(_sha256(Path(program).resolve()).encode())
     for name in _PROGRAMS:
-        digest.update(_identity(name, _ask(program, f"-print-prog-name={name}", programs), programs))
+        digest.update(_identity(name, _run(program, f"-print-prog-name={name}", programs), programs))
     for name in _LIBRARIES:
-        digest.update(_identity(name, _ask(program, f"-print-file-name={name}", programs), programs))
-    version = _ask(program, "--version", programs).splitlines()[0]
+        digest.update(_identity(name, _run(program, f"-print-file-name={name}", programs), programs))
+    version = _run(program, "--version", programs).splitlines()[0]
     return {"arch": arch, "cxx": cxx, "version": version, "digest": digest.hexdigest()}
 
 
@@ -131,7 +131,7 @@ def _cuda() -> dict[str, str] | None:
     nvcc = home / "bin" / "nvcc"
     if not os.path.isfile(nvcc):  # noqa: PTH113  # Path.is_file raises if a folder cannot be read
         return None
-    match = _NVCC_VERSION.search(_ask(str(nvcc), "--version", _path()))
+    match = _NVCC_VERSION.search(_run(str(nvcc), "--version", _path()))
     if match is None:
         return None
     digest = hashlib.sha256()
@@ -162,7 +162,7 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _ask(program: str, option: str, programs: str) -> str:
+def _run(program: str, option: str, programs: str) -> str:
     answer = subprocess.run(
         [program, option],
         capture_output=True,
