@@ -71,11 +71,9 @@ def simple_pages(state: ProjectState) -> dict[str, bytes]:
     for root in sorted(offered):
         detail = _project_detail(state, root, offered[root])
         pages[f"{root}/{state.project}/index.json"] = dumps_pretty(detail)
-        pages[f"{root}/{state.project}/index.html"] = (
-            _template("project.html")
-            .render(detail, project_status=detail["project-status"], beside=attributes)
-            .encode()
-        )
+        status = detail["project-status"]
+        page = _template("project.html").render(detail, project_status=status, attributes=attributes)
+        pages[f"{root}/{state.project}/index.html"] = page.encode()
     return pages
 
 
