@@ -118,7 +118,7 @@ def test_the_same_is_read(codes, nvcc, cuobjdump):
     assert ("10.0f" in code.machine_code) == ("100f:sm_100f" in codes)
     assert ours == listed != set()
     assert code.assemblers == toolkits(cuobjdump, library)
-    assert code.front_ends == ({"13.0"} if code.ptx else set())
+    assert code.ptx_toolkits == ({"13.0"} if code.ptx else set())
 
 
 @pytest.mark.parametrize("mode", sampled(["none", "size", "speed", "balance"], "balance"))

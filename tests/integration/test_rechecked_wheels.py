@@ -13,7 +13,7 @@ from kernels import matrix, pure_kernel
 from wheelsmith.store import Store
 from wheelsmith.wheel import wheel_file
 from wheelsmith.wheel.archive import open_wheel
-from wheelsmith.wheel.checker_version import checker_digest, parts
+from wheelsmith.wheel.checker_version import checker_digest, checker_files
 from wheelsmith.wheel.repair import pack
 
 pytestmark = pytest.mark.xdist_group("rechecked wheels")
@@ -117,8 +117,8 @@ def test_the_edition_is_of_all_that_the_check_is_made_of():
         "    if name.partition('.')[0] == 'wheelsmith' and module.__file__: print(module.__file__)\n"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    package = parts()[0].parents[1]
+    package = checker_files()[0].parents[1]
     imported = {path.removeprefix(f"{package}/") for path in answer.stdout.split()}
-    digested = {str(path.relative_to(package)) for path in parts()}
+    digested = {str(path.relative_to(package)) for path in checker_files()}
     assert imported - digested == {"__init__.py"}
     assert {"wheel/symbols/manylinux.json", "base/projects.json", "wheel/symbols/torch-x86_64.bin"} <= digested

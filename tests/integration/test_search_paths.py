@@ -7,7 +7,7 @@ import pytest
 
 from wheelsmith.wheel.archive import WheelContents
 from wheelsmith.wheel.elf import read_extension
-from wheelsmith.wheel.repair import without_host_folders
+from wheelsmith.wheel.repair import remove_host_folders
 
 
 def library(folder, *options):
@@ -34,15 +34,15 @@ def contents(**files):
 )
 def test_folders_of_the_machine_are_taken_out(options, rpath, runpath, tmp_path):
     before = contents(**{"k.so": library(tmp_path, *options), "k.py": b"x = 1"})
-    after = without_host_folders(before, tmp_path)
+    after = remove_host_folders(before, tmp_path)
     read = read_extension("k.so", io.BytesIO(after.files["k.so"]))
     assert (read.rpath, read.runpath) == (rpath, runpath)
     assert "answer" in read.exported
     assert after.files["k.py"] == b"x = 1"
-    assert without_host_folders(before, tmp_path).files == after.files
+    assert remove_host_folders(before, tmp_path).files == after.files
 
 
 @pytest.mark.parametrize("options", [(), ("-rpath=$ORIGIN/../k.libs",), ("-rpath=relative",)])
 def test_what_names_no_folder_of_the_machine_stays_as_it_is(options, tmp_path):
     before = contents(**{"k.so": library(tmp_path, *options)})
-    assert without_host_folders(before, tmp_path) is before
+    assert remove_host_folders(before, tmp_path) is before

@@ -20,7 +20,7 @@ from wheelsmith.platforms import cuda_prefix, cuda_toolkits, cxx_toolchains, hea
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
 from wheelsmith.wheel.attestation.keys import key_signer, verifying_key
 from wheelsmith.wheel.attestation.policy import SignaturePolicy, read_policy
-from wheelsmith.wheel.attestation.statement import Made, made_from, read_statement, write_statement
+from wheelsmith.wheel.attestation.statement import BuildProvenance, prefix_pins, read_statement, write_statement
 from wheelsmith.wheel.attestation.verification import verify_statement
 from wheelsmith.wheel.recorded_plan import RecordedPlan
 
@@ -36,7 +36,7 @@ COMPILED = replace(
     ),
 )
 GIT = SourceId(origin="git:https://host/org/k#subdirectory=k", revision="v1", commit="c" * 40, tree="t")
-MADE = Made(cells=("a", "b"), source=GIT, wheelsmith="1", builder="https://ci/w@refs/tags/v1")
+MADE = BuildProvenance(cells=("a", "b"), source=GIT, wheelsmith="1", builder="https://ci/w@refs/tags/v1")
 
 
 def pem(key):
@@ -168,7 +168,7 @@ def dependencies(made, **changes):
 def test_every_pinned_file_is_a_dependency_by_its_hash():
     found = dependencies(COMPILED)
     hashes = {each["digest"].get("sha256") for each in found}
-    pins = [pin for prefix in COMPILED.prefixes for pin in made_from(prefix)]
+    pins = [pin for prefix in COMPILED.prefixes for pin in prefix_pins(prefix)]
     assert len(pins) > 40
     assert {pin.sha256 for pin in pins if hasattr(pin, "size") and not hasattr(pin, "folder")} <= hashes
     (cutlass,) = (each for each in found if each["name"] == "cutlass-2.10.0.tar.gz")

@@ -8,7 +8,7 @@ import pytest
 from forge_elf import HIDDEN, WEAK, Library, Symbol
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.elf import NeededVersion, Reference, is_for_the_cpu, read_extension
+from wheelsmith.wheel.elf import NeededVersion, Reference, is_cpu_elf, read_extension
 
 BOTH = pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 
@@ -58,10 +58,10 @@ def test_a_library_is_read_with_and_without_sections(machine, sections, old_hash
 
 def test_a_symbol_is_offered_in_its_version():
     found = read(rich())
-    assert found.offers(Reference(name="one"))
-    assert found.offers(Reference(name="one", version="V1"))
-    assert not found.offers(Reference(name="one", version="V2"))
-    assert read(Library(exports=[Symbol(name="one")])).offers(Reference(name="one", version="V1"))
+    assert found.provides(Reference(name="one"))
+    assert found.provides(Reference(name="one", version="V1"))
+    assert not found.provides(Reference(name="one", version="V2"))
+    assert read(Library(exports=[Symbol(name="one")])).provides(Reference(name="one", version="V1"))
 
 
 def test_imports_of_a_file_without_exports_are_read():
@@ -71,8 +71,8 @@ def test_imports_of_a_file_without_exports_are_read():
 
 
 def test_code_of_gpus_is_data():
-    assert not is_for_the_cpu(Library(machine=190).build())
-    assert is_for_the_cpu(Library(machine=3).build())
+    assert not is_cpu_elf(Library(machine=190).build())
+    assert is_cpu_elf(Library(machine=3).build())
 
 
 @pytest.mark.parametrize("data", [b"\x7fELF", b"\x7fELF" + bytes(200), rich().build()[:700], bytes(64)])

@@ -114,8 +114,8 @@ def test_a_symbol_table_gives_back_what_it_was_made_from():
     assert table.releases == ("2.1", "2.2")
     assert table.exported_by("b", ["libmore-0.so"]) == {"2.2"}
     assert table.exported_by("c", ["libbase.so"]) == frozenset()
-    assert table.library("2.2", "libmore.so.1") == "libmore-0.so"
-    assert table.library("2.1", "libmore.so.1") is None
+    assert table.find_library("2.2", "libmore.so.1") == "libmore-0.so"
+    assert table.find_library("2.1", "libmore.so.1") is None
     assert table.libraries == libraries
     assert {release: table.exports_of(release) for release in table.releases} == exports
     assert fingerprint("a") != fingerprint("b")

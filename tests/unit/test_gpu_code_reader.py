@@ -27,8 +27,8 @@ def release(number):
 def test_what_the_code_is_for_and_what_made_it_is_read(toolkit, compression):
     found = read(code("80", "90a", "90a+PTX", toolkit=toolkit, compress=compression))
     assert (found.machine_code, found.ptx, found.mistakes) == ({"8.0", "9.0a"}, {"9.0a"}, ())
-    assert (found.assemblers, found.front_ends) == ({toolkit}, {toolkit})
-    assert found.runs == ("8.0", "9.0a+PTX")
+    assert (found.assemblers, found.ptx_toolkits) == ({toolkit}, {toolkit})
+    assert found.machine_capabilities == ("8.0", "9.0a+PTX")
 
 
 @pytest.mark.parametrize("architecture", [50, 61, 70, 75, 80, 86, 89, 90, 100, 103, 110, 120, 121, 130])

@@ -4,7 +4,7 @@ import pytest
 from wheels import make_wheel
 
 from wheelsmith.wheel.check import check_wheel
-from wheelsmith.wheel.python_code import registered_by_machine_code
+from wheelsmith.wheel.python_code import registered_namespaces
 
 OPS = b"import torch\nops = torch.ops._k_1\ndef add_op_namespace_prefix(name):\n    return f'_k_1::{name}'\n"
 REGISTERS = b'import torch\n@torch.library.custom_op("myns::f", mutates_args=())\ndef f(x): ...\n'
@@ -41,4 +41,4 @@ def test_namespaces_that_machine_code_registers(content, namespaces, tmp_path):
     path = tmp_path / "x.so"
     path.write_bytes(content)
     with path.open("rb") as file:
-        assert registered_by_machine_code(file) == namespaces
+        assert registered_namespaces(file) == namespaces

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from wheelsmith.base.errors import AttestationError, PolicyError, SigningKeyError
 from wheelsmith.index.entries.entry import check_address
-from wheelsmith.wheel.attestation.certificate import CertificateClaims, read_claims, signing_config, verifier
+from wheelsmith.wheel.attestation.certificate import CertificateClaims, make_verifier, read_claims, signing_config
 from wheelsmith.wheel.attestation.keyless import KeylessSigner
-from wheelsmith.wheel.attestation.pep740 import _publisher, subjects_of
+from wheelsmith.wheel.attestation.pep740 import _publisher, provenance_subjects
 from wheelsmith.wheel.attestation.policy import GITHUB, GITLAB, Identity, identity_violation, known_issuer, read_policy
 
 REPOSITORY = "https://github.com/org/wheels"
@@ -173,7 +173,7 @@ def provenance(*attestations, **changes):
 
 
 def test_attestations_are_of_a_file_with_a_certificate_and_a_log_entry():
-    assert subjects_of(provenance(ATTESTATION, ATTESTATION)) == {("k-1-py3-none-any.whl", "a" * 64)}
+    assert provenance_subjects(provenance(ATTESTATION, ATTESTATION)) == {("k-1-py3-none-any.whl", "a" * 64)}
     material = ATTESTATION["verification_material"]
     for wrong in (
         provenance(),
@@ -186,13 +186,13 @@ def test_attestations_are_of_a_file_with_a_certificate_and_a_log_entry():
         b"[" * 100_000,
     ):
         with pytest.raises(AttestationError):
-            subjects_of(wrong)
+            provenance_subjects(wrong)
 
 
 @given(st.binary(max_size=200))
 def test_reading_attestations_ends_in_an_answer(data):
     with pytest.raises(AttestationError):
-        subjects_of(data)
+        provenance_subjects(data)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_what_is_no_root_of_trust_is_refused(data, tmp_path):
     pytest.importorskip("sigstore")
     path = tmp_path / "root.json"
     path.write_bytes(data)
-    for read in (verifier, signing_config):
+    for read in (make_verifier, signing_config):
         with pytest.raises(SigningKeyError, match=r"the trust configuration .*root\.json"):
             read(path)
 
@@ -226,7 +226,7 @@ def test_what_is_no_root_of_trust_is_refused(data, tmp_path):
 def test_what_is_not_installed_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sigstore", None)
     monkeypatch.setitem(sys.modules, "sigstore.models", None)
-    for read in (verifier, signing_config, lambda trust: KeylessSigner.with_token("env:X", trust)):
+    for read in (make_verifier, signing_config, lambda trust: KeylessSigner.from_token("env:X", trust)):
         with pytest.raises(SigningKeyError, match="need sigstore") as caught:
             read(tmp_path / "root.json")
         assert caught.value.remedy == "pip install 'wheelsmith[keyless]'"

@@ -4,10 +4,10 @@ import pytest
 from forge_elf import WEAK, Library, Symbol
 from wheels import make_wheel
 
-from wheelsmith.wheel.bundled_libraries import folder_of
+from wheelsmith.wheel.bundled_libraries import installed_folder
 from wheelsmith.wheel.check import check_wheel
-from wheelsmith.wheel.install_layout import installed
-from wheelsmith.wheel.manylinux import is_no_older, lowest_satisfied_policy, policy_of, promises
+from wheelsmith.wheel.install_layout import install_path
+from wheelsmith.wheel.manylinux import implies_tag, lowest_satisfied_policy, newest_policy, promises_versions
 
 RULES = {
     *("elf", "platform-tag", "libraries", "architecture", "search-path", "suffix", "abi3", "python-symbols"),
@@ -114,12 +114,12 @@ def test_what_a_torch_has_that_is_not_known_cannot_be_proven(tmp_path):
 
 
 def test_where_files_are_installed():
-    assert installed("kernel/_k.so").place == "site-packages/kernel/_k.so"
-    assert installed("k-1.data/platlib/kernel/_k.so").place == "site-packages/kernel/_k.so"
-    assert installed("k-1.data/scripts/tool").place == "prefix/bin/tool"
-    assert folder_of("k-1.data/scripts/tool", "$ORIGIN/../lib") == "prefix/lib"
-    assert folder_of("kernel/_k.so", "$ORIGIN/../torch/lib") == "site-packages/torch/lib"
-    assert folder_of("kernel/_k.so", "$ORIGIN/../../lib") is None
+    assert install_path("kernel/_k.so").full_path == "site-packages/kernel/_k.so"
+    assert install_path("k-1.data/platlib/kernel/_k.so").full_path == "site-packages/kernel/_k.so"
+    assert install_path("k-1.data/scripts/tool").full_path == "prefix/bin/tool"
+    assert installed_folder("k-1.data/scripts/tool", "$ORIGIN/../lib") == "prefix/lib"
+    assert installed_folder("kernel/_k.so", "$ORIGIN/../torch/lib") == "site-packages/torch/lib"
+    assert installed_folder("kernel/_k.so", "$ORIGIN/../../lib") is None
 
 
 def test_platform_tags():
@@ -128,9 +128,9 @@ def test_platform_tags():
     assert lowest_satisfied_policy({"GLIBC_2.32", "GLIBCXX_3.4.30"}, "x86_64") == "manylinux_2_35_x86_64"
     assert lowest_satisfied_policy({"GLIBC_9.99"}, "x86_64") == "linux_x86_64"
     assert lowest_satisfied_policy({"OWN_1.0"}, "x86_64") == "manylinux_2_5_x86_64"
-    assert is_no_older("manylinux2014_x86_64", "manylinux_2_17_x86_64")
-    assert not is_no_older("manylinux2014_x86_64", "manylinux_2_24_x86_64")
-    assert not is_no_older("manylinux_2_28_x86_64", "manylinux_2_28_aarch64")
+    assert implies_tag("manylinux2014_x86_64", "manylinux_2_17_x86_64")
+    assert not implies_tag("manylinux2014_x86_64", "manylinux_2_24_x86_64")
+    assert not implies_tag("manylinux_2_28_x86_64", "manylinux_2_28_aarch64")
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_platform_tags():
     ],
 )
 def test_a_tag_between_two_policies_promises_the_glibc_that_it_names(tag, versions, kept):
-    assert promises(tag, versions, "x86_64") is kept
-    assert not is_no_older("manylinux_2_28_x86_64", "linux_x86_64")
-    assert is_no_older("linux_x86_64", "manylinux_2_34_x86_64")
-    assert policy_of("manylinux_2_29_x86_64").name == "manylinux_2_28"
-    assert policy_of("linux_x86_64") is None
+    assert promises_versions(tag, versions, "x86_64") is kept
+    assert not implies_tag("manylinux_2_28_x86_64", "linux_x86_64")
+    assert implies_tag("linux_x86_64", "manylinux_2_34_x86_64")
+    assert newest_policy("manylinux_2_29_x86_64").name == "manylinux_2_28"
+    assert newest_policy("linux_x86_64") is None

@@ -17,7 +17,7 @@ from wheelsmith.platforms import cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.host_compilers import KIND
 from wheelsmith.toolchain.cxx.libraries import is_newer
 from wheelsmith.wheel.archive import WheelContents
-from wheelsmith.wheel.repair import for_platform
+from wheelsmith.wheel.repair import retag
 
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 13", digest="machine's")
 HERE = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None)
@@ -118,7 +118,7 @@ def wheel_for(*platforms):
 
 @pytest.mark.parametrize("own", [("manylinux_2_17_x86_64",), ("manylinux_2_17_x86_64", "manylinux2014_x86_64")])
 def test_a_wheel_that_needs_less_is_for_what_it_was_built_for(own):
-    made = for_platform(wheel_for(*own), "manylinux_2_28_x86_64")
+    made = retag(wheel_for(*own), "manylinux_2_28_x86_64")
     assert made.filename == "k-1-cp311-abi3-manylinux_2_28_x86_64.whl"
     assert made.wheel.get_all("Tag") == ["cp311-abi3-manylinux_2_28_x86_64"]
     assert made.wheel["Root-Is-Purelib"] == "false"
@@ -128,4 +128,4 @@ def test_a_wheel_that_needs_less_is_for_what_it_was_built_for(own):
 @pytest.mark.parametrize("own", ["manylinux_2_34_x86_64", "manylinux_2_17_aarch64", "linux_x86_64"])
 def test_a_wheel_that_needs_more_is_refused(own):
     with pytest.raises(WheelError, match=f"it was built for manylinux_2_28_x86_64, but needs {own}"):
-        for_platform(wheel_for(own), "manylinux_2_28_x86_64")
+        retag(wheel_for(own), "manylinux_2_28_x86_64")

@@ -16,7 +16,7 @@ from wheelsmith.plan.project import plan_project, torch_cuda, why_other_cuda
 from wheelsmith.plan.recipe.project import ProjectSpec, parse_project, with_pkg_info
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.wheel.archive import WheelContents, record_mistakes
-from wheelsmith.wheel.repair import relabel
+from wheelsmith.wheel.repair import set_planned_metadata
 
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="d")
 SOURCE = KernelSource(id=SourceId(origin="path", revision=None, commit=None, tree="0" * 16), paths=(), readme=None)
@@ -314,7 +314,7 @@ def _hash(data):
 
 def test_a_wheel_is_relabelled():
     more = "Requires-Dist: torch (>=2.8)\nRequires-Dist: numpy\nRequires-Dist: torch; extra == 'x'\n"
-    made = relabel(contents(more=more), plan()[0].wheel)
+    made = set_planned_metadata(contents(more=more), plan()[0].wheel)
     assert made.filename == "my_project-1.0+cu130.torch2.11-cp312-cp312-linux_x86_64.whl"
     assert made.metadata["Version"] == "1.0+cu130.torch2.11"
     needs = made.metadata.get_all("Requires-Dist")
@@ -334,13 +334,16 @@ def test_a_wheel_is_relabelled():
     ],
 )
 def test_a_relabelled_wheel_keeps_which_patches_of_torch_it_takes(asked, pinned):
-    made = relabel(contents(more=f"Requires-Dist: torch{asked}\n"), plan()[0].wheel)
+    made = set_planned_metadata(contents(more=f"Requires-Dist: torch{asked}\n"), plan()[0].wheel)
     assert made.metadata.get_all("Requires-Dist") == [pinned]
 
 
 @pytest.mark.parametrize("own", ["cu130", "cu13torch2.11cxx11abiTRUE", "g1234abc"])
 def test_a_projects_own_local_version_gives_way_to_the_cells(own):
-    assert relabel(contents(version=f"1.0+{own}"), plan()[0].wheel).metadata["Version"] == "1.0+cu130.torch2.11"
+    assert (
+        set_planned_metadata(contents(version=f"1.0+{own}"), plan()[0].wheel).metadata["Version"]
+        == "1.0+cu130.torch2.11"
+    )
 
 
 @pytest.mark.parametrize(
@@ -357,7 +360,7 @@ def test_a_projects_own_local_version_gives_way_to_the_cells(own):
 )
 def test_a_wheel_that_was_not_planned_is_refused(options, words):
     with pytest.raises(WheelError, match=words):
-        relabel(contents(**options), plan()[0].wheel)
+        set_planned_metadata(contents(**options), plan()[0].wheel)
 
 
 # --- what the matrix gives a build system -------------------------------------------------------------------

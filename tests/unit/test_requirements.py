@@ -7,7 +7,7 @@ from wheels import make_wheel
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.platforms import cuda_packages
-from wheelsmith.wheel.requirements import environments, framework_requirement, read_requirements, required_in
+from wheelsmith.wheel.requirements import active_requirements, environments, framework_requirement, read_requirements
 
 KNOWN = ("2.9", "2.10", "2.11", "2.12")
 
@@ -18,7 +18,7 @@ def _tags(tag):
 
 def _torch(*lines, tag="cp311-cp311-manylinux_2_28_x86_64", python=""):
     read = read_requirements(lines)
-    assert not read.wrong
+    assert not read.mistakes
     return framework_requirement("torch", read.lines, environments(_tags(tag), SpecifierSet(python)), KNOWN)
 
 
@@ -35,7 +35,12 @@ def _torch(*lines, tag="cp311-cp311-manylinux_2_28_x86_64", python=""):
 )
 def test_the_releases_that_a_requirement_admits(lines, releases, beyond):
     found = _torch(*lines)
-    assert (found.releases, found.beyond, found.absent, found.wrong) == (releases, beyond, (), ())
+    assert (found.releases, found.unknown_releases, found.environments_without, found.mistakes) == (
+        releases,
+        beyond,
+        (),
+        (),
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,8 +73,8 @@ def test_the_requirements_for_the_python_of_a_test(tmp_path):
         "fancy[more]<2",
     )
     wheel = make_wheel(tmp_path, "k", "1", requires=requires)
-    assert required_in(wheel, "3.12", "x86_64") == ("torch==2.11.*", "scipy>=1", "fancy[more]<2")
-    assert required_in(wheel, "3.10", "aarch64") == ("torch==2.11.*", "tomli", "arm", "fancy[more]<2")
+    assert active_requirements(wheel, "3.12", "x86_64") == ("torch==2.11.*", "scipy>=1", "fancy[more]<2")
+    assert active_requirements(wheel, "3.10", "aarch64") == ("torch==2.11.*", "tomli", "arm", "fancy[more]<2")
 
 
 @pytest.mark.parametrize(
@@ -78,4 +83,4 @@ def test_the_requirements_for_the_python_of_a_test(tmp_path):
 )
 def test_a_test_has_only_what_an_index_has(requirement, words, tmp_path):
     with pytest.raises(WheelError, match=words):
-        required_in(make_wheel(tmp_path, "k", "1", requires=(requirement,)), "3.12", "x86_64")
+        active_requirements(make_wheel(tmp_path, "k", "1", requires=(requirement,)), "3.12", "x86_64")

@@ -21,9 +21,9 @@ from wheelsmith.wheel.variant_format import (
     NULL,
     Variant,
     dump_variants,
+    parse_variant,
     variant_for,
     variant_mistakes,
-    variant_of,
     variant_version,
 )
 
@@ -78,7 +78,7 @@ WHEELS = st.tuples(st.sampled_from(["cpu", "cu118", "cu126", "cu130"]), st.lists
 def test_equal_labels_are_equal_properties_and_whatever_is_made_keeps_the_format(one, other):
     first, second = variant_for(*one), variant_for(*other)
     assert (first.label == second.label) == (first.properties == second.properties)
-    assert variant_of(dump_variants([first]), "k.whl", first.label) == first
+    assert parse_variant(dump_variants([first]), "k.whl", first.label) == first
     assert variant_mistakes(json.loads(dump_variants([first, second]))) == []
 
 
@@ -171,7 +171,7 @@ def test_what_breaks_the_format_is_named(data, said):
 )
 def test_a_wheel_has_the_one_variant_of_its_name(data, said):
     with pytest.raises(WheelError, match=r"variant\.json") as error:
-        variant_of(data, "k.whl", CU130.label)
+        parse_variant(data, "k.whl", CU130.label)
     assert said in error.value.message
 
 

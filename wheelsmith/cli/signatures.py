@@ -88,7 +88,7 @@ def _signer(
 
     if public_key:
         raise click.UsageError("--public-key requires --key")
-    return KeylessSigner.with_token(identity_token, trust_config), None
+    return KeylessSigner.from_token(identity_token, trust_config), None
 
 
 @click.command("verify")

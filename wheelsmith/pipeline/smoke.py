@@ -20,8 +20,8 @@ from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.plan.project import why_other_cuda
 from wheelsmith.source.tree import copy_into
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.wheel.install_layout import Scheme, installed
-from wheelsmith.wheel.requirements import required_in
+from wheelsmith.wheel.install_layout import Scheme, install_path
+from wheelsmith.wheel.requirements import active_requirements
 
 # Contains sitecustomize.py, which every Python of a test imports.
 _START = f"{sandbox_paths.WORK}/start"
@@ -92,7 +92,7 @@ def _unpack(wheel: Path, work: Path) -> None:
     """Install the files of a checked wheel to ``site``."""
     with WorkFolder.make(work) as folder, zipfile.ZipFile(wheel) as archive:
         for member in [member for member in archive.infolist() if not member.is_dir()]:
-            place = installed(member.filename)
+            place = install_path(member.filename)
             path = place.path if place.scheme is Scheme.LIBRARY else member.filename
             with archive.open(member) as content, folder.create(f"site/{path}") as file:
                 shutil.copyfileobj(content, file)
@@ -116,7 +116,7 @@ def _project_environment(
     :raises ToolchainError: the requirements cannot be resolved.
     """
     torch = next(each.version for each in project.environment if each.name == "torch")
-    needs = (*required_in(wheel, project.python, plan.cell.arch), *project.test_requires)
+    needs = (*active_requirements(wheel, project.python, plan.cell.arch), *project.test_requires)
     try:
         return toolchains.lock((f"torch==={torch}", *needs), project.python, plan.cell.arch)
     except NoEnvironmentError as error:

@@ -54,7 +54,7 @@ def rebuild(
         for path in _wheels_in(places, folder / "given", listen):
             answers[path] = None
             try:
-                records[path] = _read_record(path, reader).head
+                records[path] = _read_record(path, reader).summary
             except WheelError as error:
                 answers[path] = _not_rebuilt(path, None, error.message)
         if records:

@@ -138,7 +138,7 @@ def _require_same_plans(plan: ShardedPlan, prepared: Prepared) -> None:
         known = agreed.get(each.cell.id)
         if known and known.build_digest != each.build_digest:
             records = (json.loads(one.recorded()) for one in (known, each))
-            found = plan_differences(*records, said=("the shared plan has", "this machine has"))
+            found = plan_differences(*records, labels=("the shared plan has", "this machine has"))
             raise _planned_differently(each.cell.id, found[0])
 
 

@@ -32,7 +32,7 @@ from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX, read_bundle
 from wheelsmith.wheel.attestation.keys import SignedBundle, Signer
 from wheelsmith.wheel.attestation.pep740 import SUFFIX as PROVENANCE
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
-from wheelsmith.wheel.attestation.statement import Made, says_the_same, write_statement
+from wheelsmith.wheel.attestation.statement import BuildProvenance, is_same_build, write_statement
 from wheelsmith.wheel.attestation.verification import Verified, verify_wheel
 from wheelsmith.wheel.reader import WheelReader
 
@@ -119,8 +119,8 @@ def _sign_if_needed(statement: bytes, before: bytes | None, signer: Signer) -> t
     if before:
         # An unreadable bundle is replaced, and so is one by another signer.
         with suppress(AttestationError):
-            same = says_the_same(read_bundle(before).statement, statement)
-            if same and (kept := signer.kept(before)):
+            same = is_same_build(read_bundle(before).statement, statement)
+            if same and (kept := signer.reuse(before)):
                 return kept, False
     return signer.sign(statement), True
 
@@ -140,7 +140,7 @@ def _make_statement(index: Path, entry: IndexEntry, run: RunRecord, by: CiRun, r
     if recorded is None or recorded.digest != known.plan_digest or recorded.tree != known.source.tree:
         raise AttestationError(f"{entry.filename} does not record the plan that it was built from", remedy=_BUILD_AGAIN)
     built = any(each.status is Status.BUILT for each in run.results if each.plan_digest == known.plan_digest)
-    made = Made(
+    made = BuildProvenance(
         cells=tuple(sorted(cell.id for cell in entry.cells)),
         source=known.source,
         wheelsmith=known.wheelsmith,

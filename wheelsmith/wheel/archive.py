@@ -117,11 +117,11 @@ class RecordFile:
     """A parsed RECORD.
 
     :param rows: file → hash and size, unparsed.
-    :param wrong: descriptions of lines that are invalid or contradict each other.
+    :param mistakes: descriptions of lines that are invalid or contradict each other.
     """
 
     rows: dict[str, tuple[str, str]]
-    wrong: tuple[str, ...]
+    mistakes: tuple[str, ...]
 
     def algorithm(self, name: str) -> str:
         """Return the name of the hash algorithm for a file."""
@@ -132,21 +132,21 @@ class RecordFile:
 def read_record(data: bytes) -> RecordFile:
     """Parse a RECORD."""
     rows: dict[str, tuple[str, str]] = {}
-    wrong: list[str] = []
+    mistakes: list[str] = []
     try:
         for number, row in enumerate(csv.reader(io.StringIO(data.decode("utf-8"))), 1):
             if not row:
                 continue
             if len(row) != _FIELDS:
-                wrong.append(f"line {number} of RECORD has {counted(len(row), 'field')}, not {_FIELDS}")
+                mistakes.append(f"line {number} of RECORD has {counted(len(row), 'field')}, not {_FIELDS}")
             name, kind, size = [*row, "", ""][:_FIELDS]
             if rows.setdefault(name, (kind, size)) != (kind, size):
-                wrong.append(f"RECORD has contradictory lines for {name}")
+                mistakes.append(f"RECORD has contradictory lines for {name}")
     except UnicodeDecodeError as error:
-        return RecordFile(rows={}, wrong=(f"RECORD is not UTF-8: {error.reason} at byte {error.start}",))
+        return RecordFile(rows={}, mistakes=(f"RECORD is not UTF-8: {error.reason} at byte {error.start}",))
     except csv.Error as error:
-        return RecordFile(rows={}, wrong=(f"RECORD cannot be read: {error}",))
-    return RecordFile(rows=rows, wrong=tuple(wrong))
+        return RecordFile(rows={}, mistakes=(f"RECORD cannot be read: {error}",))
+    return RecordFile(rows=rows, mistakes=tuple(mistakes))
 
 
 def compare_record(record: RecordFile, info: str, files: Mapping[str, Digest]) -> list[str]:
@@ -155,24 +155,24 @@ def compare_record(record: RecordFile, info: str, files: Mapping[str, Digest]) -
     :param info: name of the ``.dist-info`` folder.
     :param files: every file of the wheel, hashed with the algorithm of its row.
     """
-    if record.wrong and not record.rows:
-        return list(record.wrong)
+    if record.mistakes and not record.rows:
+        return list(record.mistakes)
     own = f"{info}/RECORD"
     signatures = {f"{info}/{name}" for name in _SIGNATURES}
     rows = record.rows
-    wrong = list(record.wrong)
-    wrong += [f"{name} is not in RECORD" for name in files if name not in rows and name not in signatures]
-    wrong += [f"{name} is in RECORD but not in the wheel" for name in rows if name not in files]
-    wrong += [f"{name} signs RECORD, so it must not be in RECORD" for name in sorted(signatures & set(rows))]
+    mistakes = list(record.mistakes)
+    mistakes += [f"{name} is not in RECORD" for name in files if name not in rows and name not in signatures]
+    mistakes += [f"{name} is in RECORD but not in the wheel" for name in rows if name not in files]
+    mistakes += [f"{name} signs RECORD, so it must not be in RECORD" for name in sorted(signatures & set(rows))]
     for name, digest in files.items():
         if name not in rows or name in signatures:
             continue
         recorded_hash, size = rows[name]
         if name == own:
-            wrong += [f"{name} lists its own hash or size"] if recorded_hash or size else []
+            mistakes += [f"{name} lists its own hash or size"] if recorded_hash or size else []
         elif why := _row_mistake(recorded_hash, size, digest):
-            wrong.append(f"{name} {why}")
-    return wrong
+            mistakes.append(f"{name} {why}")
+    return mistakes
 
 
 def _row_mistake(recorded_hash: str, size: str, digest: Digest) -> str | None:
@@ -205,7 +205,7 @@ class Hasher:
         self._hash.update(piece)
         self._size += len(piece)
 
-    def hashed(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    def hash_chunks(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the chunks of the file, and add each to the hash."""
         for piece in pieces:
             self.update(piece)

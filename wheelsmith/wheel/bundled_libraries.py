@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import takewhile
 
 from wheelsmith.wheel.elf import Extension
-from wheelsmith.wheel.install_layout import installed
+from wheelsmith.wheel.install_layout import install_path
 
 _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})(?P<rest>/[^$]*)?")
 _LOADER = re.compile(r"ld-linux-(x86-64|aarch64)\.so\.\d|(ld-|libc\.)musl-(x86_64|aarch64)\.so\.1")
@@ -17,7 +17,7 @@ _LOADER = re.compile(r"ld-linux-(x86-64|aarch64)\.so\.\d|(ld-|libc\.)musl-(x86_6
 _ALWAYS_LOADED = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1", "librt.so.1"}
 
 
-def folder_of(path: str, search: str) -> str | None:
+def installed_folder(path: str, search: str) -> str | None:
     """Return the installed folder of an RPATH or RUNPATH entry, or None if it is outside the environment.
 
     :param path: path in the wheel of the file with the entry.
@@ -25,13 +25,13 @@ def folder_of(path: str, search: str) -> str | None:
     found = _ORIGIN.fullmatch(search)
     if not found:
         return None
-    place = installed(path).place
+    place = install_path(path).full_path
     root = place.partition("/")[0]
     folder = posixpath.normpath(posixpath.dirname(place) + (found["rest"] or ""))
     return folder if folder == root or folder.startswith(f"{root}/") else None
 
 
-def every_process_has(library: str) -> bool:
+def is_always_loaded(library: str) -> bool:
     """Return True if every Python process has loaded a library of this name. The loader opens no second one."""
     return library in _ALWAYS_LOADED or bool(_LOADER.fullmatch(library))
 
@@ -44,20 +44,20 @@ class BundledLibraries:
 
     def __init__(self, extensions: Mapping[str, Extension]) -> None:
         self._extensions = extensions
-        self._places = {installed(path).place: path for path in extensions}
+        self._places = {install_path(path).full_path: path for path in extensions}
         self._names: dict[str, str] = {}
         for path, extension in sorted(extensions.items()):
             if extension.kind == "library":
                 self._names.setdefault(extension.soname or posixpath.basename(path), path)
                 self._names.setdefault(posixpath.basename(path), path)
 
-    def found(self, path: str, needed: str) -> str | None:
+    def find(self, path: str, needed: str) -> str | None:
         """Return the path of the library that the loader finds for a file, or None.
 
         :param path: path in the wheel of the file.
         :param needed: entry of its DT_NEEDED.
         """
-        if every_process_has(needed):
+        if is_always_loaded(needed):
             return None
         for earlier in takewhile(needed.__ne__, self._extensions[path].needed):
             place = self._find_in_search_path(path, earlier)
@@ -66,13 +66,13 @@ class BundledLibraries:
                 return place
         return self._find_in_search_path(path, needed)
 
-    def anywhere(self, needed: str) -> str | None:
+    def find_anywhere(self, needed: str) -> str | None:
         """Return the path of any library of this name. The loader finds it only if it is already loaded."""
-        return None if every_process_has(needed) else self._names.get(needed)
+        return None if is_always_loaded(needed) else self._names.get(needed)
 
-    def provider(self, path: str, needed: str) -> str | None:
+    def find_provider(self, path: str, needed: str) -> str | None:
         """Return the path of the library that serves a file: found by the loader, or already loaded."""
-        return self.found(path, needed) or self.anywhere(needed)
+        return self.find(path, needed) or self.find_anywhere(needed)
 
     def _find_in_search_path(self, path: str, needed: str) -> str | None:
         folders = self._folders[path]
@@ -84,7 +84,9 @@ class BundledLibraries:
     def _folders(self) -> dict[str, list[str]]:
         """Path → the folders of the file's own RUNPATH or RPATH."""
         return {
-            path: [folder for search in extension.search_paths if (folder := folder_of(path, search)) is not None]
+            path: [
+                folder for search in extension.search_paths if (folder := installed_folder(path, search)) is not None
+            ]
             for path, extension in self._extensions.items()
         }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.model import WheelSpec
-from wheelsmith.wheel.gpu.code import joined
+from wheelsmith.wheel.gpu.code import combine_gpu_code
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import CheckReport, Finding, readable
 from wheelsmith.wheel.rules import RULES, requirements
@@ -21,10 +21,10 @@ def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequenc
         patterns are added to these.
     :raises WheelError: the file cannot be read as a wheel.
     """
-    return check_and_read(path, expected, declared)[0]
+    return check_with_capabilities(path, expected, declared)[0]
 
 
-def check_and_read(
+def check_with_capabilities(
     path: Path, expected: WheelSpec | None = None, declared: Sequence[str] = ()
 ) -> tuple[CheckReport, tuple[str, ...]]:
     """Return the report of ``check_wheel``, and the capabilities of the machine code if the wheel passed.
@@ -34,7 +34,7 @@ def check_and_read(
     meant = (*declared, *(expected.declared if expected else ()))
     with Inspection(path, expected, meant) as wheel:
         report = CheckReport(wheel=path.name, findings=tuple(_findings(wheel)))
-        return report, joined(wheel.gpu_code.values()).runs if report.ok else ()
+        return report, combine_gpu_code(wheel.gpu_code.values()).machine_capabilities if report.ok else ()
 
 
 def framework_mistake(path: Path) -> str | None:

@@ -12,7 +12,7 @@ _PACKAGES = ("base", "frameworks", "model", "platforms", "wheel")
 _LIBRARIES = ("abi3info", "packaging")
 
 
-def parts() -> tuple[Path, ...]:
+def checker_files() -> tuple[Path, ...]:
     """Return every file of wheelsmith that can affect a check."""
     package = Path(__file__).resolve().parents[1]
     found = (path for name in _PACKAGES for path in sorted((package / name).rglob("*")))
@@ -24,7 +24,7 @@ def checker_digest() -> str:
     """Return the digest (hex) of the checker. A cached wheel with another digest is checked again."""
     libraries = " ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     digest = hashlib.sha256(libraries.encode())
-    for path in parts():
+    for path in checker_files():
         content = path.read_bytes()
         digest.update(f"{path.name} {len(content)}\n".encode())
         digest.update(content)

@@ -111,7 +111,7 @@ class Extension:
         """Return the folders in which the loader looks for needed libraries."""
         return self.runpath or self.rpath
 
-    def offers(self, reference: Reference) -> bool:
+    def provides(self, reference: Reference) -> bool:
         """Return True if the file exports a symbol. If the file has versions, the version must match."""
         symbol, version = reference.name, reference.version
         if version is None or not self.defined_versions:
@@ -119,7 +119,7 @@ class Extension:
         return (symbol, version) in self.versioned
 
 
-def is_for_the_cpu(head: bytes) -> bool:
+def is_cpu_elf(head: bytes) -> bool:
     """Return True if a file is an ELF file for a CPU, not for a GPU.
 
     :param head: at least the first 20 bytes of the file.

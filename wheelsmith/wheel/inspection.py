@@ -25,7 +25,7 @@ from wheelsmith.base.zip_archive import Archive, Member
 from wheelsmith.frameworks import LocalVersion, framework, frameworks, read_local_version
 from wheelsmith.model import TORCH, WheelName, WheelSpec, read_wheel_name
 from wheelsmith.wheel.archive import Digest, Hasher, RecordFile, info_folder, open_archive, read_headers, read_record
-from wheelsmith.wheel.elf import Extension, is_for_the_cpu, read_extension
+from wheelsmith.wheel.elf import Extension, is_cpu_elf, read_extension
 from wheelsmith.wheel.gpu import GpuCode, read_gpu_code
 from wheelsmith.wheel.python_code import CALLS, LibraryLoad, read_loads
 from wheelsmith.wheel.recorded_plan import RecordedPlan, read_recorded_plan
@@ -33,12 +33,12 @@ from wheelsmith.wheel.requirements import (
     Environment,
     FrameworkRequirement,
     WheelRequirements,
+    applies,
     environments,
     framework_requirement,
-    holds,
-    lines_for,
+    parse_requires_python,
     read_requirements,
-    requires_python,
+    requirements_for,
 )
 from wheelsmith.wheel.symbol_resolution import SymbolResolver
 from wheelsmith.wheel.variant_format import NULL
@@ -103,7 +103,7 @@ class Inspection:
         """Every ELF file for a CPU."""
         return tuple(self._scan.elf)
 
-    def binary(self, name: str) -> BinaryIO:
+    def open_elf_file(self, name: str) -> BinaryIO:
         """Open one of ``elf_files``. The caller must close it."""
         return self._scan.elf[name].open("rb")
 
@@ -170,7 +170,7 @@ class Inspection:
         read, broken = {}, {}
         for name in self.elf_files:
             try:
-                with self.binary(name) as file:
+                with self.open_elf_file(name) as file:
                     read[name] = read_extension(name, file)
             except WheelError as error:
                 broken[name] = error.message
@@ -190,30 +190,30 @@ class Inspection:
         """Framework → allowed versions, for each framework that every environment requires."""
         found = {}
         for project in [each.project for each in frameworks().values() if each.exports()]:
-            lines = lines_for(project, self.requirements.lines)
-            if lines and all(any(holds(line, where) for line in lines) for where in self.environments):
+            lines = requirements_for(project, self.requirements.lines)
+            if lines and all(any(applies(line, where) for line in lines) for where in self.environments):
                 # A line with a marker does not apply to all environments.
                 specifiers = (line.specifier for line in lines if line.marker is None)
                 found[project] = reduce(and_, specifiers, SpecifierSet())
         return found
 
-    def python_code(self, *words: bytes) -> dict[str, bytes]:
+    def python_files_with(self, *words: bytes) -> dict[str, bytes]:
         """Return the Python files that contain one of these words: path → source."""
         sources = ((name, self.archive.read(name)) for name in self.files if name.endswith(".py"))
         return {name: source for name, source in sources if any(word in source for word in words)}
 
     @cached_property
-    def loads(self) -> frozenset[LibraryLoad]:
+    def library_loads(self) -> frozenset[LibraryLoad]:
         """The calls in the wheel's Python code that load libraries."""
         words = (*(name.encode() for name in CALLS), b"setdlopenflags")
-        return frozenset[LibraryLoad]().union(*map(read_loads, self.python_code(*words).values()))
+        return frozenset[LibraryLoad]().union(*map(read_loads, self.python_files_with(*words).values()))
 
     @cached_property
     def gpu_code(self) -> dict[str, GpuCode]:
         """Path in the wheel → GPU code, for each file that contains some or the CUDA runtime."""
         found = dict(self._scan.gpu_files)
         for name in self.elf_files:
-            with self.binary(name) as file:
+            with self.open_elf_file(name) as file:
                 found[name] = read_gpu_code(file, file.seek(0, os.SEEK_END), name)
         return {name: code for name in self.binaries if (code := found[name]).present or code.runtime}
 
@@ -223,7 +223,7 @@ class Inspection:
         return read_local_version(self.name.version.local)
 
     @cached_property
-    def labelled(self) -> LocalVersion:
+    def variant_label(self) -> LocalVersion:
         """The parsed label of a variant wheel. The null variant counts as ``cpu``."""
         label = self.name.label
         return LocalVersion(compute="cpu") if label == NULL else read_local_version((label or "").replace("_", "."))
@@ -231,10 +231,10 @@ class Inspection:
     @property
     def compute(self) -> str | None:
         """The compute platform in the version or variant label, e.g. ``cpu``, ``cu130`` or ``cu13``; or None."""
-        return self.local_version.compute or self.labelled.compute
+        return self.local_version.compute or self.variant_label.compute
 
     @property
-    def named_torch(self) -> str | None:
+    def torch_release(self) -> str | None:
         """The torch release in the local version, or None."""
         return self.local_version.torch
 
@@ -246,7 +246,9 @@ class Inspection:
     @cached_property
     def environments(self) -> list[Environment]:
         """The environments that the tags and Requires-Python allow."""
-        return environments(self.name.tags, requires_python(self.metadata.get("Requires-Python")) or SpecifierSet())
+        return environments(
+            self.name.tags, parse_requires_python(self.metadata.get("Requires-Python")) or SpecifierSet()
+        )
 
     @cached_property
     def torch_requirement(self) -> FrameworkRequirement | None:
@@ -291,11 +293,11 @@ def scan_contents(archive: Archive, record: RecordFile, folder: Callable[[], Pat
     digests, elf, gpu_files = {}, {}, {}
     for number, (name, member) in enumerate(archive.files.items()):
         hasher = Hasher(record.algorithm(name))
-        chunks = hasher.hashed(archive.chunks(name))
+        chunks = hasher.hash_chunks(archive.chunks(name))
         first = next(chunks, b"")
         content = itertools.chain((first,), chunks)
         with _report_full_disk(name):
-            if is_for_the_cpu(first):
+            if is_cpu_elf(first):
                 elf[name] = folder() / str(number)
                 with elf[name].open("wb") as file:
                     file.writelines(content)

@@ -34,18 +34,18 @@ class Installed:
     path: str
 
     @property
-    def shown(self) -> str:
+    def display_path(self) -> str:
         """Return the path for messages and declarations. Paths outside site-packages begin with the scheme."""
         return self.path if self.scheme is Scheme.LIBRARY else f"{self.scheme}/{self.path}"
 
     @property
-    def place(self) -> str:
+    def full_path(self) -> str:
         """Return the path below ``site-packages`` or ``prefix``, which contains the other schemes."""
         folders = {Scheme.LIBRARY: "site-packages", Scheme.DATA: "prefix"}
         return f"{folders.get(self.scheme, f'prefix/{self.scheme}')}/{self.path}"
 
 
-def installed(name: str) -> Installed:
+def install_path(name: str) -> Installed:
     """Return the installed path of a file.
 
     :param name: path of the file in the wheel.

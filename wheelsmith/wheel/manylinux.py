@@ -69,7 +69,7 @@ def lowest_satisfied_policy(versions: Iterable[str], arch: str, family: str = "m
     return f"{found}_{arch}"
 
 
-def oldest(versions: Sequence[str], arch: str) -> str:
+def oldest_version(versions: Sequence[str], arch: str) -> str:
     """Return the version of a symbol that the oldest policy allows.
 
     :param versions: all versions of the symbol.
@@ -82,7 +82,7 @@ def oldest(versions: Sequence[str], arch: str) -> str:
     return min(versions, key=since)
 
 
-def policy_of(platform: str) -> Policy | None:
+def newest_policy(platform: str) -> Policy | None:
     """Return the newest policy that is not newer than a platform tag, or None for a tag without a policy."""
     found = _TAG.fullmatch(_without_legacy_name(platform))
     if not found:
@@ -91,7 +91,7 @@ def policy_of(platform: str) -> Policy | None:
     return older[-1] if older else None
 
 
-def is_no_older(claimed: str, other: str) -> bool:
+def implies_tag(claimed: str, other: str) -> bool:
     """Return True if every machine of the tag ``claimed`` also satisfies the tag ``other``.
 
     A plain ``linux`` tag promises only the architecture.
@@ -105,13 +105,13 @@ def is_no_older(claimed: str, other: str) -> bool:
     return same and (int(one[2]), int(one[3])) >= (int(two[2]), int(two[3]))
 
 
-def promises(platform: str, versions: Iterable[str], arch: str, family: str = "manylinux") -> bool:
+def promises_versions(platform: str, versions: Iterable[str], arch: str, family: str = "manylinux") -> bool:
     """Return True if every machine of a platform tag has these symbol versions.
 
     A tag between two policies, such as manylinux_2_25, promises its glibc and the versions of the older policy:
     https://peps.python.org/pep-0600/.
     """
-    found, policy = _TAG.fullmatch(_without_legacy_name(platform)), policy_of(platform)
+    found, policy = _TAG.fullmatch(_without_legacy_name(platform)), newest_policy(platform)
     if not found or not policy or (found[1], found[4]) != (family, arch):
         return False
     named = (int(found[2]), int(found[3]))
@@ -120,7 +120,7 @@ def promises(platform: str, versions: Iterable[str], arch: str, family: str = "m
     return policy.allows(set(versions) - had, arch)
 
 
-def promised_kernel(platform: str, arch: str) -> tuple[int, int, int] | None:
+def oldest_kernel(platform: str, arch: str) -> tuple[int, int, int] | None:
     """Return the oldest Linux of a platform tag, or None if its loader ignores the kernel that a file requires."""
     found = _TAG.fullmatch(_without_legacy_name(platform))
     if not found or found[1] != "manylinux" or int(found[3]) >= _IGNORES_KERNEL:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from wheelsmith.model import WheelSpec
-from wheelsmith.wheel.check import check_and_read, check_wheel
+from wheelsmith.wheel.check import check_wheel, check_with_capabilities
 from wheelsmith.wheel.facts import wheel_facts, wheel_file
-from wheelsmith.wheel.recorded_plan import plan_of
+from wheelsmith.wheel.recorded_plan import read_plan
 from wheelsmith.wheel.report import CHECKING, LEFT, RepairRequest, RepairResponse
 
 
@@ -44,7 +44,7 @@ def facts(request: dict[str, Any]) -> dict[str, Any]:
 
 def recorded_plan(request: dict[str, Any]) -> dict[str, Any]:
     """Read the plan that a wheel records."""
-    plan = plan_of(Path(request["path"]))
+    plan = read_plan(Path(request["path"]))
     return {"plan": plan.to_json() if plan else None}
 
 
@@ -61,6 +61,6 @@ def _raw_wheel() -> Path:
 
 
 def _check_response(wheel: Path, spec: WheelSpec) -> dict[str, Any]:
-    report, archs = check_and_read(wheel, spec)
+    report, archs = check_with_capabilities(wheel, spec)
     file = replace(wheel_file(wheel), gpu_archs=archs) if report.ok else None
     return RepairResponse(report=report, wheel=file).to_json()

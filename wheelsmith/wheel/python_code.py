@@ -43,7 +43,7 @@ class HubKernel:
     folder: str
     namespace: str | None
 
-    def owns(self, namespace: str) -> bool:
+    def is_unique(self, namespace: str) -> bool:
         """Return True if no other kernel has this namespace."""
         return _UNIQUE_NAMESPACE.fullmatch(namespace) is not None and self.namespace in {None, namespace}
 
@@ -94,7 +94,7 @@ def registrations(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, namespace
 
 
-def registered_by_machine_code(file: BinaryIO) -> set[str]:
+def registered_namespaces(file: BinaryIO) -> set[str]:
     """Return the namespaces in which an ELF file registers operators; none if its symbols were stripped."""
     found = set()
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -140,11 +140,11 @@ class LibraryLoad:
     """A call that loads a library.
 
     :param library: file name of the library; None if it is not a literal.
-    :param for_all: True if libraries that are loaded later can use its symbols (RTLD_GLOBAL).
+    :param is_global: True if libraries that are loaded later can use its symbols (RTLD_GLOBAL).
     """
 
     library: str | None
-    for_all: bool
+    is_global: bool
 
 
 def read_loads(source: bytes) -> frozenset[LibraryLoad]:
@@ -162,12 +162,14 @@ def _find_loads(tree: ast.Module) -> Iterator[LibraryLoad]:
             continue
         called = getattr(node.func, "attr", getattr(node.func, "id", ""))
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        for_all = any(_GLOBAL in (getattr(n, "attr", ""), getattr(n, "id", "")) for a in arguments for n in ast.walk(a))
-        if called == _FLAGS and for_all:
-            yield LibraryLoad(library=None, for_all=True)
+        is_global = any(
+            _GLOBAL in (getattr(n, "attr", ""), getattr(n, "id", "")) for a in arguments for n in ast.walk(a)
+        )
+        if called == _FLAGS and is_global:
+            yield LibraryLoad(library=None, is_global=True)
         elif called in CALLS and arguments:
             first = arguments[0].value if isinstance(arguments[0], ast.Constant) else ...
             if isinstance(first, str):
-                yield LibraryLoad(library=first.rpartition("/")[2], for_all=for_all)
+                yield LibraryLoad(library=first.rpartition("/")[2], is_global=is_global)
             elif first is not None:  # CDLL(None) is the process itself
-                yield LibraryLoad(library=None, for_all=for_all)
+                yield LibraryLoad(library=None, is_global=is_global)

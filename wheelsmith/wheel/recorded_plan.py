@@ -34,7 +34,7 @@ class RecordedPlan(Record):
     data: dict[str, Any]
 
     @property
-    def head(self) -> RecordedPlan:
+    def summary(self) -> RecordedPlan:
         """Return a copy with the source, the compilers and the wheel only, which are small."""
         return replace(self, data={name: self.data.get(name) for name in ("source", "toolset", "wheel")})
 
@@ -44,7 +44,7 @@ class RecordedPlan(Record):
         return str(self.data["source"]["tree"])
 
 
-def plan_of(wheel: Path) -> RecordedPlan | None:
+def read_plan(wheel: Path) -> RecordedPlan | None:
     """Return the plan that a wheel records, or None if it records none.
 
     :raises WheelError: it cannot be read.
@@ -80,12 +80,12 @@ def _parse(text: bytes) -> dict[str, Any]:
 
 
 def plan_differences(
-    recorded: Any, planned: Any, place: str = "", *, said: tuple[str, str] = ("the wheel has", "the plan has")
+    recorded: Any, planned: Any, place: str = "", *, labels: tuple[str, str] = ("the wheel has", "the plan has")
 ) -> list[str]:
     """Return the differences between a recorded plan and a new one.
 
     :param place: path of the compared values in the plan.
-    :param said: the words that introduce the two values in a message.
+    :param labels: the words that introduce the two values in a message.
     """
     pairs: list[tuple[str, Any, Any]]
     if isinstance(recorded, dict) and isinstance(planned, dict):
@@ -96,10 +96,10 @@ def plan_differences(
     elif recorded == planned and type(recorded) is type(planned):
         return []
     else:
-        return [f"{place}: {said[0]} {_shorten(json.dumps(recorded))}, {said[1]} {_shorten(json.dumps(planned))}"]
+        return [f"{place}: {labels[0]} {_shorten(json.dumps(recorded))}, {labels[1]} {_shorten(json.dumps(planned))}"]
     found: list[str] = []
     for inside, one, other in pairs:
-        found += plan_differences(one, other, f"{place}{inside}".removeprefix("."), said=said)
+        found += plan_differences(one, other, f"{place}{inside}".removeprefix("."), labels=labels)
     return found[:_SHOWN]
 
 

@@ -26,9 +26,9 @@ from wheelsmith.frameworks import frameworks, patch_releases, read_local_version
 from wheelsmith.model import RECORDED_PLAN, WheelSpec, read_wheel_name, same_version, wheel_stem
 from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
 from wheelsmith.wheel.archive import WheelContents, open_wheel, read_headers, record_mistakes
-from wheelsmith.wheel.bundled_libraries import every_process_has
-from wheelsmith.wheel.elf import Extension, is_for_the_cpu, read_extension
-from wheelsmith.wheel.manylinux import is_no_older, policies
+from wheelsmith.wheel.bundled_libraries import is_always_loaded
+from wheelsmith.wheel.elf import Extension, is_cpu_elf, read_extension
+from wheelsmith.wheel.manylinux import implies_tag, policies
 from wheelsmith.wheel.report import RepairRequest
 from wheelsmith.wheel.requirements import read_requirements
 
@@ -53,7 +53,7 @@ def repair(raw: Path, request: RepairRequest, work: Path) -> Path:
     if wrong := record_mistakes(contents):
         raise WheelError(f"the built wheel has a wrong RECORD: {wrong[0]}")
     if spec.metadata is None:
-        contents = without_host_folders(relabel(contents, spec), work)
+        contents = remove_host_folders(set_planned_metadata(contents, spec), work)
         raw = pack(contents, work / "relabelled")
     if request.members is not None:
         _check_members(contents, frozenset(request.members))
@@ -65,7 +65,7 @@ def repair(raw: Path, request: RepairRequest, work: Path) -> Path:
         contents = open_wheel(repair_platform(raw, tagged, left_out=left_out))
         if request.policy:
             # The check compares this tag with the symbols.
-            contents = for_platform(contents, f"{request.policy}_{spec.arch}")
+            contents = retag(contents, f"{request.policy}_{spec.arch}")
     return pack(_add_records(contents, request.plan) if request.plan is not None else contents, work)
 
 
@@ -84,12 +84,12 @@ def _add_records(contents: WheelContents, plan: str) -> WheelContents:
 def _needed_libraries(contents: WheelContents) -> set[str]:
     """Return the libraries that the wheel's files need."""
     files = contents.files.items()
-    read = (read_extension(name, io.BytesIO(data)) for name, data in files if is_for_the_cpu(data))
+    read = (read_extension(name, io.BytesIO(data)) for name, data in files if is_cpu_elf(data))
     return {library for extension in read for library in extension.needed}
 
 
 def _is_on_every_machine(library: str) -> bool:
-    return every_process_has(library) or library in policies("manylinux")[-1].libraries
+    return is_always_loaded(library) or library in policies("manylinux")[-1].libraries
 
 
 def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
@@ -180,7 +180,7 @@ def _provided_patterns() -> Iterator[str]:
     yield from (exports.library for each in frameworks().values() for exports in each.exports())
 
 
-def without_host_folders(contents: WheelContents, work: Path) -> WheelContents:
+def remove_host_folders(contents: WheelContents, work: Path) -> WheelContents:
     """Return the wheel without absolute folders in RPATH and RUNPATH.
 
     CMake writes the folders of the libraries that it links with, and removes them only when it installs. If a library
@@ -190,7 +190,7 @@ def without_host_folders(contents: WheelContents, work: Path) -> WheelContents:
     """
     changed = {}
     for name, data in contents.files.items():
-        if is_for_the_cpu(data):
+        if is_cpu_elf(data):
             extension = read_extension(name, io.BytesIO(data))
             if any(map(_is_host_folder, (*extension.rpath, *extension.runpath))):
                 changed[name] = _rewrite_rpath(name, data, extension, work / "rpath")
@@ -216,7 +216,7 @@ def _rewrite_rpath(name: str, data: bytes, extension: Extension, scratch: Path) 
     return scratch.read_bytes()
 
 
-def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
+def set_planned_metadata(contents: WheelContents, spec: WheelSpec) -> WheelContents:
     """Return a project's wheel with the planned version and torch requirement. All other metadata stays the same.
 
     :raises WheelError: it is not the planned wheel.
@@ -227,10 +227,10 @@ def relabel(contents: WheelContents, spec: WheelSpec) -> WheelContents:
     _check_name(metadata, spec)
     metadata.replace_header("Version", spec.version)
     _pin_torch(metadata, requirements, spec)
-    return renamed(contents, f"{wheel_stem(spec.distribution)}-{spec.version}", _serialize(metadata))
+    return rename_wheel(contents, f"{wheel_stem(spec.distribution)}-{spec.version}", _serialize(metadata))
 
 
-def renamed(contents: WheelContents, stem: str, metadata: bytes) -> WheelContents:
+def rename_wheel(contents: WheelContents, stem: str, metadata: bytes) -> WheelContents:
     """Return the wheel with another name and version. Its RECORD is stale: ``pack`` writes a new one.
 
     :param stem: name and version at the start of the file name, e.g. ``k-1+cu130``.
@@ -242,14 +242,14 @@ def renamed(contents: WheelContents, stem: str, metadata: bytes) -> WheelContent
     return replace(contents, filename=f"{stem}-{tags}.whl", info=f"{stem}.dist-info", files=files)
 
 
-def for_platform(contents: WheelContents, platform: str) -> WheelContents:
+def retag(contents: WheelContents, platform: str) -> WheelContents:
     """Return the wheel with another platform tag.
 
     :raises WheelError: the symbols need a newer platform.
     """
     tags = read_wheel_name(contents.filename).tags
     for tag in tags:
-        if not is_no_older(platform, tag.platform):
+        if not implies_tag(platform, tag.platform):
             raise WheelError(
                 f"it was built for {platform}, but needs {tag.platform}",
                 remedy="list its libraries: auditwheel show; prebuilt files in the project may need a newer system",
@@ -312,7 +312,7 @@ def _read_requires_dist(contents: WheelContents) -> dict[str, Requirement]:
     requirements = read_requirements(lines)
     foreign = [f"Requires-Dist {line[:80]!r} is not ASCII" for line in lines if not line.isascii()]
     ending = ["its headers contain an invalid line"] if headers.defects else []
-    if wrong := [*ending, *requirements.wrong, *foreign]:
+    if wrong := [*ending, *requirements.mistakes, *foreign]:
         raise WheelError(f"METADATA of the built wheel cannot be read: {wrong[0]}")
     return dict(zip(lines, requirements.lines, strict=True))
 

@@ -40,11 +40,11 @@ Environment = dict[str, str]
 class WheelRequirements:
     """The Requires-Dist lines of a wheel.
 
-    :param wrong: lines that cannot be read.
+    :param mistakes: lines that cannot be read.
     """
 
     lines: tuple[Requirement, ...]
-    wrong: tuple[str, ...]
+    mistakes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +53,18 @@ class FrameworkRequirement:
 
     :param text: for messages, e.g. ``torch>=2.11,<2.12``.
     :param releases: known releases (``major.minor``) that the requirement admits in any environment, ascending.
-    :param beyond: descriptions of other releases that it admits, e.g. ``later than 2.15``.
-    :param absent: descriptions of the environments that do not require the framework.
+    :param unknown_releases: descriptions of other releases that it admits, e.g. ``later than 2.15``.
+    :param environments_without: descriptions of the environments that do not require the framework.
     :param builds: compute platforms of the pinned builds: ``cu130`` for ``torch==2.11.0+cu130``.
-    :param wrong: reasons why no release fits, or why the admitted releases are unknown.
+    :param mistakes: reasons why no release fits, or why the admitted releases are unknown.
     """
 
     text: str
     releases: tuple[str, ...]
-    beyond: tuple[str, ...]
-    absent: tuple[str, ...]
+    unknown_releases: tuple[str, ...]
+    environments_without: tuple[str, ...]
     builds: tuple[str, ...]
-    wrong: tuple[str, ...]
+    mistakes: tuple[str, ...]
 
 
 def read_requirements(values: Sequence[str]) -> WheelRequirements:
@@ -75,10 +75,10 @@ def read_requirements(values: Sequence[str]) -> WheelRequirements:
             lines.append(Requirement(value))
         except (InvalidRequirement, ValueError) as error:
             wrong.append(f"Requires-Dist {value[:80]!r} cannot be read: {str(error).splitlines()[0][:200]}")
-    return WheelRequirements(lines=tuple(lines), wrong=tuple(wrong))
+    return WheelRequirements(lines=tuple(lines), mistakes=tuple(wrong))
 
 
-def requires_python(value: str | None) -> SpecifierSet | None:
+def parse_requires_python(value: str | None) -> SpecifierSet | None:
     """Parse the value of Requires-Python. Return None if it cannot be read."""
     try:
         return SpecifierSet(value or "")
@@ -97,7 +97,7 @@ def environments(tags: Iterable[Tag], allowed: SpecifierSet) -> list[Environment
     return list(found.values())
 
 
-def holds(line: Requirement, environment: Environment, extra: str = "") -> bool:
+def applies(line: Requirement, environment: Environment, extra: str = "") -> bool:
     """Return True if a requirement applies in an environment."""
     try:
         return line.marker is None or line.marker.evaluate({**environment, "extra": extra})
@@ -105,7 +105,7 @@ def holds(line: Requirement, environment: Environment, extra: str = "") -> bool:
         return False
 
 
-def lines_for(project: str, lines: Iterable[Requirement]) -> list[Requirement]:
+def requirements_for(project: str, lines: Iterable[Requirement]) -> list[Requirement]:
     """Return the requirements of one project."""
     return [line for line in lines if canonicalize_name(line.name) == project]
 
@@ -118,8 +118,8 @@ def framework_requirement(
     :param allowed: the environments that the wheel's tags allow.
     :param known: releases of the framework, as ``major.minor``, in ascending order.
     """
-    needs = lines_for(project, lines)
-    active = [[need for need in needs if holds(need, where)] for where in allowed]
+    needs = requirements_for(project, lines)
+    active = [[need for need in needs if applies(need, where)] for where in allowed]
     together = {
         str(specifiers): specifiers
         for each in active
@@ -137,14 +137,14 @@ def framework_requirement(
     return FrameworkRequirement(
         text=" or ".join(f"{project}{text}" for text in list(together)[:3]),
         releases=tuple(release for release in known if release in admitted),
-        beyond=tuple(release for release in admitted if release not in known),
-        absent=tuple(_describe(where) for where, each in zip(allowed, active, strict=True) if not each),
+        unknown_releases=tuple(release for release in admitted if release not in known),
+        environments_without=tuple(_describe(where) for where, each in zip(allowed, active, strict=True) if not each),
         builds=tuple(build for specifiers in together.values() for build in _pinned_builds(specifiers)),
-        wrong=tuple(dict.fromkeys(wrong)),
+        mistakes=tuple(dict.fromkeys(wrong)),
     )
 
 
-def required_in(wheel: Path, python: str, arch: str) -> tuple[str, ...]:
+def active_requirements(wheel: Path, python: str, arch: str) -> tuple[str, ...]:
     """Return the requirements of a wheel that apply to a Python on Linux, without extras.
 
     :param python: ``major.minor``.
@@ -153,11 +153,11 @@ def required_in(wheel: Path, python: str, arch: str) -> tuple[str, ...]:
     with Archive(wheel) as archive:
         headers = read_headers(archive.read(f"{info_folder(archive)}/METADATA", LONGEST_TEXT))
     requirements = read_requirements(headers.get_all("Requires-Dist", []))
-    if requirements.wrong:
-        raise WheelError(f"{wheel.name} cannot be installed: {requirements.wrong[0]}")
+    if requirements.mistakes:
+        raise WheelError(f"{wheel.name} cannot be installed: {requirements.mistakes[0]}")
     tag = Tag(f"cp{python.replace('.', '')}", "none", f"linux_{arch}")
     (environment,) = environments((tag,), SpecifierSet())
-    lines = [line for line in requirements.lines if holds(line, environment)]
+    lines = [line for line in requirements.lines if applies(line, environment)]
     if named := [line.name for line in lines if line.url]:
         raise WheelError(f"{wheel.name} requires {named[0]} from a URL, not from an index")
     return tuple(dict.fromkeys(str(line).partition(";")[0].strip() for line in lines))

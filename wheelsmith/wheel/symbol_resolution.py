@@ -13,7 +13,7 @@ from wheelsmith.frameworks import Exports, Framework, cuda_major, frameworks, na
 from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
 from wheelsmith.wheel.bundled_libraries import BundledLibraries
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
-from wheelsmith.wheel.manylinux import policies, policy_of
+from wheelsmith.wheel.manylinux import newest_policy, policies
 from wheelsmith.wheel.symbols import LibraryExports, SymbolTable, cuda_exports, platform_exports, symbol_table
 
 CUDA_MAJORS = (11, 12, 13)
@@ -39,7 +39,7 @@ def cuda_releases(library: str) -> list[int]:
     return [major for major in CUDA_MAJORS if (found := cuda_exports(major)) and library in found.symbols]
 
 
-def why_not_brought(arch: str, library: str, torch: Iterable[str], required: Collection[str]) -> str | None:
+def why_cuda_lacks(arch: str, library: str, torch: Iterable[str], required: Collection[str]) -> str | None:
     """Return why nothing provides a CUDA library to a wheel that requires torch, or None if something does.
 
     :param torch: known torch releases that the requirement admits, e.g. ``2.11``.
@@ -86,21 +86,21 @@ class LookupScope:
     :param own: paths of the wheel's libraries.
     :param others: names of the platform's and CUDA's libraries.
     :param torch: release → file names of torch's libraries.
-    :param brought: names of libraries of frameworks that the wheel requires.
+    :param frameworks: names of libraries of frameworks that the wheel requires.
     :param unknown: names of libraries with unknown symbols.
     """
 
     own: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
     torch: dict[str, set[str]] = field(default_factory=dict)
-    brought: set[str] = field(default_factory=set)
+    frameworks: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
 
-    def widen(self, other: LookupScope) -> None:
+    def add(self, other: LookupScope) -> None:
         """Add the scope of another file."""
         self.own |= other.own
         self.others |= other.others
-        self.brought |= other.brought
+        self.frameworks |= other.frameworks
         self.unknown |= other.unknown
         for release, files in other.torch.items():
             self.torch.setdefault(release, set()).update(files)
@@ -136,29 +136,29 @@ class SymbolResolver:
         self._platforms = platforms
         self._scopes: dict[str, LookupScope] = {}
 
-    def is_platforms(self, arch: str, library: str) -> bool:
+    def is_platform_library(self, arch: str, library: str) -> bool:
         """Return True if every machine of the platform tags has a library."""
         if library == f"libc.musl-{arch}.so.1":
             return all(platform.startswith(("musllinux_", "linux_")) for platform in self._platforms)
         return library == _LOADERS.get(arch) or library in self._platform_libraries
 
-    def is_a_projects(self, library: str) -> bool:
+    def is_framework_library(self, library: str) -> bool:
         """Return True if a required framework loads a library when it is imported."""
         return any(each.project in self._projects for each, _ in _frameworks_with(library))
 
-    def projects_without(self, scope: LookupScope, symbol: str) -> str | None:
+    def frameworks_without(self, scope: LookupScope, symbol: str) -> str | None:
         """Return the framework and those of its allowed versions that lack a symbol; empty if none lacks it.
 
         Return None if the symbol does not belong to a required framework.
         """
-        for library in sorted(scope.brought):
+        for library in sorted(scope.frameworks):
             for each, exports in _frameworks_with(library):
                 if symbol in exports.since:
                     lacking = exports.versions_without(symbol, self._projects[each.project])
                     return f"{each.project} {', '.join(lacking[:5])}" if lacking else ""
         return None
 
-    def without_torch(self, arch: str, library: str) -> str | None:
+    def why_not_in_torch(self, arch: str, library: str) -> str | None:
         """Return why torch does not provide one of its libraries, or None if it does."""
         if self.torch is None:
             return "a torch library, but the wheel does not require torch"
@@ -166,20 +166,20 @@ class SymbolResolver:
         lacking = [r for r in self.torch if table and not self._torch_file(table, r, library)]
         if not lacking:
             return None
-        renamed = table.renamed(lacking[-1], library) if table else None
+        renamed = table.renamed_library(lacking[-1], library) if table else None
         kind = " for cpu" if self.compute == "cpu" else ""
         # Its symbols are available without a link: torch's libraries need it, so the loader searches it.
         remedy = f" ({lacking[-1]} has it as {renamed}: do not link with {library})" if renamed else ""
         return f"not in torch {', '.join(lacking)}{kind}{remedy}"
 
-    def without_cuda(self, arch: str, library: str) -> str | None:
+    def why_not_in_cuda(self, arch: str, library: str) -> str | None:
         """Return why CUDA does not provide one of its libraries, or None if it does or if that is unknown."""
         majors = cuda_releases(library)
         if self.compute == "cpu":
             return "a CUDA library, but the version is for cpu"
         if self.compute and names_cuda(self.compute) and cuda_major(self.compute) not in majors:
             return f"a library of CUDA {', '.join(map(str, majors))}, but the version is for {self.compute}"
-        return None if self.torch is None else why_not_brought(arch, library, self.torch, self._required)
+        return None if self.torch is None else why_cuda_lacks(arch, library, self.torch, self._required)
 
     def scope(self, path: str) -> LookupScope:
         """Return the libraries in which the loader searches for the symbols of a file.
@@ -188,7 +188,7 @@ class SymbolResolver:
         """
         whole = LookupScope()
         for file in (path, *self._needed_by.get(path, ())):
-            whole.widen(self._scope_of(file))
+            whole.add(self._scope_of(file))
         return whole
 
     @property
@@ -197,9 +197,9 @@ class SymbolResolver:
         tables = [found for major in self._majors if (found := cuda_exports(major))] if self.compute != "cpu" else []
         return frozenset(library for table in tables for library in table.symbols)
 
-    def offers(self, scope: LookupScope, arch: str, reference: Reference) -> bool:
+    def provides(self, scope: LookupScope, arch: str, reference: Reference) -> bool:
         """Return True if a library of the wheel, the platform or CUDA in the scope exports a symbol."""
-        if self.wheel_offers(scope, reference):
+        if self.wheel_provides(scope, reference):
             return True
         for table in self._tables(arch):
             for library in scope.others & table.symbols.keys():
@@ -209,9 +209,9 @@ class SymbolResolver:
                     return True
         return False
 
-    def wheel_offers(self, scope: LookupScope, reference: Reference) -> bool:
+    def wheel_provides(self, scope: LookupScope, reference: Reference) -> bool:
         """Return True if a library of the wheel in the scope exports a symbol."""
-        return any(self.extensions[path].offers(reference) for path in scope.own)
+        return any(self.extensions[path].provides(reference) for path in scope.own)
 
     def has_version(self, scope: LookupScope, path: str, need: NeededVersion) -> bool:
         """Return True if the loader finds a needed version in its library.
@@ -221,7 +221,7 @@ class SymbolResolver:
 
         :param path: the file that needs the version.
         """
-        if own := self.bundled.provider(path, need.library):
+        if own := self.bundled.find_provider(path, need.library):
             defined = self.extensions[own].defined_versions
             return own in scope.own and (not defined or need.name in defined)
         if need.library not in scope.others.union(*scope.torch.values()):
@@ -235,7 +235,7 @@ class SymbolResolver:
         known = need.name.startswith("GLIBC_ABI_") or policies("manylinux")[-1].allows([need.name], arch)
         return known and any(version.partition("_")[0] == family for found in defined_by for version in found)
 
-    def torch_without(self, scope: LookupScope, arch: str, symbol: str) -> list[str]:
+    def torch_releases_without(self, scope: LookupScope, arch: str, symbol: str) -> list[str]:
         """Return the torch releases that do not export a symbol in the scope."""
         table = symbol_table(arch)
         found = {
@@ -253,7 +253,7 @@ class SymbolResolver:
 
     @cached_property
     def _platform_libraries(self) -> frozenset[str]:
-        found = [policy.libraries for tag in self._platforms if (policy := policy_of(tag))]
+        found = [policy.libraries for tag in self._platforms if (policy := newest_policy(tag))]
         # A plain linux tag promises nothing. Then the newest policy is the best assumption.
         return frozenset.intersection(*found) if found else policies("manylinux")[-1].libraries
 
@@ -279,7 +279,7 @@ class SymbolResolver:
         names: list[str] = []
         while wanted:
             needing, library = wanted.pop()
-            own = self.bundled.provider(needing, library)
+            own = self.bundled.find_provider(needing, library)
             if own is None:
                 names.append(library)
             elif own not in scope.own:
@@ -293,8 +293,8 @@ class SymbolResolver:
         unrecognized = {
             lib for lib in names if lib not in known and lib not in torch_libraries and not cuda_releases(lib)
         }
-        scope.brought.update(library for library in unrecognized if self.is_a_projects(library))
-        scope.unknown.update(unrecognized - scope.brought)
+        scope.frameworks.update(library for library in unrecognized if self.is_framework_library(library))
+        scope.unknown.update(unrecognized - scope.frameworks)
         return scope
 
     def _add_torch(self, scope: LookupScope, arch: str, libraries: list[str]) -> None:
@@ -315,7 +315,7 @@ class SymbolResolver:
                     wanted += needed
 
     def _torch_file(self, table: SymbolTable, release: str, library: str) -> str | None:
-        file = table.library(release, library)
+        file = table.find_library(release, library)
         return None if self.compute == "cpu" and file in TORCH_CUDA else file
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from wheelsmith.base.units import numbers
 from wheelsmith.wheel.archive import open_wheel
 from wheelsmith.wheel.gpu import GpuCode
-from wheelsmith.wheel.repair import pack, renamed
+from wheelsmith.wheel.repair import pack, rename_wheel
 from wheelsmith.wheel.variant_format import VARIANT_FILE, Variant, dump_variants, sm_values
 
 _VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)
@@ -35,7 +35,7 @@ def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Pat
     headers, blank, text = metadata.partition(b"\n\n")
     headers = _VERSION.sub(f"Version: {version}".encode(), headers, count=1)
     stem = f"{contents.filename.partition('-')[0]}-{version}"
-    made = renamed(contents, stem, headers + blank + text)
+    made = rename_wheel(contents, stem, headers + blank + text)
     files = {**made.files, f"{made.info}/{VARIANT_FILE}": dump_variants([variant])}
     packed = pack(replace(made, files=files), work)
     return packed.rename(packed.with_name(f"{packed.stem}-{variant.label}.whl"))

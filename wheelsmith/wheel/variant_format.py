@@ -125,10 +125,10 @@ def read_variant(path: Path) -> Variant | None:
     with open_archive(path) as archive:
         name = f"{info_folder(archive)}/{VARIANT_FILE}"
         data = archive.read(name, LONGEST_TEXT) if name in archive.members else None
-    return variant_of(data, path.name, label)
+    return parse_variant(data, path.name, label)
 
 
-def variant_of(data: bytes | None, filename: str, label: str) -> Variant:
+def parse_variant(data: bytes | None, filename: str, label: str) -> Variant:
     """Parse the ``variant.json`` of a variant wheel.
 
     :param data: content of the file; None if there is no such file.

@@ -80,7 +80,7 @@ _KINDS = (
         suffix=PROVENANCE,
         in_json=lambda url, _: {"provenance": url},
         in_html=lambda url, _: {"data-provenance": url},
-        subjects=pep740.subjects_of,
+        subjects=pep740.provenance_subjects,
         needs_address=True,
     ),
 )

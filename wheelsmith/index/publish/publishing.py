@@ -20,7 +20,7 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.location import open_storage
 from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.wheel.attestation.bundle import read_bundle
-from wheelsmith.wheel.attestation.pep740 import is_of
+from wheelsmith.wheel.attestation.pep740 import matches_bundle
 
 _SIGN_AGAIN = "sign the wheels again where they were built (wheelsmith sign), or remove the file"
 
@@ -123,7 +123,7 @@ def _matches_bundle(files: Mapping[str, bytes]) -> bool:
     if not {PROVENANCE, BUNDLE} <= files.keys():
         return True
     try:
-        return is_of(files[PROVENANCE], read_bundle(files[BUNDLE]))
+        return matches_bundle(files[PROVENANCE], read_bundle(files[BUNDLE]))
     except (ValueError, TypeError, LookupError):
         return False
 

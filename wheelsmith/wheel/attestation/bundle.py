@@ -62,17 +62,17 @@ def read_bundle(data: bytes) -> Bundle:
     """
     if len(data) > LONGEST:
         raise AttestationError(f"the bundle has more than {LONGEST >> 20} MiB")
-    with unreadable("the bundle"):
+    with report_unreadable("the bundle"):
         return _parse_bundle(parse_json(data.decode()))
 
 
 @contextmanager
-def unreadable(what: str) -> Iterator[None]:
+def report_unreadable(subject: str) -> Iterator[None]:
     """Raise AttestationError if the block fails on invalid JSON."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise AttestationError(f"{what} cannot be read: {in_one_line(error)}") from None
+        raise AttestationError(f"{subject} cannot be read: {in_one_line(error)}") from None
 
 
 def _parse_bundle(data: Any) -> Bundle:

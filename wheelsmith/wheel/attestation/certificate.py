@@ -42,14 +42,14 @@ _CLAIM_OIDS = {
 _MAX_CLAIM = 2000  # characters of a claim
 
 
-def verifier(trust: Path | None) -> Verifier:
+def make_verifier(trust: Path | None) -> Verifier:
     """Return the verifier of certificates, log entries and signatures.
 
     :param trust: a client trust configuration or a trusted root, as Sigstore's programs write them. None means
         Sigstore's public one. If wheelsmith is offline, it is the one that was last fetched.
     :raises SigningKeyError: the trust configuration cannot be read or fetched.
     """
-    require_extra()
+    require_sigstore()
     with _report_trust_errors(trust):
         return _cached_verifier(_read_config(trust) if trust else None, offline=is_offline())
 
@@ -80,7 +80,7 @@ def signing_config(trust: Path | None) -> ClientTrustConfig:
     :param trust: a client trust configuration; None means Sigstore's public one.
     :raises SigningKeyError: the trust configuration cannot be read or fetched, or names no servers.
     """
-    require_extra()
+    require_sigstore()
     from sigstore.models import ClientTrustConfig
 
     with _report_trust_errors(trust):
@@ -92,7 +92,7 @@ def signing_config(trust: Path | None) -> ClientTrustConfig:
         return ClientTrustConfig.from_json(text)
 
 
-def require_extra() -> None:
+def require_sigstore() -> None:
     """Import the libraries for keyless signatures.
 
     :raises SigningKeyError: they are not installed.
@@ -200,12 +200,12 @@ def verify_certified(
     """Verify a certificate, its log entry and the signature. Return the signed statement and the signer.
 
     :param data: a bundle with a certificate, according to ``read_bundle``.
-    :param trust: same as for ``verifier``.
+    :param trust: same as for ``make_verifier``.
     :param check: raises AttestationError if the signer is not accepted.
     :raises AttestationError: the bundle is invalid, or the signer is not accepted.
     :raises SigningKeyError: the trust configuration cannot be read.
     """
-    judge, reader = verifier(trust), _ClaimsReader(check)
+    judge, reader = make_verifier(trust), _ClaimsReader(check)
     from sigstore.models import Bundle
 
     try:

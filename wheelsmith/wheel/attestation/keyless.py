@@ -14,9 +14,14 @@ from wheelsmith.base.errors import AttestationError, SigningKeyError
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.redact import redact
 from wheelsmith.wheel.attestation.bundle import read_bundle
-from wheelsmith.wheel.attestation.certificate import CertificateClaims, require_extra, signing_config, verify_certified
+from wheelsmith.wheel.attestation.certificate import (
+    CertificateClaims,
+    require_sigstore,
+    signing_config,
+    verify_certified,
+)
 from wheelsmith.wheel.attestation.keys import SignedBundle
-from wheelsmith.wheel.attestation.pep740 import bundle_in, provenance_of
+from wheelsmith.wheel.attestation.pep740 import bundle_from_provenance, make_provenance
 from wheelsmith.wheel.attestation.statement import read_statement
 from wheelsmith.wheel.attestation.verification import builder_conflict
 
@@ -50,13 +55,13 @@ class KeylessSigner:
         self._signer_created = 0.0
 
     @classmethod
-    def with_token(cls, identity_token: str | None, trust: Path | None) -> Self:
+    def from_token(cls, identity_token: str | None, trust: Path | None) -> Self:
         """Return a signer that takes its token from the CI system or from a variable.
 
         :param identity_token: ``env:NAME`` for a variable with a token; None means the CI system's token.
         :raises SigningKeyError: the value is not ``env:NAME``, or the trust configuration names no servers.
         """
-        require_extra()
+        require_sigstore()
         from sigstore.sign import SigningContext
 
         token = _ci_token if identity_token is None else _token_from_variable(identity_token)
@@ -78,7 +83,7 @@ class KeylessSigner:
             raise SigningKeyError(f"nothing was signed: {why}", remedy="use the token of the job that signs")
         return self._with_provenance(signed, claims)
 
-    def kept(self, bundle: bytes) -> SignedBundle | None:
+    def reuse(self, bundle: bytes) -> SignedBundle | None:
         """Return an earlier bundle if its certificate belongs to the builder in its statement, or None.
 
         :raises AttestationError: it is not a bundle, or not valid.
@@ -92,10 +97,10 @@ class KeylessSigner:
 
     def _with_provenance(self, bundle: bytes, claims: CertificateClaims) -> SignedBundle:
         """Return a bundle, with its form for package indexes if that one is valid too: it lacks signed timestamps."""
-        if (provenance := provenance_of(bundle, claims)) is None:
+        if (provenance := make_provenance(bundle, claims)) is None:
             return SignedBundle(bundle=bundle)
         try:
-            verify_certified(bundle_in(provenance), self._trust)
+            verify_certified(bundle_from_provenance(provenance), self._trust)
         except AttestationError:
             return SignedBundle(bundle=bundle)
         return SignedBundle(bundle=bundle, provenance=provenance)

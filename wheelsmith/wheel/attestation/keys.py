@@ -52,7 +52,7 @@ class Signer(Protocol):
         :raises SigningKeyError: it cannot be signed.
         """
 
-    def kept(self, bundle: bytes) -> SignedBundle | None:
+    def reuse(self, bundle: bytes) -> SignedBundle | None:
         """Return an earlier bundle if the same signer made it, or None.
 
         :raises AttestationError: it is not a bundle.
@@ -105,7 +105,7 @@ class KeySigner:
         made = Bundle(statement=statement, signature=signature, hint=self.public.hint)
         return SignedBundle(bundle=made.to_bytes())
 
-    def kept(self, bundle: bytes) -> SignedBundle | None:
+    def reuse(self, bundle: bytes) -> SignedBundle | None:
         """Return an earlier bundle if the same key made it, or None.
 
         :raises AttestationError: it is not a bundle.

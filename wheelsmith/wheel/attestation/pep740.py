@@ -7,7 +7,7 @@ from typing import Any
 
 from wheelsmith.base.errors import AttestationError
 from wheelsmith.base.json_dataclass import in_one_line, parse_json
-from wheelsmith.wheel.attestation.bundle import Bundle, unreadable
+from wheelsmith.wheel.attestation.bundle import Bundle, report_unreadable
 from wheelsmith.wheel.attestation.certificate import CertificateClaims
 from wheelsmith.wheel.attestation.policy import GITHUB, GITLAB
 
@@ -15,7 +15,7 @@ SUFFIX = ".provenance"
 _WORKFLOWS = ".github/workflows/"
 
 
-def provenance_of(bundle: bytes, claims: CertificateClaims) -> bytes | None:
+def make_provenance(bundle: bytes, claims: CertificateClaims) -> bytes | None:
     """Return a bundle as a provenance file, or None if PEP 740 has no publisher for its signer.
 
     :param bundle: a verified bundle.
@@ -32,8 +32,8 @@ def provenance_of(bundle: bytes, claims: CertificateClaims) -> bytes | None:
     return pypi_attestations.Provenance(attestation_bundles=[by]).model_dump_json().encode() + b"\n"
 
 
-def bundle_in(provenance: bytes) -> bytes:
-    """Convert a provenance file from ``provenance_of`` back to a bundle.
+def bundle_from_provenance(provenance: bytes) -> bytes:
+    """Convert a provenance file from ``make_provenance`` back to a bundle.
 
     :raises AttestationError: it cannot be converted.
     """
@@ -66,19 +66,19 @@ def _publisher(claims: CertificateClaims) -> Any:
     return None
 
 
-def subjects_of(provenance: bytes) -> set[tuple[str, str]]:
+def provenance_subjects(provenance: bytes) -> set[tuple[str, str]]:
     """Return the file names and sha256 of the statements in a provenance file.
 
     :raises AttestationError: it is not a provenance file, or an attestation has no certificate or no log entry.
     """
-    with unreadable("the provenance"):
+    with report_unreadable("the provenance"):
         return {_attestation_subject(each) for each in _attestations(parse_json(provenance.decode()))}
 
 
-def is_of(provenance: bytes, bundle: Bundle) -> bool:
+def matches_bundle(provenance: bytes, bundle: Bundle) -> bool:
     """Return True if all attestations have the statement, signature and certificate of a bundle.
 
-    :param provenance: a file that ``subjects_of`` accepts.
+    :param provenance: a file that ``provenance_subjects`` accepts.
     """
     signed = (bundle.certificate, bundle.statement, bundle.signature)
     return all(_signed_parts(each) == signed for each in _attestations(parse_json(provenance.decode())))

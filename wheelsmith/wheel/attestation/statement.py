@@ -22,7 +22,7 @@ from wheelsmith.platforms import DEVELOPMENT, cuda_prefix, cuda_toolkits, cxx_to
 from wheelsmith.platforms.cuda import cuda_development, cuda_pins
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.platforms.host_compilers import KIND as CXX
-from wheelsmith.wheel.attestation.bundle import unreadable
+from wheelsmith.wheel.attestation.bundle import report_unreadable
 from wheelsmith.wheel.recorded_plan import RecordedPlan
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -36,7 +36,7 @@ Pins = tuple[PinnedFile | PinnedTree | PinnedPackage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made(Record):
+class BuildProvenance(Record):
     """The provenance of a wheel, in addition to its recorded plan.
 
     :param cells: ids of the cells that it serves.
@@ -85,7 +85,7 @@ class StatementClaims:
     repository: str | None
 
 
-def write_statement(filename: str, sha256: str, recorded: RecordedPlan, made: Made) -> bytes:
+def write_statement(filename: str, sha256: str, recorded: RecordedPlan, made: BuildProvenance) -> bytes:
     """Return the statement of a wheel, as canonical JSON.
 
     :param recorded: the plan that the wheel records.
@@ -127,7 +127,7 @@ def read_subject(data: bytes) -> tuple[str, str]:
 
     :raises AttestationError: it is not a statement, or has several subjects.
     """
-    with unreadable("the statement"):
+    with report_unreadable("the statement"):
         return _parse_subject(parse_json(data.decode()))
 
 
@@ -136,11 +136,11 @@ def read_statement(data: bytes) -> StatementClaims:
 
     :raises AttestationError: it is not such a statement.
     """
-    with unreadable("the statement"):
+    with report_unreadable("the statement"):
         return _parse_claims(parse_json(data.decode()))
 
 
-def says_the_same(one: bytes, other: bytes) -> bool:
+def is_same_build(one: bytes, other: bytes) -> bool:
     """Return True if two statements differ only in their times and in the CI run."""
     try:
         return bool(_without_run(parse_json(one.decode())) == _without_run(parse_json(other.decode())))
@@ -249,7 +249,7 @@ def _toolchain_descriptors(plan: dict[str, Any]) -> Iterator[Descriptor]:
     for given in filter(None, ((toolset or {}).get("prefix"), plan["toolkit"], plan["headers"], *plan["libraries"])):
         prefix = PrefixId.from_json(given)
         name = f"{prefix.kind} {prefix.version} for {prefix.arch}"
-        pins = made_from(prefix)
+        pins = prefix_pins(prefix)
         yield from (_pin_descriptor(pin, name) for pin in pins)
         if not pins:
             yield {"name": name, "digest": {PINS: prefix.digest}}
@@ -274,7 +274,7 @@ def _pypi_purl(project: str, version: str, filename: str | None = None) -> str:
     return PackageURL(type="pypi", name=canonicalize_name(project), version=version, qualifiers=qualifiers).to_string()
 
 
-def made_from(prefix: PrefixId) -> Pins:
+def prefix_pins(prefix: PrefixId) -> Pins:
     """Return the pinned files of a prefix; none if this version of wheelsmith has no prefix with its digest."""
     try:
         return next((pins for known, pins in _known_prefixes(prefix) if known == prefix), ())

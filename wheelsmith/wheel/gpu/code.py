@@ -57,7 +57,7 @@ class GpuCode:
     :param intermediate: capabilities of LTO IR and tile IR, the input of nvcc's linker.
     :param assemblers: toolkits with the ptxas that made the machine code.
     :param ptx_versions: versions of the PTX language, e.g. ``8.4``.
-    :param others: vendors of other GPU code, which is not read: ``AMD``, ``Vulkan``.
+    :param other_vendors: vendors of other GPU code, which is not read: ``AMD``, ``Vulkan``.
     :param runtime: True if the file contains the CUDA runtime (``nvcc -cudart static``, nvcc's default).
     :param mistakes: descriptions of code that is broken or differs from its label, with offsets.
     """
@@ -68,7 +68,7 @@ class GpuCode:
     intermediate: frozenset[str] = _NONE
     assemblers: frozenset[str] = _NONE
     ptx_versions: frozenset[str] = _NONE
-    others: frozenset[str] = _NONE
+    other_vendors: frozenset[str] = _NONE
     runtime: bool = False
     mistakes: tuple[str, ...] = ()
 
@@ -76,21 +76,21 @@ class GpuCode:
     def present(self) -> bool:
         """Return True if there is any GPU code, including broken code."""
         nvidia = self.machine_code or self.ptx or self.relocatable or self.intermediate
-        return bool(nvidia or self.others or self.mistakes)
+        return bool(nvidia or self.other_vendors or self.mistakes)
 
     @property
-    def runs(self) -> tuple[str, ...]:
+    def machine_capabilities(self) -> tuple[str, ...]:
         """Return the capabilities of the machine code, ascending; with PTX for the same one, e.g. ``9.0+PTX``."""
         ascending = sorted(self.machine_code, key=lambda text: (numbers(text.rstrip("af")), text))
         return tuple(f"{text}+PTX" if text in self.ptx else text for text in ascending)
 
     @property
-    def front_ends(self) -> frozenset[str]:
+    def ptx_toolkits(self) -> frozenset[str]:
         """Return the known toolkits that write these versions of PTX."""
         return frozenset(name for name, toolkit in cuda_toolkits().items() if toolkit.ptx in self.ptx_versions)
 
 
-def joined(codes: Iterable[GpuCode]) -> GpuCode:
+def combine_gpu_code(codes: Iterable[GpuCode]) -> GpuCode:
     """Combine several pieces of GPU code into one."""
     codes = list(codes)
     sets = [field.name for field in fields(GpuCode) if field.default is _NONE]

@@ -256,10 +256,10 @@ def read_ptx(text: bytes) -> GpuCode | None:
     """Return the target and version of a PTX module, or None if the text does not begin like one."""
     comments = _COMMENTS.match(text)
     head = PTX_HEAD.match(text, comments.end() if comments else 0)
-    return ptx_code(head) if head else None
+    return ptx_from_head(head) if head else None
 
 
-def ptx_code(head: re.Match[bytes]) -> GpuCode:
+def ptx_from_head(head: re.Match[bytes]) -> GpuCode:
     """Return the target and version in the directives of PTX.
 
     :param head: match of ``PTX_HEAD``.

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from wheelsmith.base.errors import WheelError
-from wheelsmith.wheel.gpu.code import FileSlice, GpuCode, joined
-from wheelsmith.wheel.gpu.fatbin import CONTAINER_MARK, PTX_HEAD, ptx_code, read_container, read_cubin, read_ptx
+from wheelsmith.wheel.gpu.code import FileSlice, GpuCode, combine_gpu_code
+from wheelsmith.wheel.gpu.fatbin import CONTAINER_MARK, PTX_HEAD, ptx_from_head, read_container, read_cubin, read_ptx
 
 _CHUNK = 4 << 20  # bytes
 _OVERLAP = 4096  # bytes of the next chunk that are also searched, for code at the boundary of two chunks
@@ -52,10 +52,10 @@ def read_gpu_code(file: BinaryIO, size: int, name: str = "") -> GpuCode:
     scan.run()
     codes = scan.codes
     if vendor := _other_vendor(head):
-        codes.append(GpuCode(others=frozenset({vendor})))
+        codes.append(GpuCode(other_vendors=frozenset({vendor})))
     if scan.registered and head.startswith(_ELF):
         codes += scan.registration_mistakes(linked=head[16:18] in _LINKED)
-    return joined(codes)
+    return combine_gpu_code(codes)
 
 
 def _other_vendor(head: bytes) -> str | None:
@@ -103,7 +103,7 @@ class _Scan:
             # The program decides how much of the string it compiles.
             text = rest.read(0, min(_OVERLAP, rest.size)).partition(b"\0")[0]
             if (head := PTX_HEAD.match(text)) and _KERNEL.search(text):
-                self.codes.append(ptx_code(head))
+                self.codes.append(ptx_from_head(head))
         elif mark == _RUNTIME:
             self.codes.append(GpuCode(runtime=True))
         elif mark == _REGISTRATION and at % _POINTER == 0:
@@ -123,7 +123,7 @@ class _Scan:
 
         :param linked: True for programs and libraries. The code of object files is linked later.
         """
-        code = joined(self._contained)
+        code = combine_gpu_code(self._contained)
         if self.registered > self._containers:
             wrong = f"it registers {self.registered} fatbins, but contains only {self._containers}"
             yield GpuCode(mistakes=(wrong,))

@@ -10,7 +10,7 @@ from wheelsmith.base.units import counted, numbers
 from wheelsmith.frameworks import cuda_major, cuda_release, names_cuda
 from wheelsmith.model import WheelSpec
 from wheelsmith.platforms import cuda_toolkits
-from wheelsmith.wheel.gpu import GpuCode, joined
+from wheelsmith.wheel.gpu import GpuCode, combine_gpu_code
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
@@ -30,7 +30,7 @@ def examined_files(wheel: Inspection) -> Iterator[tuple[str, tuple[str, ...] | N
     others = [name for name in wheel.gpu_code if name not in wheel.extensions]
     if others:
         more = f" and {counted(len(others) - 1, 'more data file')}" if len(others) > 1 else ""
-        yield f"{others[0]}{more}", None, joined(wheel.gpu_code[name] for name in others)
+        yield f"{others[0]}{more}", None, combine_gpu_code(wheel.gpu_code[name] for name in others)
 
 
 def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: str | None) -> Finding:
@@ -47,7 +47,7 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
         wrong += [f"the version is for cpu, but {name} contains the CUDA runtime"] if code.runtime else []
     elif compute is not None and names_cuda(compute):
         runtime = f"libcudart.so.{_runtime_number(compute)}"
-        nvidia = code.present and not code.others
+        nvidia = code.present and not code.other_vendors
         if nvidia and needed is not None and runtime not in needed and not code.runtime:
             wrong.append(f"the version is for {compute}, but {name} does not need {runtime}")
         others = (library for library in needed or () if _has_other_cuda_number(library, cuda_major(compute)))
@@ -104,7 +104,7 @@ def _describe(code: GpuCode) -> str:
     found = [
         f"{capability}{kind}" for capabilities, kind in kinds for capability in sorted(capabilities, key=_sort_key)
     ]
-    found += [f"for {maker}" for maker in sorted(code.others)]
+    found += [f"for {maker}" for maker in sorted(code.other_vendors)]
     return ", ".join(found) or "unknown GPUs"
 
 
@@ -149,7 +149,7 @@ def compare_toolkit(name: str, code: GpuCode, cuda: str) -> Finding:
         newer = sorted(version for version in code.ptx_versions if numbers(version) > numbers(newest))
         wrong += [f"CUDA {cuda} reads PTX up to {newest}, but {name} has PTX {version}" for version in newer]
     made = [f"machine code by CUDA {', '.join(sorted(code.assemblers))}"] if code.assemblers else []
-    written = ", ".join(sorted(code.front_ends)) or "?"
+    written = ", ".join(sorted(code.ptx_toolkits)) or "?"
     made += [f"PTX {', '.join(sorted(code.ptx_versions))} of CUDA {written}"] if code.ptx_versions else []
     return finding("toolkit", wrong, "; ".join(made))
 
@@ -187,7 +187,7 @@ def _unsupported_gpus(code: GpuCode) -> list[str]:
 
 def compare_plan(codes: Iterable[GpuCode], spec: WheelSpec) -> Finding:
     """Compare the GPU code of a wheel with the GPU architectures of its plan."""
-    code = joined(codes)
+    code = combine_gpu_code(codes)
     missing = [
         f"no machine code for {c}" + (", only code that is not linked" if c in code.relocatable else "")
         for c in map(_without_ptx, spec.gpu_archs)

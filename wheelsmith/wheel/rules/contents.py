@@ -18,7 +18,7 @@ from wheelsmith.base.sanitize import join_truncated
 from wheelsmith.base.units import counted
 from wheelsmith.wheel.archive import compare_record
 from wheelsmith.wheel.inspection import Inspection
-from wheelsmith.wheel.install_layout import Installed, Scheme, installed
+from wheelsmith.wheel.install_layout import Installed, Scheme, install_path
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 
@@ -187,7 +187,7 @@ SUFFIX = Rule(
 
 def _check_entry_points(wheel: Inspection) -> Iterator[Finding]:
     if wheel.programs:
-        paths = [file.path for file in map(installed, wheel.files) if file.scheme is Scheme.LIBRARY]
+        paths = [file.path for file in map(install_path, wheel.files) if file.scheme is Scheme.LIBRARY]
         wrong = [
             f"the program {entry.name} {why}"
             for entry in wheel.programs
@@ -226,17 +226,17 @@ ENTRY_POINTS = Rule(
 
 def _check_installs(wheel: Inspection) -> Iterator[Finding]:
     programs = [Installed(scheme=Scheme.PROGRAMS, path=entry.name) for entry in wheel.programs]
-    files = list(map(installed, wheel.files))
+    files = list(map(install_path, wheel.files))
     own = _own_names(wheel, files)
     wrong: dict[str, str] = {}
     outside: list[str] = []
     for file in [*files, *programs]:
-        if any(fnmatchcase(file.shown, pattern) for pattern in wheel.declared):
+        if any(fnmatchcase(file.display_path, pattern) for pattern in wheel.declared):
             continue
         if owner := _other_owner(file, wheel):
-            wrong.setdefault(owner, f"it installs {file.shown[:100]}, which belongs to {owner}")
+            wrong.setdefault(owner, f"it installs {file.display_path[:100]}, which belongs to {owner}")
         elif file not in programs and not (file.scheme is Scheme.LIBRARY and _top_level_name(file.path) in own):
-            outside.append(file.shown)
+            outside.append(file.display_path)
     listed = join_truncated(outside)
     mistakes = list(wrong.values())
     if outside and wheel.expected:

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 from wheelsmith.base.sanitize import join_truncated
 from wheelsmith.base.units import counted
-from wheelsmith.wheel.bundled_libraries import every_process_has, folder_of
+from wheelsmith.wheel.bundled_libraries import installed_folder, is_always_loaded
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.manylinux import (
-    is_no_older,
+    implies_tag,
     lowest_satisfied_policy,
-    oldest,
-    policy_of,
-    promised_kernel,
-    promises,
+    newest_policy,
+    oldest_kernel,
+    oldest_version,
+    promises_versions,
 )
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
@@ -104,7 +104,7 @@ def _check_architecture(wheel: Inspection) -> Iterator[Finding]:
 def _check_search_path(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
         folders = [*extension.rpath, *extension.runpath]
-        outside = [folder or "the working directory" for folder in folders if folder_of(name, folder) is None]
+        outside = [folder or "the working directory" for folder in folders if installed_folder(name, folder) is None]
         wrong = [f"{name} looks for libraries in {folder}" for folder in outside]
         right = f"{name} looks for libraries in {', '.join(folders)}" if folders else "no RPATH and no RUNPATH"
         yield finding("search-path", wrong, right)
@@ -156,7 +156,7 @@ def _check_libraries(wheel: Inspection) -> Iterator[Finding]:
                 found = missing.setdefault(why, _Missing(files={}, libraries={}))
                 found.files[name] = found.libraries[library] = None
         if right:
-            others = sorted(lib for lib in extension.needed if not resolver.is_platforms(extension.arch, lib))
+            others = sorted(lib for lib in extension.needed if not resolver.is_platform_library(extension.arch, lib))
             shown = f"{', '.join(others)}, and the platform's" if others else "only the platform's"
             yield finding("libraries", [], f"{name}: {shown}")
     # One finding for all files with the same mistake.
@@ -183,7 +183,7 @@ def _unused_copies(wheel: Inspection) -> Iterator[str]:
     """Yield a mistake for each bundled library that every process has already loaded from the platform."""
     for name, extension in wheel.extensions.items():
         library = posixpath.basename(name)
-        if extension.kind == "library" and every_process_has(library):
+        if extension.kind == "library" and is_always_loaded(library):
             yield f"{name} is never loaded: every process already has the platform's {library}"
 
 
@@ -192,12 +192,12 @@ def _loaded_twice(wheel: Inspection) -> Iterator[str]:
     bundled = wheel.resolver.bundled
     for name, extension in wheel.extensions.items():
         for library in extension.needed:
-            copy = bundled.found(name, library)
+            copy = bundled.find(name, library)
             soname = (wheel.extensions[copy].soname if copy else None) or library
             if soname == library or not (cuda_releases(soname) or soname in torch_names(extension.arch)):
                 continue
             others = (path for path, other in wheel.extensions.items() if soname in other.needed and path != copy)
-            if other := next((path for path in others if bundled.found(path, soname) is None), None):
+            if other := next((path for path in others if bundled.find(path, soname) is None), None):
                 copies = f"{name} needs the wheel's copy {library}, and {other} the one of torch or CUDA"
                 yield f"{soname} is loaded twice: {copies}"
 
@@ -208,29 +208,29 @@ def _why_not_found(wheel: Inspection, name: str, library: str) -> str | None:
     Return None also if the wheel does not contain the library, or if its Python code may load it first.
     """
     bundled = wheel.resolver.bundled
-    if place := bundled.found(name, library):
+    if place := bundled.find(name, library):
         found = wheel.extensions[place]
         if found.kind == "library" and found.dynamic:
             return None
         kind = "library without a dynamic table" if found.kind == "library" else found.kind
         return f"in the wheel as {place}, which is a {kind}"
-    place = bundled.anywhere(library)
+    place = bundled.find_anywhere(library)
     names = {None, library, posixpath.basename(place or "")}
-    if place is None or any(load.library in names for load in wheel.loads):
+    if place is None or any(load.library in names for load in wheel.library_loads):
         return None
     return f"in the wheel as {place}, where the loader does not search"
 
 
 def _why_not_provided(resolver: SymbolResolver, name: str, arch: str, library: str) -> str | None:
     """Return why nothing provides a library to a file, or None if something does."""
-    if resolver.bundled.provider(name, library) or resolver.is_platforms(arch, library):
+    if resolver.bundled.find_provider(name, library) or resolver.is_platform_library(arch, library):
         return None
-    if resolver.is_a_projects(library):
+    if resolver.is_framework_library(library):
         return None
     if library in torch_names(arch):
-        return resolver.without_torch(arch, library)
+        return resolver.why_not_in_torch(arch, library)
     if cuda_releases(library):
-        return resolver.without_cuda(arch, library)
+        return resolver.why_not_in_cuda(arch, library)
     return "not in the wheel, the platform, torch or CUDA"
 
 
@@ -265,7 +265,7 @@ def _check_platform(wheel: Inspection) -> Iterator[Finding]:
                 f"the tag is {tag}, but the symbols of {name} need {policy}"
                 + _describe_unversioned(implied, tag, *needs[1:])
                 for tag in claimed
-                if not is_no_older(tag, policy) and not promises(tag, *needs)
+                if not implies_tag(tag, policy) and not promises_versions(tag, *needs)
             ]
         wrong += [mistake for tag in claimed for mistake in _platform_violations(name, extension, tag)]
     needed = ", ".join(sorted(policies)) or "no platform"
@@ -274,7 +274,7 @@ def _check_platform(wheel: Inspection) -> Iterator[Finding]:
 
 def _describe_unversioned(implied: dict[str, str], tag: str, arch: str, family: str) -> str:
     """Describe an unversioned symbol that the tag does not promise: other tools show only symbol versions."""
-    broken = (v for v in sorted(implied) if not promises(tag, {v}, arch, family))
+    broken = (v for v in sorted(implied) if not promises_versions(tag, {v}, arch, family))
     return next((f": {implied[version]} exists since {version}" for version in broken), "")
 
 
@@ -293,7 +293,7 @@ def _platform_needs(wheel: Inspection, name: str, implied: Iterable[str]) -> tup
     versions = {
         need.name
         for need in extension.needed_versions
-        if "ld-linux" not in need.library and bundled.provider(name, need.library) is None
+        if "ld-linux" not in need.library and bundled.find_provider(name, need.library) is None
     }
     musl = any(library.startswith("libc.musl-") for library in extension.needed)
     return versions | {*implied}, extension.arch, "musllinux" if musl else "manylinux"
@@ -306,23 +306,23 @@ def _implied_versions(wheel: Inspection, name: str, extension: Extension) -> dic
     Symbols that torch, the wheel or an unknown library may provide are left out.
     """
     exports, scope = platform_exports(extension.arch), wheel.resolver.scope(name)
-    libraries = [name for name in exports.symbols if name in extension.needed or every_process_has(name)]
+    libraries = [name for name in exports.symbols if name in extension.needed or is_always_loaded(name)]
     found: dict[str, str] = {}
     for reference in extension.references if not scope.unknown else ():
-        if reference.version is not None or reference.weak or wheel.resolver.wheel_offers(scope, reference):
+        if reference.version is not None or reference.weak or wheel.resolver.wheel_provides(scope, reference):
             continue
         versions = [v for library in libraries for v in exports.versions(library, reference.name)]
         if versions and all(versions) and not _torch_exports(wheel, scope, extension, reference.name):
-            found.setdefault(oldest(versions, extension.arch), reference.name)
+            found.setdefault(oldest_version(versions, extension.arch), reference.name)
     return found
 
 
 def _torch_exports(wheel: Inspection, scope: LookupScope, extension: Extension, symbol: str) -> bool:
-    return len(wheel.resolver.torch_without(scope, extension.arch, symbol)) < len(scope.torch)
+    return len(wheel.resolver.torch_releases_without(scope, extension.arch, symbol)) < len(scope.torch)
 
 
 def _platform_violations(name: str, extension: Extension, tag: str) -> Iterator[str]:
-    policy, promised = policy_of(tag), promised_kernel(tag, extension.arch)
+    policy, promised = newest_policy(tag), oldest_kernel(tag, extension.arch)
     for library in extension.needed:
         banned = policy.blacklist.get(library, frozenset()) if policy else frozenset()
         if taken := sorted(r.name for r in extension.references if r.name in banned and not r.weak):
@@ -336,7 +336,7 @@ def _platform_violations(name: str, extension: Extension, tag: str) -> Iterator[
         )
 
 
-PLATFORM = Rule(
+PLATFORM_TAG = Rule(
     name="platform-tag",
     proves="the tag's platform has all symbol versions that the files need, according to auditwheel's policies; a "
     "symbol without a version counts as its oldest version; no library requires a newer Linux than the platform "

@@ -14,12 +14,12 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.sanitize import join_truncated
 from wheelsmith.model import WheelSpec, same_version
-from wheelsmith.wheel.gpu import joined
+from wheelsmith.wheel.gpu import combine_gpu_code
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.variant import property_mistakes
-from wheelsmith.wheel.variant_format import VARIANT_FILE, variant_of
+from wheelsmith.wheel.variant_format import VARIANT_FILE, parse_variant
 
 # Subfolders of .data that pip and uv support. They refuse wheels with other ones.
 _SCHEMES = frozenset({"purelib", "platlib", "headers", "scripts", "data"})
@@ -118,7 +118,7 @@ def _check_metadata(wheel: Inspection) -> Iterator[Finding]:
     wrong = [
         *(["its headers contain an invalid line"] if wheel.metadata.defects else []),
         *(f"{name} is not a field of METADATA, occurs twice or is not UTF-8" for name in sorted(unread)),
-        *wheel.requirements.wrong,
+        *wheel.requirements.mistakes,
         *_validation_errors({key: value for key, value in raw.items() if key in _REQUIRED}),
         # setuptools wrote License-File years before a metadata version defined it, and installers read it.
         *_validation_errors({**raw, "metadata_version": _NEWEST}),
@@ -230,12 +230,12 @@ def _check_variant(wheel: Inspection) -> Iterator[Finding]:
     label = wheel.name.label
     if not label:
         return
-    variant = variant_of(wheel.info_file(VARIANT_FILE), wheel.path.name, label)
-    wrong = list(property_mistakes(variant, joined(wheel.gpu_code.values())))
-    labelled, version = wheel.labelled.compute, wheel.local_version.compute
+    variant = parse_variant(wheel.info_file(VARIANT_FILE), wheel.path.name, label)
+    wrong = list(property_mistakes(variant, combine_gpu_code(wheel.gpu_code.values())))
+    labelled, version = wheel.variant_label.compute, wheel.local_version.compute
     if version and labelled and version != labelled:
         wrong.append(f"the label is for {labelled}, but the version is for {version}")
-    wrong += [reason.replace("version", "label") for reason in wheel.labelled.wrong]
+    wrong += [reason.replace("version", "label") for reason in wheel.variant_label.wrong]
     claimed = variant.properties.get("nvidia", {}).get("sm_arch", ())
     yield finding("variant", wrong, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
 

@@ -16,7 +16,7 @@ from wheelsmith.model import TORCH
 from wheelsmith.platforms import cuda_packages
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
-from wheelsmith.wheel.requirements import FrameworkRequirement, holds
+from wheelsmith.wheel.requirements import FrameworkRequirement, applies
 from wheelsmith.wheel.rules.rule import Rule
 
 _SHOWN = 10  # mistakes
@@ -29,7 +29,7 @@ _FIRST_WITHOUT_SUFFIX = 13  # the first CUDA release with package names without 
 
 def _check_torch(wheel: Inspection) -> Iterator[Finding]:
     requirement = wheel.torch_requirement
-    if requirement or wheel.named_torch or wheel.local_version.stable:
+    if requirement or wheel.torch_release or wheel.local_version.stable:
         yield _compare_framework("torch-requirement", wheel, TORCH, requirement)
 
 
@@ -47,22 +47,22 @@ def _compare_framework(rule: str, wheel: Inspection, name: str, requirement: Fra
     claimed = f"the version names {STABLE if version.stable else f'{name} {release}'}"
     if requirement is None:
         return finding(rule, [f"{claimed}, but the wheel does not require {framework(name).project}"], "")
-    wrong = list(requirement.wrong)
+    wrong = list(requirement.mistakes)
     required = f"Requires-Dist has {requirement.text}"
-    others = [*(each for each in requirement.releases if each != release), *requirement.beyond]
+    others = [*(each for each in requirement.releases if each != release), *requirement.unknown_releases]
     if release and others:
         wrong.append(f"{claimed}, but {required}, which admits {', '.join(others[:3])}")
-    if release and requirement.absent:
-        wrong.append(f"{claimed}, but the wheel does not require it for {requirement.absent[0]}")
+    if release and requirement.environments_without:
+        wrong.append(f"{claimed}, but the wheel does not require it for {requirement.environments_without[0]}")
     newest = list(framework(name).releases())[-1]
-    if version.stable and not wrong and newest not in requirement.releases and not requirement.beyond:
+    if version.stable and not wrong and newest not in requirement.releases and not requirement.unknown_releases:
         wrong.append(f"{claimed}, but {required}, which excludes {name} {newest}")
     wrong += [
         f"the version is for {wheel.compute}, but {required}, which is {name} for {build}"
         for build in requirement.builds
         if not build.startswith(wheel.compute or "")
     ]
-    admitted = ", ".join([*requirement.releases, *requirement.beyond]) or "no known release"
+    admitted = ", ".join([*requirement.releases, *requirement.unknown_releases]) or "no known release"
     return finding(rule, wrong, f"{required}, which admits {admitted}")
 
 
@@ -80,7 +80,7 @@ def _check_requirements(wheel: Inspection) -> Iterator[Finding]:
         if _contradiction(lines):
             combinations = product(wheel.environments, extras)
             active = dict.fromkeys(
-                tuple(line for line in lines if holds(line, *combination)) for combination in combinations
+                tuple(line for line in lines if applies(line, *combination)) for combination in combinations
             )
             wrong |= dict.fromkeys(filter(None, map(_contradiction, active)))
     yield finding("requirements", list(wrong)[:_SHOWN], f"it requires {counted(len(required), 'other project')}")
@@ -104,7 +104,7 @@ def _check_cuda(wheel: Inspection) -> Iterator[Finding]:
     lines = {
         line: majors
         for line in wheel.requirements.lines
-        if (majors := _cuda_majors(line)) is not None and any(holds(line, where) for where in wheel.environments)
+        if (majors := _cuda_majors(line)) is not None and any(applies(line, where) for where in wheel.environments)
     }
     wrong = [
         f"the version is for {compute}, but it requires {line}, which is for CUDA {', '.join(map(str, sorted(majors)))}"
@@ -154,7 +154,7 @@ FRAMEWORK_REQUIREMENT = Rule(
     leaves_open="the same as `torch-requirement`",
     examine=_check_other_framework,
 )
-TOGETHER = Rule(
+REQUIREMENTS = Rule(
     name="requirements",
     proves="for every Python and machine of the tags and for each extra, the `Requires-Dist` lines for a project do "
     "not contradict each other, as `numpy<1,>2` would; no requirement is a file on one machine",

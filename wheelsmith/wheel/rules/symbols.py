@@ -19,7 +19,7 @@ from wheelsmith.wheel.python_code import (
     hub_kernels,
     is_ops_module,
     parse,
-    registered_by_machine_code,
+    registered_namespaces,
     registrations,
 )
 from wheelsmith.wheel.report import Finding, finding
@@ -55,12 +55,12 @@ def _check_extension(wheel: Inspection, name: str, extension: Extension) -> Find
     resolver, arch = wheel.resolver, extension.arch
     scope = resolver.scope(name)
     pythons = _PYTHON_PREFIXES if extension.kind != "program" else ()
-    free = [r for r in extension.references if not r.name.startswith(pythons) and not resolver.offers(scope, arch, r)]
-    frameworks = {r.name: without for r in free if (without := resolver.projects_without(scope, r.name)) is not None}
+    free = [r for r in extension.references if not r.name.startswith(pythons) and not resolver.provides(scope, arch, r)]
+    frameworks = {r.name: without for r in free if (without := resolver.frameworks_without(scope, r.name)) is not None}
     torch_symbols = {r.name for r in free if scope.torch and not _torch_releases_without(resolver, scope, arch, r.name)}
     absent = [r for r in free if r.name not in frameworks and r.name not in torch_symbols]
     loaded = _global_scope(wheel, name) if absent else None
-    missing = [r for r in absent if not loaded or not resolver.offers(loaded, arch, r)]
+    missing = [r for r in absent if not loaded or not resolver.provides(loaded, arch, r)]
     unknown = [r for r in missing if scope.unknown and not _is_torch_or_cuda_symbol(r)]
     wrong = [
         f"{name} needs the version {need.name} of {need.library}, but {_describe_missing_version(scope, need)}"
@@ -71,7 +71,7 @@ def _check_extension(wheel: Inspection, name: str, extension: Extension) -> Find
     wrong += _missing_mistakes(resolver, scope, name, extension, [r for r in missing if r not in unknown])
     others = {
         f"from torch {', '.join(resolver.torch or scope.torch)}": len(torch_symbols),
-        f"from {', '.join(sorted(scope.brought))}": len(frameworks),
+        f"from {', '.join(sorted(scope.frameworks))}": len(frameworks),
         f"not checked, because of {', '.join(sorted(scope.unknown))}": len(unknown),
         "assumed to be in libraries that the wheel loads with RTLD_GLOBAL": len(absent) - len(missing),
     }
@@ -84,7 +84,7 @@ def _missing_mistakes(
 ) -> Iterator[str]:
     arch = extension.arch
     # The rule `libraries` reports libraries that some torch releases lack.
-    lacked = {lib for lib in extension.needed if lib in torch_names(arch) and resolver.without_torch(arch, lib)}
+    lacked = {lib for lib in extension.needed if lib in torch_names(arch) and resolver.why_not_in_torch(arch, lib)}
     if resolver.torch is not None:
         missing = [r for r in missing if r.library not in lacked]
     if resolver.torch == ():
@@ -100,7 +100,7 @@ def _missing_mistakes(
 
 def _global_scope(wheel: Inspection, name: str) -> LookupScope | None:
     """Return the libraries that the wheel's code may have loaded with RTLD_GLOBAL before a file, or None."""
-    loads = [load for load in wheel.loads if load.for_all]
+    loads = [load for load in wheel.library_loads if load.is_global]
     if any(load.library is None for load in loads):
         return LookupScope(own=set(wheel.extensions), others=set(wheel.resolver.cuda_libraries))
     named = {load.library for load in loads if load.library}
@@ -141,7 +141,7 @@ def _torch_releases_without(resolver: SymbolResolver, scope: LookupScope, arch: 
 
     If the wheel does not require torch, one release with the symbol is enough, and the result is empty.
     """
-    lacking = resolver.torch_without(scope, arch, symbol)
+    lacking = resolver.torch_releases_without(scope, arch, symbol)
     return lacking if resolver.torch is not None or len(lacking) == len(scope.torch) else []
 
 
@@ -231,7 +231,7 @@ def _python_symbols(wheel: Inspection, name: str, extension: Extension) -> tuple
     if not named:
         return [], []
     scope = wheel.resolver.scope(name)
-    free = [r for r in named if not wheel.resolver.offers(scope, extension.arch, r)]
+    free = [r for r in named if not wheel.resolver.provides(scope, extension.arch, r)]
     return [r.name for r in free if not r.weak], [r.name for r in free if r.weak]
 
 
@@ -277,7 +277,7 @@ ABI3 = Rule(
 )
 
 
-RELEASE = Rule(
+PYTHON_SYMBOLS = Rule(
     name="python-symbols",
     proves="the CPython release of the tag exports every symbol with a CPython name; if the tag names no release, the "
     "symbol is in the stable ABI; a weak symbol is exported by any CPython release",
@@ -287,7 +287,7 @@ RELEASE = Rule(
 
 
 def _check_torch_ops(wheel: Inspection) -> Iterator[Finding]:
-    sources = wheel.python_code(b"torch")
+    sources = wheel.python_files_with(b"torch")
     kernels = list(hub_kernels(_parse_files({name: sources[name] for name in sources if is_ops_module(name)})))
     wrong = [message for kernel in kernels for message in _shared_namespaces(wheel, kernel, sources)]
     if kernels:
@@ -309,10 +309,10 @@ def _shared_namespaces(wheel: Inspection, kernel: HubKernel, sources: Mapping[st
     for name, tree in _parse_files({name: sources[name] for name in filter(kernel.contains, sources)}):
         found += [(f"{name}:{line}", namespace) for line, namespace in registrations(tree)]
     for name in filter(kernel.contains, wheel.extensions):
-        with wheel.binary(name) as file:
-            found += [(name, namespace) for namespace in sorted(registered_by_machine_code(file))]
+        with wheel.open_elf_file(name) as file:
+            found += [(name, namespace) for namespace in sorted(registered_namespaces(file))]
     for place, namespace in found:
-        if not kernel.owns(namespace):
+        if not kernel.is_unique(namespace):
             yield f"{place} registers {namespace!r}, which another kernel may register too"
 
 

@@ -70,14 +70,14 @@ class SymbolTable:
                 mask |= self._number(place, FINGERPRINT + LIBRARY, MASK)
         return frozenset(release for bit, release in enumerate(self.releases) if mask >> bit & 1)
 
-    def library(self, release: str, name: str) -> str | None:
+    def find_library(self, release: str, name: str) -> str | None:
         """Return the file name of a release's library with this file name or soname, or None."""
         libraries = self.libraries[release]
         if name in libraries:
             return name
         return next((file for file, library in libraries.items() if library.soname == name), None)
 
-    def renamed(self, release: str, name: str) -> str | None:
+    def renamed_library(self, release: str, name: str) -> str | None:
         """Return the file name that auditwheel gave to a library of a release, or None if it did not rename it."""
         stem, dot, rest = name.partition(".so")
         renamed = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{8}}\.so{re.escape(rest)}[\d.]*")
