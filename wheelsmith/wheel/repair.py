@@ -50,8 +50,8 @@ def repair(raw: Path, request: RepairRequest, work: Path) -> Path:
     if spec.metadata is not None:
         _check_promised(contents, spec)
     _check_wheel_file(contents)
-    if wrong := record_mistakes(contents):
-        raise WheelError(f"the built wheel has a wrong RECORD: {wrong[0]}")
+    if mistakes := record_mistakes(contents):
+        raise WheelError(f"the built wheel has a wrong RECORD: {mistakes[0]}")
     if spec.metadata is None:
         contents = remove_host_folders(set_planned_metadata(contents, spec), work)
         raw = pack(contents, work / "relabelled")
@@ -312,8 +312,8 @@ def _read_requires_dist(contents: WheelContents) -> dict[str, Requirement]:
     requirements = read_requirements(lines)
     foreign = [f"Requires-Dist {line[:80]!r} is not ASCII" for line in lines if not line.isascii()]
     ending = ["its headers contain an invalid line"] if headers.defects else []
-    if wrong := [*ending, *requirements.mistakes, *foreign]:
-        raise WheelError(f"METADATA of the built wheel cannot be read: {wrong[0]}")
+    if mistakes := [*ending, *requirements.mistakes, *foreign]:
+        raise WheelError(f"METADATA of the built wheel cannot be read: {mistakes[0]}")
     return dict(zip(lines, requirements.lines, strict=True))
 
 

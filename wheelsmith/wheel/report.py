@@ -40,27 +40,27 @@ class CheckReport(Record):
         return all(finding.ok for finding in self.findings)
 
 
-def finding(rule: str, wrong: list[str], right: str) -> Finding:
+def finding(rule: str, mistakes: list[str], success: str) -> Finding:
     """Return a finding from a rule's mistakes.
 
-    :param wrong: mistakes. The message contains the first five. The rule passes if there are none.
-    :param right: the message if the rule passes.
+    :param mistakes: the rule passes if there are none. The message contains the first five.
+    :param success: message if the rule passes.
     """
     return Finding(
         rule=rule,
-        ok=not wrong,
-        message=readable("; ".join(readable(item, _MAX_MISTAKE) for item in wrong[:5]) or right),
+        ok=not mistakes,
+        message=readable("; ".join(readable(item, _MAX_MISTAKE) for item in mistakes[:5]) or success),
     )
 
 
-def readable(text: str, longest: int = _MAX_MESSAGE) -> str:
+def readable(text: str, max_length: int = _MAX_MESSAGE) -> str:
     """Return a message that is safe to print: shortened, and without control characters.
 
-    :param longest: maximum number of characters.
+    :param max_length: maximum number of characters.
     """
-    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: 4 * longest])
+    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: 4 * max_length])
     short = _NAME.sub(lambda found: f"{found[0][:_SHOWN]}…", plain)
-    return short if len(short) <= longest else f"{short[:longest]}…"
+    return short if len(short) <= max_length else f"{short[:max_length]}…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,13 +69,13 @@ class FrameworkRequirement:
 
 def read_requirements(values: Sequence[str]) -> WheelRequirements:
     """Parse the values of Requires-Dist."""
-    lines, wrong = [], []
+    lines, mistakes = [], []
     for value in values:
         try:
             lines.append(Requirement(value))
         except (InvalidRequirement, ValueError) as error:
-            wrong.append(f"Requires-Dist {value[:80]!r} cannot be read: {str(error).splitlines()[0][:200]}")
-    return WheelRequirements(lines=tuple(lines), mistakes=tuple(wrong))
+            mistakes.append(f"Requires-Dist {value[:80]!r} cannot be read: {str(error).splitlines()[0][:200]}")
+    return WheelRequirements(lines=tuple(lines), mistakes=tuple(mistakes))
 
 
 def parse_requires_python(value: str | None) -> SpecifierSet | None:
@@ -128,19 +128,21 @@ def framework_requirement(
     }
     if not together:
         return None
-    wrong = [f"{project} is required from a URL, so its release is unknown" for each in active for n in each if n.url]
+    mistakes = [
+        f"{project} is required from a URL, so its release is unknown" for each in active for n in each if n.url
+    ]
     admitted: dict[str, None] = {}
     for text, specifiers in together.items():
         releases = _admitted_releases(specifiers, known)
         admitted |= dict.fromkeys(releases)
-        wrong += [] if releases else [f"no release satisfies {project}{text}"]
+        mistakes += [] if releases else [f"no release satisfies {project}{text}"]
     return FrameworkRequirement(
         text=" or ".join(f"{project}{text}" for text in list(together)[:3]),
         releases=tuple(release for release in known if release in admitted),
         unknown_releases=tuple(release for release in admitted if release not in known),
         environments_without=tuple(_describe(where) for where, each in zip(allowed, active, strict=True) if not each),
         builds=tuple(build for specifiers in together.values() for build in _pinned_builds(specifiers)),
-        mistakes=tuple(dict.fromkeys(wrong)),
+        mistakes=tuple(dict.fromkeys(mistakes)),
     )
 
 

@@ -54,8 +54,8 @@ def property_mistakes(variant: Variant, code: GpuCode) -> Iterator[str]:
         yield f"it has code for {', '.join(sorted(code.machine_code))}, but no sm_arch, so it fits every GPU"
     lower = features.get("cuda_version_lower_bound", ())
     upper = features.get("cuda_version_upper_bound", ())
-    if wrong := [bound for bound in (*lower, *upper) if not _CUDA.fullmatch(bound)]:
-        yield f"{wrong[0]} is not a release of CUDA"
+    if invalid := [bound for bound in (*lower, *upper) if not _CUDA.fullmatch(bound)]:
+        yield f"{invalid[0]} is not a release of CUDA"
         return
     yield from _label_mistakes(variant.label, lower, claimed)
     # A driver runs machine code from its own major release of CUDA and from older ones.

@@ -140,14 +140,14 @@ def parse_variant(data: bytes | None, filename: str, label: str) -> Variant:
         raise WheelError("the name has a variant label, but there is no variant.json", where=where)
     try:
         plain = read_json(data)
-        wrong = variant_mistakes(plain)
+        mistakes = variant_mistakes(plain)
     except ValueError as error:
-        wrong = [f"it is not JSON: {error}"]
-    if not wrong and list(plain["variants"]) != [label]:
+        mistakes = [f"it is not JSON: {error}"]
+    if not mistakes and list(plain["variants"]) != [label]:
         labels = ", ".join(map(repr, plain["variants"])) or "none"
-        wrong = [f"the file name has the label {label!r}, but the file has {labels}"]
-    if wrong:
-        raise WheelError(f"variant.json cannot be used: {wrong[0][:_SHOWN]}", where=where)
+        mistakes = [f"the file name has the label {label!r}, but the file has {labels}"]
+    if mistakes:
+        raise WheelError(f"variant.json cannot be used: {mistakes[0][:_SHOWN]}", where=where)
     return Variant.from_json({"label": label, "properties": plain["variants"][label]})
 
 
@@ -156,25 +156,25 @@ def variant_mistakes(data: Any) -> list[str]:
     if not isinstance(data, dict) or not isinstance(data.get("variants"), dict):
         return ["it has no variants"]
     # All wheels of a version need the same providers, so that an index can combine their variants.
-    wrong = [f"{key} is not {json.dumps(_HEADER[key])}" for key in _HEADER if data.get(key) != _HEADER[key]]
-    wrong += [f"the key {key!r} is unknown" for key in data if key not in {*_HEADER, "variants"}]
+    mistakes = [f"{key} is not {json.dumps(_HEADER[key])}" for key in _HEADER if data.get(key) != _HEADER[key]]
+    mistakes += [f"the key {key!r} is unknown" for key in data if key not in {*_HEADER, "variants"}]
     for label, namespaces in data["variants"].items():
-        wrong += [f"variant {label!r}: {reason}" for reason in _variant_mistakes(label, namespaces)]
-    return wrong
+        mistakes += [f"variant {label!r}: {reason}" for reason in _variant_mistakes(label, namespaces)]
+    return mistakes
 
 
 def label_conflicts(variants: Iterable[Variant]) -> list[str]:
     """Return mistakes for labels with several sets of properties, and for sets with several labels."""
     by_label: dict[str, Variant] = {}
     by_properties: dict[str, str] = {}
-    wrong = []
+    mistakes = []
     for variant in variants:
         if by_label.setdefault(variant.label, variant) != variant:
-            wrong.append(f"{variant.label} already has other properties")
+            mistakes.append(f"{variant.label} already has other properties")
         text = json.dumps(variant.to_json()["properties"], sort_keys=True)
         if (known := by_properties.setdefault(text, variant.label)) != variant.label:
-            wrong.append(f"{variant.label} has the properties of {known}")
-    return wrong
+            mistakes.append(f"{variant.label} has the properties of {known}")
+    return mistakes
 
 
 # --- rules of the format ------------------------------------------------------------------------------------
@@ -187,14 +187,14 @@ def _variant_mistakes(label: str, namespaces: Any) -> list[str]:
         return ["it is not a mapping of namespaces and features"]
     if (label == NULL) != (not namespaces):
         return [f"only the variant without properties has the label {NULL!r}"]
-    wrong = [f"namespace {name!r} has no provider" for name in namespaces if name not in _PROVIDERS]
-    wrong += [f"namespace {name!r} is empty" for name, features in namespaces.items() if not features]
+    mistakes = [f"namespace {name!r} has no provider" for name in namespaces if name not in _PROVIDERS]
+    mistakes += [f"namespace {name!r} is empty" for name, features in namespaces.items() if not features]
     for features in namespaces.values():
-        wrong += [f"{name!r} is not a valid name of a feature" for name in features if not _NAME.fullmatch(name)]
-        wrong += [
+        mistakes += [f"{name!r} is not a valid name of a feature" for name in features if not _NAME.fullmatch(name)]
+        mistakes += [
             f"the values of {name}: {reason}" for name, values in features.items() for reason in _value_mistakes(values)
         ]
-    return wrong
+    return mistakes
 
 
 def _value_mistakes(values: Any) -> list[str]:

@@ -73,11 +73,11 @@ def known_issuer(address: str) -> str | None:
 
 def identity_violation(claims: CertificateClaims, identities: tuple[Identity, ...]) -> str | None:
     """Return why a certificate matches none of the identities, or None if it matches one."""
-    wrong = [list(each.violations(claims)) for each in identities]
-    if not all(wrong):
+    violations = [list(each.violations(claims)) for each in identities]
+    if not all(violations):
         return None
-    more = f"; and {len(wrong) - _MAX_SHOWN} more" if len(wrong) > _MAX_SHOWN else ""
-    reasons = "; or ".join(" and ".join(each) for each in wrong[:_MAX_SHOWN])
+    more = f"; and {len(violations) - _MAX_SHOWN} more" if len(violations) > _MAX_SHOWN else ""
+    reasons = "; or ".join(" and ".join(each) for each in violations[:_MAX_SHOWN])
     return f"its certificate matches no accepted identity: {reasons}{more}"
 
 

@@ -111,8 +111,8 @@ def _verify_signature(data: bytes, policy: SignaturePolicy) -> _SignedStatement:
         )
 
     def check(claims: CertificateClaims) -> None:
-        if wrong := identity_violation(claims, policy.identities):
-            raise AttestationError(wrong)
+        if violation := identity_violation(claims, policy.identities):
+            raise AttestationError(violation)
 
     statement, certificate = verify_certified(data, policy.trust, check)
     return _SignedStatement(certificate=certificate, claims=read_statement(statement))

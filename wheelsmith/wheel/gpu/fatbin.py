@@ -226,10 +226,10 @@ def _read_entry(entry: _Entry, offset: int) -> GpuCode:
             return _read_ptx_entry(entry)
         if entry.kind in {_NVVM, _TILE_IR}:
             return GpuCode(intermediate=frozenset({entry.label}))
-        wrong = f"its kind {entry.kind:#x} is unknown"
+        mistake = f"its kind {entry.kind:#x} is unknown"
     except WheelError as error:
-        wrong = error.message
-    return GpuCode(mistakes=(f"code labelled {entry.label}, entry at {offset:#x} of a fatbin: {wrong}",))
+        mistake = error.message
+    return GpuCode(mistakes=(f"code labelled {entry.label}, entry at {offset:#x} of a fatbin: {mistake}",))
 
 
 def _read_machine_code(entry: _Entry) -> GpuCode:

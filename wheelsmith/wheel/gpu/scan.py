@@ -125,11 +125,11 @@ class _Scan:
         """
         code = combine_gpu_code(self._contained)
         if self.registered > self._containers:
-            wrong = f"it registers {self.registered} fatbins, but contains only {self._containers}"
-            yield GpuCode(mistakes=(wrong,))
+            mistake = f"it registers {self.registered} fatbins, but contains only {self._containers}"
+            yield GpuCode(mistakes=(mistake,))
         if linked and (code.intermediate or code.relocatable) and not (code.machine_code or code.ptx):
-            wrong = "it registers fatbins, but all their code still has to be linked, so no GPU can run it"
-            yield GpuCode(mistakes=(wrong,))
+            mistake = "it registers fatbins, but all their code still has to be linked, so no GPU can run it"
+            yield GpuCode(mistakes=(mistake,))
 
 
 def _find_marks(chunk: bytes) -> Iterator[tuple[int, bytes]]:

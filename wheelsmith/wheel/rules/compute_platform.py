@@ -39,20 +39,20 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
     :param needed: DT_NEEDED; None for files other than libraries.
     :param compute: ``cpu``, ``cu130``, or None.
     """
-    wrong = []
+    mistakes = []
     if compute == "cpu":
         cuda = [library for library in needed or () if _is_cuda_library(library)]
-        wrong += [f"the version is for cpu, but {name} needs {', '.join(cuda)}"] if cuda else []
-        wrong += [f"the version is for cpu, but {name} contains GPU code: {_describe(code)}"] if code.present else []
-        wrong += [f"the version is for cpu, but {name} contains the CUDA runtime"] if code.runtime else []
+        mistakes += [f"the version is for cpu, but {name} needs {', '.join(cuda)}"] if cuda else []
+        mistakes += [f"the version is for cpu, but {name} contains GPU code: {_describe(code)}"] if code.present else []
+        mistakes += [f"the version is for cpu, but {name} contains the CUDA runtime"] if code.runtime else []
     elif compute is not None and names_cuda(compute):
         runtime = f"libcudart.so.{_runtime_number(compute)}"
         nvidia = code.present and not code.other_vendors
         if nvidia and needed is not None and runtime not in needed and not code.runtime:
-            wrong.append(f"the version is for {compute}, but {name} does not need {runtime}")
+            mistakes.append(f"the version is for {compute}, but {name} does not need {runtime}")
         others = (library for library in needed or () if _has_other_cuda_number(library, cuda_major(compute)))
-        wrong += [f"the version is for {compute}, but {name} needs {library}" for library in others]
-    return finding("compute-platform", wrong, f"GPU code for {_describe(code)}" if code.present else "no GPU code")
+        mistakes += [f"the version is for {compute}, but {name} needs {library}" for library in others]
+    return finding("compute-platform", mistakes, f"GPU code for {_describe(code)}" if code.present else "no GPU code")
 
 
 def _is_cuda_library(library: str) -> bool:
@@ -142,16 +142,16 @@ def compare_toolkit(name: str, code: GpuCode, cuda: str) -> Finding:
     """
     release = numbers(cuda)
     others = sorted(other for other in code.assemblers if numbers(other)[: len(release)] != release)
-    wrong = [f"the version is for CUDA {cuda}, but CUDA {other} made GPU code of {name}" for other in others]
+    mistakes = [f"the version is for CUDA {cuda}, but CUDA {other} made GPU code of {name}" for other in others]
     known = [toolkit.ptx for each, toolkit in cuda_toolkits().items() if numbers(each)[: len(release)] == release]
     if known:
         newest = max(known, key=numbers)
         newer = sorted(version for version in code.ptx_versions if numbers(version) > numbers(newest))
-        wrong += [f"CUDA {cuda} reads PTX up to {newest}, but {name} has PTX {version}" for version in newer]
+        mistakes += [f"CUDA {cuda} reads PTX up to {newest}, but {name} has PTX {version}" for version in newer]
     made = [f"machine code by CUDA {', '.join(sorted(code.assemblers))}"] if code.assemblers else []
     written = ", ".join(sorted(code.ptx_toolkits)) or "?"
     made += [f"PTX {', '.join(sorted(code.ptx_versions))} of CUDA {written}"] if code.ptx_versions else []
-    return finding("toolkit", wrong, "; ".join(made))
+    return finding("toolkit", mistakes, "; ".join(made))
 
 
 def _check_toolkit(wheel: Inspection) -> Iterator[Finding]:
@@ -167,11 +167,11 @@ def _check_machine_code(wheel: Inspection) -> Iterator[Finding]:
     codes = {name: code for name, code in wheel.gpu_code.items() if code.present}
     empty = [name for name in wheel.files if name.lower().endswith(_GPU_FILES) and name not in codes]
     if codes or empty:
-        wrong = [f"{name}, {mistake}" for name, code in codes.items() for mistake in code.mistakes]
-        wrong += [f"{name}: {reason}" for name, code in codes.items() for reason in _unsupported_gpus(code)]
-        wrong += [f"{name} contains no readable GPU code" for name in empty]
+        mistakes = [f"{name}, {mistake}" for name, code in codes.items() for mistake in code.mistakes]
+        mistakes += [f"{name}: {reason}" for name, code in codes.items() for reason in _unsupported_gpus(code)]
+        mistakes += [f"{name} contains no readable GPU code" for name in empty]
         right = f"the GPU code of {counted(len(codes), 'file')} is complete and matches its labels"
-        yield finding("machine-code", wrong, right)
+        yield finding("machine-code", mistakes, right)
 
 
 def _unsupported_gpus(code: GpuCode) -> list[str]:

@@ -37,8 +37,8 @@ def _check_readable(wheel: Inspection) -> Iterator[Finding]:
 
 
 def _check_record(wheel: Inspection) -> Iterator[Finding]:
-    wrong = compare_record(wheel.record, wheel.info, wheel.digests)
-    yield finding("record", wrong, f"{len(wheel.files)} files match RECORD")
+    mistakes = compare_record(wheel.record, wheel.info, wheel.digests)
+    yield finding("record", mistakes, f"{len(wheel.files)} files match RECORD")
 
 
 READABLE = Rule(
@@ -66,24 +66,24 @@ RECORD = Rule(
 def _check_purity(wheel: Inspection) -> Iterator[Finding]:
     platforms = {tag.platform for tag in wheel.name.tags}
     compiled = wheel.elf_files
-    wrong = []
+    mistakes = []
     if "any" in platforms and compiled:
-        wrong.append(f"a wheel for any platform contains the ELF file {compiled[0]}")
+        mistakes.append(f"a wheel for any platform contains the ELF file {compiled[0]}")
     if any("linux" in platform for platform in platforms) and not wheel.binaries:
-        wrong.append(f"a wheel for {', '.join(sorted(platforms))} contains no compiled file")
+        mistakes.append(f"a wheel for {', '.join(sorted(platforms))} contains no compiled file")
     pure = (wheel.wheel_headers.get("Root-Is-Purelib") or "").strip().lower()
     # https://packaging.python.org/en/latest/specifications/binary-distribution-format/
     # Root-Is-Purelib does not apply to files in `.data`. Intel's wheels have their libraries in `data/lib`.
     moved = [name for name in compiled if not _DATA_FILE.match(name)]
     if pure == "true" and moved:
-        wrong.append(
+        mistakes.append(
             f"WHEEL has Root-Is-Purelib: true, but {moved[0]} is compiled: it is installed into the wrong folder on "
             "systems with a separate platlib (lib64)"
         )
     if pure == "false" and platforms == {"any"}:
-        wrong.append("WHEEL has Root-Is-Purelib: false, but the tag is for any platform")
+        mistakes.append("WHEEL has Root-Is-Purelib: false, but the tag is for any platform")
     files = counted(len(compiled), "compiled file")
-    yield finding("purity", wrong, f"{files} for platform {', '.join(sorted(platforms))}")
+    yield finding("purity", mistakes, f"{files} for platform {', '.join(sorted(platforms))}")
 
 
 PURITY = Rule(
@@ -101,15 +101,15 @@ def _check_bytecode(wheel: Inspection) -> Iterator[Finding]:
     compiled = [name for name in wheel.files if name.endswith(".pyc") and "__pycache__" not in name]
     without_source = [name for name in compiled if _without_suffix(name) not in sources]
     pythons = {f"{env['implementation_name']} {env['python_version']}" for env in wheel.environments}
-    wrong = []
+    mistakes = []
     for name in without_source:
         made = _python_of(wheel.archive.read(name)[:2])
         if pythons != {made}:
-            wrong.append(
+            mistakes.append(
                 f"{name} is bytecode of {made} without a source, but the tags are for {', '.join(sorted(pythons))}"
             )
     if without_source:
-        yield finding("bytecode", wrong, f"{counted(len(without_source), 'module')} without a source")
+        yield finding("bytecode", mistakes, f"{counted(len(without_source), 'module')} without a source")
 
 
 def _without_suffix(path: str) -> str:
@@ -141,13 +141,13 @@ BYTECODE = Rule(
 
 def _check_suffix(wheel: Inspection) -> Iterator[Finding]:
     tags = list(wheel.name.tags)
-    wrong = [
+    mistakes = [
         f"{name} {why}"
         for name, extension in wheel.extensions.items()
         for why in suffix_mistakes(posixpath.basename(name), extension.arch, tags)
     ]
     if wheel.extensions:
-        yield finding("suffix", wrong, "the tag's Pythons import all extension suffixes")
+        yield finding("suffix", mistakes, "the tag's Pythons import all extension suffixes")
 
 
 def suffix_mistakes(name: str, arch: str, tags: list[Tag]) -> Iterator[str]:
@@ -188,12 +188,12 @@ SUFFIX = Rule(
 def _check_entry_points(wheel: Inspection) -> Iterator[Finding]:
     if wheel.programs:
         paths = [file.path for file in map(install_path, wheel.files) if file.scheme is Scheme.LIBRARY]
-        wrong = [
+        mistakes = [
             f"the program {entry.name} {why}"
             for entry in wheel.programs
             if (why := _program_mistake(entry, wheel, paths))
         ]
-        yield finding("entry-points", wrong, f"the modules of {counted(len(wheel.programs), 'program')} exist")
+        yield finding("entry-points", mistakes, f"the modules of {counted(len(wheel.programs), 'program')} exist")
 
 
 def _program_mistake(program: EntryPoint, wheel: Inspection, paths: list[str]) -> str | None:
@@ -228,17 +228,17 @@ def _check_installs(wheel: Inspection) -> Iterator[Finding]:
     programs = [Installed(scheme=Scheme.PROGRAMS, path=entry.name) for entry in wheel.programs]
     files = list(map(install_path, wheel.files))
     own = _own_names(wheel, files)
-    wrong: dict[str, str] = {}
+    by_owner: dict[str, str] = {}
     outside: list[str] = []
     for file in [*files, *programs]:
         if any(fnmatchcase(file.display_path, pattern) for pattern in wheel.declared):
             continue
         if owner := _other_owner(file, wheel):
-            wrong.setdefault(owner, f"it installs {file.display_path[:100]}, which belongs to {owner}")
+            by_owner.setdefault(owner, f"it installs {file.display_path[:100]}, which belongs to {owner}")
         elif file not in programs and not (file.scheme is Scheme.LIBRARY and _top_level_name(file.path) in own):
             outside.append(file.display_path)
     listed = join_truncated(outside)
-    mistakes = list(wrong.values())
+    mistakes = list(by_owner.values())
     if outside and wheel.expected:
         mistakes.append(f"it installs {listed}, outside its import packages")
     note = f"; outside its import packages: {listed}" if outside else ""

@@ -42,8 +42,8 @@ def _check_elf(wheel: Inspection) -> Iterator[Finding]:
     for name in _invalid_libraries(wheel):
         yield finding("elf", [f"{name} has the name of a shared library, but the loader cannot load it"], "")
     for name, extension in wheel.extensions.items():
-        wrong = [f"{name} {mistake}" for mistake in _elf_mistakes(name, extension)]
-        yield finding("elf", wrong, f"{name}: a valid {extension.kind}")
+        mistakes = [f"{name} {mistake}" for mistake in _elf_mistakes(name, extension)]
+        yield finding("elf", mistakes, f"{name}: a valid {extension.kind}")
 
 
 def _invalid_libraries(wheel: Inspection) -> Iterator[str]:
@@ -97,17 +97,17 @@ def _check_architecture(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
         fits = all("linux" in platform and platform.endswith(f"_{extension.arch}") for platform in platforms)
         message = f"{name} is for Linux on {extension.arch}"
-        wrong = [] if fits else [f"{message}, but the tag is for {', '.join(sorted(platforms))}"]
-        yield finding("architecture", wrong, message)
+        mistakes = [] if fits else [f"{message}, but the tag is for {', '.join(sorted(platforms))}"]
+        yield finding("architecture", mistakes, message)
 
 
 def _check_search_path(wheel: Inspection) -> Iterator[Finding]:
     for name, extension in wheel.extensions.items():
         folders = [*extension.rpath, *extension.runpath]
         outside = [folder or "the working directory" for folder in folders if installed_folder(name, folder) is None]
-        wrong = [f"{name} looks for libraries in {folder}" for folder in outside]
+        mistakes = [f"{name} looks for libraries in {folder}" for folder in outside]
         right = f"{name} looks for libraries in {', '.join(folders)}" if folders else "no RPATH and no RUNPATH"
-        yield finding("search-path", wrong, right)
+        yield finding("search-path", mistakes, right)
 
 
 ELF = Rule(
@@ -161,8 +161,8 @@ def _check_libraries(wheel: Inspection) -> Iterator[Finding]:
             yield finding("libraries", [], f"{name}: {shown}")
     # One finding for all files with the same mistake.
     yield from (finding("libraries", [_missing_message(why, found)], "") for why, found in missing.items())
-    if wrong := [*_unused_copies(wheel), *_loaded_twice(wheel)]:
-        yield finding("libraries", wrong, "")
+    if mistakes := [*_unused_copies(wheel), *_loaded_twice(wheel)]:
+        yield finding("libraries", mistakes, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,22 +254,22 @@ def _check_platform(wheel: Inspection) -> Iterator[Finding]:
     if not wheel.extensions:
         return
     claimed = sorted({tag.platform for tag in wheel.name.tags})
-    wrong: list[str] = []
+    mistakes: list[str] = []
     policies: set[str] = set()
     for name, extension in wheel.extensions.items():
         if not _is_static(extension):
             implied = _implied_versions(wheel, name, extension)
             needs = _platform_needs(wheel, name, implied)
             policies.add(policy := lowest_satisfied_policy(*needs))
-            wrong += [
+            mistakes += [
                 f"the tag is {tag}, but the symbols of {name} need {policy}"
                 + _describe_unversioned(implied, tag, *needs[1:])
                 for tag in claimed
                 if not implies_tag(tag, policy) and not promises_versions(tag, *needs)
             ]
-        wrong += [mistake for tag in claimed for mistake in _platform_violations(name, extension, tag)]
+        mistakes += [mistake for tag in claimed for mistake in _platform_violations(name, extension, tag)]
     needed = ", ".join(sorted(policies)) or "no platform"
-    yield finding("platform-tag", wrong, f"{', '.join(claimed)}: the symbols need {needed}")
+    yield finding("platform-tag", mistakes, f"{', '.join(claimed)}: the symbols need {needed}")
 
 
 def _describe_unversioned(implied: dict[str, str], tag: str, arch: str, family: str) -> str:

@@ -31,17 +31,17 @@ _EXTRA = re.compile(r'\bextra == "([^"]+)"|"([^"]+)" == extra\b')  # in the form
 def _check_name_and_version(wheel: Inspection) -> Iterator[Finding]:
     name, version = wheel.name.project, wheel.name.version
     counts = {field: len(wheel.metadata.get_all(field, [])) for field in ("Name", "Version")}
-    wrong = [f"METADATA has {count} lines for {field}" for field, count in counts.items() if count != 1]
+    mistakes = [f"METADATA has {count} lines for {field}" for field, count in counts.items() if count != 1]
     found, number = wheel.metadata.get("Name"), wheel.metadata.get("Version")
     if found is not None and canonicalize_name(found) != name:
-        wrong.append(f"METADATA has the name {found[:100]}, but the file name has {name}")
+        mistakes.append(f"METADATA has the name {found[:100]}, but the file name has {name}")
     if number is not None and not same_version(number, version):
-        wrong.append(f"METADATA has version {number[:100]}, but the file name has {version}")
+        mistakes.append(f"METADATA has version {number[:100]}, but the file name has {version}")
     folder, _, folder_version = wheel.info.removesuffix(".dist-info").rpartition("-")
     if canonicalize_name(folder) != name or not same_version(folder_version, version):
-        wrong.append(f"the folder {wheel.info} belongs to another project or version than {name} {version}")
-    wrong += dict.fromkeys(_data_folder_mistakes(wheel))
-    yield finding("name-and-version", wrong, f"{name} {version} in file name, {wheel.info} and METADATA")
+        mistakes.append(f"the folder {wheel.info} belongs to another project or version than {name} {version}")
+    mistakes += dict.fromkeys(_data_folder_mistakes(wheel))
+    yield finding("name-and-version", mistakes, f"{name} {version} in file name, {wheel.info} and METADATA")
 
 
 def _data_folder_mistakes(wheel: Inspection) -> Iterator[str]:
@@ -56,19 +56,19 @@ def _data_folder_mistakes(wheel: Inspection) -> Iterator[str]:
 
 def _check_tags(wheel: Inspection) -> Iterator[Finding]:
     written: set[Tag] = set()
-    wrong = []
+    mistakes = []
     for line in wheel.wheel_headers.get_all("Tag", []):
         try:
             written |= parse_tag(line.strip())
         except ValueError:
-            wrong.append(f"WHEEL has the invalid tag {line[:60]!r}")
+            mistakes.append(f"WHEEL has the invalid tag {line[:60]!r}")
     claimed = wheel.name.tags
     if written != claimed:
-        wrong.append(f"WHEEL has {_join_tags(written) or 'no tag'}, but the file name has {_join_tags(claimed)}")
-    wrong += _header_mistakes(wheel)
+        mistakes.append(f"WHEEL has {_join_tags(written) or 'no tag'}, but the file name has {_join_tags(claimed)}")
+    mistakes += _header_mistakes(wheel)
     if not wheel.environments and any(tag.interpreter.startswith(("cp3", "py3", "pp3")) for tag in claimed):
-        wrong.append(f"Requires-Python {wheel.metadata.get('Requires-Python')!r} excludes every Python of the tags")
-    yield finding("tags", wrong, f"{_join_tags(claimed)} in file name and WHEEL")
+        mistakes.append(f"Requires-Python {wheel.metadata.get('Requires-Python')!r} excludes every Python of the tags")
+    yield finding("tags", mistakes, f"{_join_tags(claimed)} in file name and WHEEL")
 
 
 def _header_mistakes(wheel: Inspection) -> Iterator[str]:
@@ -115,7 +115,7 @@ TAGS = Rule(
 
 def _check_metadata(wheel: Inspection) -> Iterator[Finding]:
     raw, unread = parse_email(wheel.metadata_file)
-    wrong = [
+    mistakes = [
         *(["its headers contain an invalid line"] if wheel.metadata.defects else []),
         *(f"{name} is not a field of METADATA, occurs twice or is not UTF-8" for name in sorted(unread)),
         *wheel.requirements.mistakes,
@@ -125,7 +125,7 @@ def _check_metadata(wheel: Inspection) -> Iterator[Finding]:
         *_missing_items(wheel),
         *_self_requirements(wheel),
     ]
-    yield finding("metadata", list(dict.fromkeys(wrong)), "METADATA follows the core metadata specification")
+    yield finding("metadata", list(dict.fromkeys(mistakes)), "METADATA follows the core metadata specification")
 
 
 def _validation_errors(raw: dict[str, object]) -> list[str]:
@@ -191,11 +191,11 @@ def _check_recorded_plan(wheel: Inspection) -> Iterator[Finding]:
     planned, own = recorded.data["wheel"], (wheel.name.project, str(wheel.name.version))
     # In a variant wheel, the label replaces the local version.
     same = (canonicalize_name(planned["distribution"]), planned["version"]) == own or wheel.name.label is not None
-    wrong = [] if same else [f"it records a plan for {planned['distribution'][:80]} {planned['version'][:80]}"]
+    mistakes = [] if same else [f"it records a plan for {planned['distribution'][:80]} {planned['version'][:80]}"]
     metadata = hashlib.sha256(wheel.metadata_file).hexdigest()
     if same and wheel.name.label is None and planned.get("metadata") not in {None, metadata}:
-        wrong = ["it records a plan with another METADATA"]
-    yield finding("recorded-plan", wrong, f"the plan {recorded.digest[:12]} of {planned['distribution'][:80]}")
+        mistakes = ["it records a plan with another METADATA"]
+    yield finding("recorded-plan", mistakes, f"the plan {recorded.digest[:12]} of {planned['distribution'][:80]}")
 
 
 def _compare_with_plan(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
@@ -204,16 +204,16 @@ def _compare_with_plan(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
         yield finding("plan-metadata", [] if same else ["METADATA differs from the plan"], "METADATA as planned")
     name, version, tags = wheel.name.project, wheel.name.version, wheel.name.tags
     planned = (canonicalize_name(spec.distribution), spec.version)
-    wrong = [] if (name, str(version)) == planned else [f"the plan is for {spec.distribution} {spec.version}"]
-    yield finding("plan-name", wrong, f"{name} {version} as planned")
+    mistakes = [] if (name, str(version)) == planned else [f"the plan is for {spec.distribution} {spec.version}"]
+    yield finding("plan-name", mistakes, f"{name} {version} as planned")
     # A project may build an abi3 wheel, which also serves later Pythons, although the plan has another tag.
-    wrong = [
+    mistakes = [
         str(tag)
         for tag in tags
         if (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag)
         and not (spec.metadata is None and tag.abi == "abi3")
     ]
-    yield finding("plan-tags", wrong, f"{spec.python_tag}-{spec.abi_tag} as planned")
+    yield finding("plan-tags", mistakes, f"{spec.python_tag}-{spec.abi_tag} as planned")
 
 
 PLAN = Rule(
@@ -231,13 +231,13 @@ def _check_variant(wheel: Inspection) -> Iterator[Finding]:
     if not label:
         return
     variant = parse_variant(wheel.info_file(VARIANT_FILE), wheel.path.name, label)
-    wrong = list(property_mistakes(variant, combine_gpu_code(wheel.gpu_code.values())))
+    mistakes = list(property_mistakes(variant, combine_gpu_code(wheel.gpu_code.values())))
     labelled, version = wheel.variant_label.compute, wheel.local_version.compute
     if version and labelled and version != labelled:
-        wrong.append(f"the label is for {labelled}, but the version is for {version}")
-    wrong += [reason.replace("version", "label") for reason in wheel.variant_label.wrong]
+        mistakes.append(f"the label is for {labelled}, but the version is for {version}")
+    mistakes += [reason.replace("version", "label") for reason in wheel.variant_label.wrong]
     claimed = variant.properties.get("nvidia", {}).get("sm_arch", ())
-    yield finding("variant", wrong, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
+    yield finding("variant", mistakes, f"{label}: {', '.join(claimed) or 'any GPU or none'}")
 
 
 VARIANT = Rule(

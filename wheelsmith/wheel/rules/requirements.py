@@ -47,23 +47,23 @@ def _compare_framework(rule: str, wheel: Inspection, name: str, requirement: Fra
     claimed = f"the version names {STABLE if version.stable else f'{name} {release}'}"
     if requirement is None:
         return finding(rule, [f"{claimed}, but the wheel does not require {framework(name).project}"], "")
-    wrong = list(requirement.mistakes)
+    mistakes = list(requirement.mistakes)
     required = f"Requires-Dist has {requirement.text}"
     others = [*(each for each in requirement.releases if each != release), *requirement.unknown_releases]
     if release and others:
-        wrong.append(f"{claimed}, but {required}, which admits {', '.join(others[:3])}")
+        mistakes.append(f"{claimed}, but {required}, which admits {', '.join(others[:3])}")
     if release and requirement.environments_without:
-        wrong.append(f"{claimed}, but the wheel does not require it for {requirement.environments_without[0]}")
+        mistakes.append(f"{claimed}, but the wheel does not require it for {requirement.environments_without[0]}")
     newest = list(framework(name).releases())[-1]
-    if version.stable and not wrong and newest not in requirement.releases and not requirement.unknown_releases:
-        wrong.append(f"{claimed}, but {required}, which excludes {name} {newest}")
-    wrong += [
+    if version.stable and not mistakes and newest not in requirement.releases and not requirement.unknown_releases:
+        mistakes.append(f"{claimed}, but {required}, which excludes {name} {newest}")
+    mistakes += [
         f"the version is for {wheel.compute}, but {required}, which is {name} for {build}"
         for build in requirement.builds
         if not build.startswith(wheel.compute or "")
     ]
     admitted = ", ".join([*requirement.releases, *requirement.unknown_releases]) or "no known release"
-    return finding(rule, wrong, f"{required}, which admits {admitted}")
+    return finding(rule, mistakes, f"{required}, which admits {admitted}")
 
 
 def _check_requirements(wheel: Inspection) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def _check_requirements(wheel: Inspection) -> Iterator[Finding]:
     required.pop(TORCH, None)  # `torch-requirement` checks it
     if not required:
         return
-    wrong: dict[str, None] = {}
+    mistakes: dict[str, None] = {}
     extras = ["", *(wheel.metadata.get_all("Provides-Extra", []))]
     for lines in required.values():
         # Lines that agree without their markers also agree in every environment.
@@ -82,8 +82,8 @@ def _check_requirements(wheel: Inspection) -> Iterator[Finding]:
             active = dict.fromkeys(
                 tuple(line for line in lines if applies(line, *combination)) for combination in combinations
             )
-            wrong |= dict.fromkeys(filter(None, map(_contradiction, active)))
-    yield finding("requirements", list(wrong)[:_SHOWN], f"it requires {counted(len(required), 'other project')}")
+            mistakes |= dict.fromkeys(filter(None, map(_contradiction, active)))
+    yield finding("requirements", list(mistakes)[:_SHOWN], f"it requires {counted(len(required), 'other project')}")
 
 
 def _contradiction(lines: Sequence[Requirement]) -> str | None:
@@ -106,13 +106,13 @@ def _check_cuda(wheel: Inspection) -> Iterator[Finding]:
         for line in wheel.requirements.lines
         if (majors := _cuda_majors(line)) is not None and any(applies(line, where) for where in wheel.environments)
     }
-    wrong = [
+    mistakes = [
         f"the version is for {compute}, but it requires {line}, which is for CUDA {', '.join(map(str, sorted(majors)))}"
         for line, majors in lines.items()
         if compute == "cpu" or cuda_major(compute) not in majors
     ]
     if lines:
-        yield finding("cuda-requirement", wrong, f"{counted(len(lines), 'CUDA package')} can be for {compute}")
+        yield finding("cuda-requirement", mistakes, f"{counted(len(lines), 'CUDA package')} can be for {compute}")
 
 
 def _cuda_majors(line: Requirement) -> set[int] | None:

@@ -47,8 +47,8 @@ def _check_symbols(wheel: Inspection) -> Iterator[Finding]:
 
 def _check_musl(name: str, extension: Extension) -> Finding:
     foreign = ", ".join(sorted(set(extension.needed) & torch_names(extension.arch)))
-    wrong = [f"{name} is linked with musl, but {foreign} needs glibc"] if foreign else []
-    return finding("symbols", wrong, f"{name} is linked with musl: its symbols are not checked")
+    mistakes = [f"{name} is linked with musl, but {foreign} needs glibc"] if foreign else []
+    return finding("symbols", mistakes, f"{name} is linked with musl: its symbols are not checked")
 
 
 def _check_extension(wheel: Inspection, name: str, extension: Extension) -> Finding:
@@ -62,13 +62,13 @@ def _check_extension(wheel: Inspection, name: str, extension: Extension) -> Find
     loaded = _global_scope(wheel, name) if absent else None
     missing = [r for r in absent if not loaded or not resolver.provides(loaded, arch, r)]
     unknown = [r for r in missing if scope.unknown and not _is_torch_or_cuda_symbol(r)]
-    wrong = [
+    mistakes = [
         f"{name} needs the version {need.name} of {need.library}, but {_describe_missing_version(scope, need)}"
         for need in extension.needed_versions
         if not need.weak and not resolver.has_version(scope, name, need)
     ]
-    wrong += [f"{text} does not export {symbol}, which {name} needs" for symbol, text in frameworks.items() if text]
-    wrong += _missing_mistakes(resolver, scope, name, extension, [r for r in missing if r not in unknown])
+    mistakes += [f"{text} does not export {symbol}, which {name} needs" for symbol, text in frameworks.items() if text]
+    mistakes += _missing_mistakes(resolver, scope, name, extension, [r for r in missing if r not in unknown])
     others = {
         f"from torch {', '.join(resolver.torch or scope.torch)}": len(torch_symbols),
         f"from {', '.join(sorted(scope.frameworks))}": len(frameworks),
@@ -76,7 +76,7 @@ def _check_extension(wheel: Inspection, name: str, extension: Extension) -> Find
         "assumed to be in libraries that the wheel loads with RTLD_GLOBAL": len(absent) - len(missing),
     }
     sources = "".join(f", {count} of them {source}" for source, count in others.items() if count)
-    return finding("symbols", wrong, f"{name}: {counted(len(extension.references), 'symbol')}{sources}")
+    return finding("symbols", mistakes, f"{name}: {counted(len(extension.references), 'symbol')}{sources}")
 
 
 def _missing_mistakes(
@@ -190,10 +190,10 @@ def _check_abi3(wheel: Inspection) -> Iterator[Finding]:
         return
     for name, extension in wheel.extensions.items():
         strong, weak = _python_symbols(wheel, name, extension)
-        wrong = [f"{symbol} is not in the stable ABI of {since}" for symbol in outside_abi3(strong, since)]
+        mistakes = [f"{symbol} is not in the stable ABI of {since}" for symbol in outside_abi3(strong, since)]
         # A weak symbol of a later stable ABI is allowed: a module can use it if the Python is new enough.
-        wrong += [f"the weak symbol {symbol} is in no stable ABI" for symbol in outside_abi3(weak, "cp3999")]
-        yield finding("abi3", [f"{name}: {message}" for message in wrong], f"{name}: stable ABI of {since}")
+        mistakes += [f"the weak symbol {symbol} is in no stable ABI" for symbol in outside_abi3(weak, "cp3999")]
+        yield finding("abi3", [f"{name}: {message}" for message in mistakes], f"{name}: stable ABI of {since}")
 
 
 def _check_python_symbols(wheel: Inspection) -> Iterator[Finding]:
@@ -206,8 +206,8 @@ def _check_python_symbols(wheel: Inspection) -> Iterator[Finding]:
         if not strong and not weak:
             continue
         unknown = _outside_every_release([*strong, *weak])
-        wrong = [f"no CPython exports {symbol}" for symbol in unknown if known]
-        wrong += [f"no PyPy exports {symbol}" for symbol in strong if pypy and symbol not in unknown]
+        mistakes = [f"no CPython exports {symbol}" for symbol in unknown if known]
+        mistakes += [f"no PyPy exports {symbol}" for symbol in strong if pypy and symbol not in unknown]
         for interpreter, abi in tags:
             # A tag such as py3-none is for every Python, and all Pythons have only the stable ABI in common.
             stable = abi == "none" and not interpreter.startswith("cp")
@@ -215,10 +215,10 @@ def _check_python_symbols(wheel: Inspection) -> Iterator[Finding]:
             if abi.endswith("t"):
                 absent = [symbol for symbol in absent if symbol not in unknown]
             place = "the stable ABI" if stable else f"CPython {interpreter[2:3]}.{interpreter[3:]}"
-            wrong += [f"{symbol} is not in {place}" for symbol in absent]
+            mistakes += [f"{symbol} is not in {place}" for symbol in absent]
         yield finding(
             "python-symbols",
-            [f"{name}: {message}" for message in wrong],
+            [f"{name}: {message}" for message in mistakes],
             f"{name}: {counted(len(strong), 'CPython symbol')}",
         )
 
@@ -289,9 +289,9 @@ PYTHON_SYMBOLS = Rule(
 def _check_torch_ops(wheel: Inspection) -> Iterator[Finding]:
     sources = wheel.python_files_with(b"torch")
     kernels = list(hub_kernels(_parse_files({name: sources[name] for name in sources if is_ops_module(name)})))
-    wrong = [message for kernel in kernels for message in _shared_namespaces(wheel, kernel, sources)]
+    mistakes = [message for kernel in kernels for message in _shared_namespaces(wheel, kernel, sources)]
     if kernels:
-        yield finding("torch-ops", wrong, "all operators are in the kernel's own namespace")
+        yield finding("torch-ops", mistakes, "all operators are in the kernel's own namespace")
 
 
 def _parse_files(sources: Mapping[str, bytes]) -> Iterator[tuple[str, ast.Module]]:
