@@ -156,7 +156,7 @@ def test_a_missing_artefact_is_named_and_nothing_is_published(released_by):
     release, runner = released_by
     ended = runner.run(lose=2)
     assert ended.code != 0
-    assert "some cells have no result: shard 2/3" in ended.text, ended.text[-MOST:]
+    assert "some combinations have no result: shard 2/3" in ended.text, ended.text[-MOST:]
     assert "run again: wheelsmith build-matrix --shard 2/3" in ended.text
     assert "wheels published" not in ended.text
     assert "there is no index" in release.verify().stderr
@@ -183,7 +183,7 @@ def test_a_killed_job_is_run_again_and_builds_what_is_missing(released_by):
     ended = runner.run(kill="1/3")
     assert ended.code != 0
     assert (release.folder / "killed").exists()
-    assert "some cells have no result: shard 1/3" in ended.text, ended.text[-MOST:]
+    assert "some combinations have no result: shard 1/3" in ended.text, ended.text[-MOST:]
     assert "there is no index" in release.verify().stderr
     again = runner.again()
     assert again.code == 0, again.text[-MOST:]

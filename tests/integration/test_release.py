@@ -59,7 +59,7 @@ def test_from_a_matrix_to_what_installers_find(locked, served):
     assert "sign: 1 wheel signed" in answer.stderr
     assert "publish: 1 wheel published, 0 already there" in answer.stderr
     assert f"live: 1 wheel unchanged and signed: {served}" in answer.stderr
-    assert "1 wheel for 2 cells" in answer.stdout
+    assert "1 wheel for 2 combinations" in answer.stdout
     assert (locked.folder / "dist/CHANGES.md").read_text() == answer.stdout[:-1]
     assert verify(Folder(locked.folder / "index")) == ()
     again = release(locked, "--key", "release.key", "--url", served)

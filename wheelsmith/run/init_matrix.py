@@ -160,7 +160,7 @@ def _includes(draft: Draft, cell: Cell) -> bool:
 def _nothing_to_build(excluded: tuple[Excluded, ...]) -> MatrixError:
     reasons = list(dict.fromkeys(item.reason for item in excluded))
     return MatrixError(
-        f"this machine can build no wheel of it: {'; '.join(reasons[-3:]) or 'it has no cells'}",
+        f"this machine can build no wheel of it: {'; '.join(reasons[-3:]) or 'it has no combinations'}",
         remedy="run wheelsmith doctor to see the machine's abilities, or write matrix.yaml by hand as in docs/how-to",
     )
 

@@ -135,7 +135,7 @@ def _require_results(plan: ShardedPlan, reported: Mapping[str, ShardResult]) -> 
     if missing:
         named = "; ".join(f"shard {word}: {', '.join(lost)}" for word, lost in missing.items())
         again = " && ".join(f"wheelsmith build-matrix --shard {word}" for word in missing)
-        raise MissingShardsError(f"some cells have no result: {named}", remedy=f"run again: {again}")
+        raise MissingShardsError(f"some combinations have no result: {named}", remedy=f"run again: {again}")
 
 
 def join(  # one parameter for each option
@@ -228,7 +228,7 @@ def _store_wheel(plan: BuildPlan, path: Path, store: Store, reader: WheelReader)
     """
     recorded = reader.recorded_plan(path)
     if not plan.repacked and (recorded is None or recorded.digest != plan.build_digest):
-        raise WheelError(f"{path.name} was not built from this cell's plan")
+        raise WheelError(f"{path.name} was not built from this combination's plan")
     store.put(plan.build_digest, path, reader.facts(path).file)
 
 

@@ -164,7 +164,7 @@ def prepare_matrix(
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix has no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     for rule in unused_rules(matrix):
-        listen(Notice(level="warning", text=f"{rule.place}: this rule selects no cell"))
+        listen(Notice(level="warning", text=f"{rule.place}: this rule selects no combination"))
     everything = expand(matrix)
     selected = select(everything, only=request.only, skip=request.skip)
     out = (request.out or request.matrix.resolve().parent / matrix.output.path).absolute()

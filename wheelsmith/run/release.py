@@ -114,10 +114,10 @@ def require_complete(found: BuiltVersion) -> None:
     complete = completeness(found.state, found.version)
     if complete is None or complete.missing or found.failed:
         cells = sorted({*complete.missing, *found.failed}) if complete else ()
-        missing = ", ".join(cells) or "its cells are unknown"
+        missing = ", ".join(cells) or "its combinations are unknown"
         raise ReleaseError(
             f"version {found.version} is not complete: {missing}",
-            remedy="fix the failures, exclude the cells with a reason in matrix.yaml, or use --incomplete",
+            remedy="fix the failures, exclude them with a reason in matrix.yaml, or use --incomplete",
         )
 
 

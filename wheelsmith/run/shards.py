@@ -81,9 +81,9 @@ def _check_complete(plan: ShardedPlan) -> None:
     planned = sorted(each.cell.id for each in plan.plans)
     excluded = {each.cell.id for each in plan.excluded}
     if named != planned or len(set(planned)) != len(planned) or excluded & set(planned):
-        raise ValueError("its shards do not match its cells")
+        raise ValueError("its shards do not match its combinations")
     if not planned or visible(plan.kernel) != plan.kernel:
-        raise ValueError("it has no cells, or no name")
+        raise ValueError("it has no combinations, or no name")
     Version(plan.version)
     check_project(plan.distribution)
 

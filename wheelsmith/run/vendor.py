@@ -96,7 +96,7 @@ def _not_vendored(prepared: Prepared) -> Iterator[str]:
     for image in sorted({plan.image.name for plan in prepared.plans if plan.image}):
         yield f"the image {image} is not vendored: save it to a file with podman save or docker save"
     if any(plan.toolset and not plan.toolset.prefix for plan in prepared.plans):
-        yield "some cells use this machine's compilers: offline builds need the same compilers"
+        yield "some combinations use this machine's compilers: offline builds need the same compilers"
 
 
 def _vendor_prefix(prefix: PrefixId, part: Path, listen: Listener) -> None:
@@ -118,6 +118,6 @@ def _vendor_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str, part
             if known.exists() and sha256_file(known) != sha256_file(wheel):
                 raise ToolchainError(
                     f"two environments have different files with the name {wheel.name}",
-                    remedy="vendor their cells in separate folders: wheelsmith vendor --only …",
+                    remedy="vendor their combinations in separate folders: wheelsmith vendor --only …",
                 )
             wheel.replace(known)
