@@ -76,12 +76,14 @@ def measure(command: Command, running: Path) -> Cost:
             start_new_session=True,
         )
     running.write_text(str(process.pid))
-    with _ended(process, running), _sampled(process.pid) as peak:
+    with _stopped_afterwards(process, running), _sample_memory(process.pid) as peak:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     wall, after = time.monotonic() - start, _received()
     if process.returncode:
-        raise CommandFailedError(f"{Path(command.argv[0]).name} failed with {process.returncode}\n{_told(command.log)}")
+        raise CommandFailedError(
+            f"{Path(command.argv[0]).name} failed with {process.returncode}\n{_error_lines(command.log)}"
+        )
     return Cost(
         wall=round(wall, 2),
         cpu=round(usage.ru_utime + usage.ru_stime, 2),
@@ -90,7 +92,7 @@ def measure(command: Command, running: Path) -> Cost:
     )
 
 
-def _told(log: Path) -> str:
+def _error_lines(log: Path) -> str:
     """Return the lines of a log with errors, or else the last lines."""
     lines = log.read_text(errors="replace").splitlines()
     errors = [line for line in lines if "error: " in line.lower()]
@@ -98,7 +100,7 @@ def _told(log: Path) -> str:
 
 
 @contextlib.contextmanager
-def _ended(process: subprocess.Popen[bytes], running: Path) -> Iterator[None]:
+def _stopped_afterwards(process: subprocess.Popen[bytes], running: Path) -> Iterator[None]:
     """Stop all processes of the command when the block ends."""
     try:
         yield
@@ -117,18 +119,18 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 
 
 @contextlib.contextmanager
-def _sampled(pid: int) -> Iterator[list[int]]:
+def _sample_memory(pid: int) -> Iterator[list[int]]:
     """Sample the memory of a process tree during the block. Yield the growing list of samples in bytes."""
-    seen, stop = [0], threading.Event()
+    samples, stop = [0], threading.Event()
 
-    def look() -> None:
+    def sample() -> None:
         while not stop.wait(_SAMPLE_SECONDS):
-            seen.append(sum(_own_memory(each) for each in _tree(pid)))
+            samples.append(sum(_own_memory(each) for each in _tree(pid)))
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=sample, daemon=True)
     thread.start()
     try:
-        yield seen
+        yield samples
     finally:
         stop.set()
         thread.join()

@@ -14,24 +14,24 @@ from bench.catalogue import STEADY, Item, entry, items, newer
 from bench.lookup import serving
 from bench.publishers import FETCHED, DumbPypi, Ours, PypiServer, Site
 from bench.results import Results
-from bench.stopwatch import timed, written
+from bench.stopwatch import count_written, run_timed
 from bench.workshop import ROOT, Workshop
 from wheelsmith.index.entries.entry import IndexEntry
 
 FIGURES = ROOT / "bench" / "index.json"
 _RENDERINGS = 3
-_OTHERS = ("dumb-pypi", "pypiserver[cache]", "pip")
+_REQUIREMENTS = ("dumb-pypi", "pypiserver[cache]", "pip")
 
 
 def make_tools(workshop: Workshop) -> tuple[Path, dict[str, str]]:
     """Make an environment with the newest releases of the other tools, and return it with their versions."""
     tools = workshop.folder / "tools"
-    timed((sys.executable, "-m", "venv", tools), workshop.environment)
+    run_timed((sys.executable, "-m", "venv", tools), workshop.environment)
     python = tools / "bin" / "python"
-    timed((python, "-m", "pip", "install", "--quiet", "--upgrade", *_OTHERS), workshop.environment)
-    prints: list[str] = []
-    timed((python, "-m", "pip", "list", "--format", "freeze"), workshop.environment, prints=prints)
-    known = dict(line.split("==") for line in prints[0].split())
+    run_timed((python, "-m", "pip", "install", "--quiet", "--upgrade", *_REQUIREMENTS), workshop.environment)
+    outputs: list[str] = []
+    run_timed((python, "-m", "pip", "list", "--format", "freeze"), workshop.environment, outputs=outputs)
+    known = dict(line.split("==") for line in outputs[0].split())
     return tools, {name: known[name] for name in ("dumb-pypi", "pypiserver", "pip")}
 
 
@@ -65,18 +65,18 @@ class Programme:
         for number in range(min(self.rounds, _RENDERINGS)):
             for name, tool in static.items():
                 tool.clear()
-                with written(tool.out) as wrote:
+                with count_written(tool.out) as wrote:
                     took = tool.render()
-                self._put("render", name, number, took.to_json() | {"files": wrote.files, "bytes": wrote.bytes})
+                self._store("render", name, number, took.to_json() | {"files": wrote.files, "bytes": wrote.bytes})
         for number in range(self.rounds):
             for distribution in FETCHED:
                 self._add(site, static, newer(distribution, number), number)
-        self._ask(site, static)
+        self._measure_lookups(site, static)
         shutil.rmtree(site.folder)
 
     def _lay_out(self, site: Site) -> dict[str, list[tuple[Item, IndexEntry]]]:
         site.wheels.mkdir(parents=True)
-        self._say("writing wheels")
+        self._log("writing wheels")
         known = ((item, entry(item, item.write(site.wheels))) for item in items(self.wheels))
         return {name: list(each) for name, each in groupby(known, lambda each: each[0].distribution)}
 
@@ -86,13 +86,13 @@ class Programme:
         wheel = item.write(folder)
         kind = "steady" if item.distribution == STEADY else "average"
         for name, tool in static.items():
-            with written(tool.out) as wrote:
+            with count_written(tool.out) as wrote:
                 took = tool.add(item, wheel)
             inner = {"inner": tool.inner[-1]} if isinstance(tool, Ours) else {}
             figures = took.to_json() | {"files": wrote.files, "bytes": wrote.bytes} | inner
-            self._put(f"add/{kind}", name, number, figures)
+            self._store(f"add/{kind}", name, number, figures)
 
-    def _ask(self, site: Site, static: dict[str, Any]) -> None:
+    def _measure_lookups(self, site: Site, static: dict[str, Any]) -> None:
         """Measure how long pip resolves from each index, and how long pypiserver takes to show a new wheel."""
         server = PypiServer(site)
         for wheel in (site.folder / "new").iterdir():
@@ -102,13 +102,13 @@ class Programme:
         with serving(tools) as lookups:
             for name, lookup in lookups.items():
                 first, again = lookup.page("kernel_001"), lookup.page("kernel_001")
-                self._put("page", name, 0, {"first": first.wall, "wall": again.wall, "bytes": again.bytes})
+                self._store("page", name, 0, {"first": first.wall, "wall": again.wall, "bytes": again.bytes})
             for number in range(self.rounds):
                 chosen = set()
                 for name, lookup in lookups.items():
                     took, version = lookup.resolve("kernel_001", site)
                     chosen.add(version)
-                    self._put("resolve", name, number, took.to_json())
+                    self._store("resolve", name, number, took.to_json())
                 if len(chosen) != 1:
                     raise AssertionError(f"pip was given different wheels: {chosen}")
             for number in range(self.rounds):
@@ -119,12 +119,12 @@ class Programme:
                     server.add(item, wheel)
                     lookups["pypiserver"].wait_for(item)
                     kind = "steady" if distribution == STEADY else "average"
-                    self._put(f"add/{kind}", "pypiserver", number, {"wall": time.monotonic() - start})
-            self._put("memory", "pypiserver", 0, {"peak_memory": lookups["pypiserver"].peak_memory()})
+                    self._store(f"add/{kind}", "pypiserver", number, {"wall": time.monotonic() - start})
+            self._store("memory", "pypiserver", 0, {"peak_memory": lookups["pypiserver"].peak_memory()})
 
-    def _put(self, what: str, who: str, number: int, figures: dict[str, Any]) -> None:
+    def _store(self, what: str, who: str, number: int, figures: dict[str, Any]) -> None:
         self.results.put(f"{self.wheels}/{what}/{who}/{number}", figures)
-        self._say(f"{what}, {who}" + (f": {figures['wall']:.3f} s" if "wall" in figures else ""))
+        self._log(f"{what}, {who}" + (f": {figures['wall']:.3f} s" if "wall" in figures else ""))
 
-    def _say(self, text: str) -> None:
+    def _log(self, text: str) -> None:
         print(f"[{time.strftime('%H:%M:%S')}] {self.wheels:,} wheels: {text}", flush=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.catalogue import Item, project_of
 from bench.publishers import Site
-from bench.stopwatch import Took, timed
+from bench.stopwatch import CommandCost, run_timed
 from wheelsmith.base.errors import WheelsmithError
 
 _START_SECONDS = 120.0
@@ -50,13 +50,13 @@ class Lookup:
         data = _get(f"{self.url}{project_of(distribution)}/")
         return Answer(wall=time.monotonic() - start, bytes=len(data))
 
-    def resolve(self, distribution: str, site: Site) -> tuple[Took, str]:
+    def resolve(self, distribution: str, site: Site) -> tuple[CommandCost, str]:
         """Run pip to resolve a package without dependencies and cache. Return the cost and the chosen version."""
         options = ("--dry-run", "--no-deps", "--ignore-installed", "--no-cache-dir", "--quiet", "--report", "-")
         pip = (site.tools / "bin" / "python", "-m", "pip", "install", *options)
-        prints: list[str] = []
-        took = timed((*pip, "--index-url", self.url, project_of(distribution)), site.environment, prints=prints)
-        return took, json.loads(prints[0])["install"][0]["metadata"]["version"]
+        outputs: list[str] = []
+        took = run_timed((*pip, "--index-url", self.url, project_of(distribution)), site.environment, outputs=outputs)
+        return took, json.loads(outputs[0])["install"][0]["metadata"]["version"]
 
     def wait_for(self, item: Item) -> None:
         """Wait until the page of a project lists a wheel."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.cost import Cost
 from bench.grid import CAPABILITIES, Cell
 from bench.usual_project import lay_out
-from bench.workshop import CORES, KERNELS, Workshop, cuda_home, emptied
+from bench.workshop import CORES, KERNELS, Workshop, cuda_home, empty_folder
 from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.platforms import cuda_toolkits
@@ -26,7 +26,7 @@ set -e
 @contextlib.contextmanager
 def environment(workshop: Workshop, torch: str) -> Iterator[tuple[Path, Cost]]:
     """Make a virtual environment with torch, and yield its folder and cost. Remove it after the block."""
-    with emptied(workshop.folder / "environment") as folder:
+    with empty_folder(workshop.folder / "environment") as folder:
         argv = ("sh", "-c", _MAKE_ENVIRONMENT, sys.executable, str(folder), torch)
         yield folder, workshop.measure(argv, workshop.folder, {})
 
@@ -48,12 +48,12 @@ def build_careful(workshop: Workshop, kernel: str, cell: Cell, python: Path, cca
     """
     require_ccache()
     home = cuda_home(cell.cuda)
-    with emptied(workshop.folder / "ccache") as used:
+    with empty_folder(workshop.folder / "ccache") as used:
         if ccache.is_dir():
             shutil.copytree(ccache, used, dirs_exist_ok=True)
         variables = {
             "CUDA_HOME": str(home),
-            "CXX": str(_compiler_through_ccache(workshop)),
+            "CXX": str(_ccache_as_compiler(workshop)),
             "PYTORCH_NVCC": f"ccache {home}/bin/nvcc",
             "CCACHE_DIR": str(used),
         }
@@ -66,7 +66,7 @@ def build_careful(workshop: Workshop, kernel: str, cell: Cell, python: Path, cca
     return cost
 
 
-def _compiler_through_ccache(workshop: Workshop) -> Path:
+def _ccache_as_compiler(workshop: Workshop) -> Path:
     """Return a link named g++ to ccache, since cpp_extension does not accept ``ccache g++`` as a compiler.
 
     The link is not in PATH, because nvcc would use it too, for temporary files that are never in the cache.
@@ -91,7 +91,7 @@ def _cxx_std(cell: Cell) -> int:
 
 def _pip_wheel(workshop: Workshop, kernel: str, cell: Cell, python: Path, variables: dict[str, str]) -> Cost:
     # All cells use the same path, since ccache distinguishes folders.
-    with emptied(workshop.folder / "project") as folder:
+    with empty_folder(workshop.folder / "project") as folder:
         lay_out(KERNELS / kernel, folder / kernel, _cxx_std(cell))
         cost = workshop.measure(
             (

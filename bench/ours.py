@@ -48,17 +48,17 @@ def build_ours(workshop: Workshop, folder: Path, cache: Path, cells: tuple[Cell,
     )
     cost = workshop.measure(argv, folder, {"PYTHONPATH": str(ROOT), "WHEELSMITH_CACHE": str(cache)}, out=events)
     with events.open() as lines:
-        said = list(_read(lines))
-    answered = _answers(said)
-    if sum(answered.values()) != len(cells):
+        seen = list(_read(lines))
+    built = _count_wheels(seen)
+    if sum(built.values()) != len(cells):
         raise WheelsmithError(
-            f"wheelsmith built {dict(answered)} of {len(cells)} combinations",
+            f"wheelsmith built {dict(built)} of {len(cells)} combinations",
             remedy="run wheelsmith plan on the matrix",
         )
     return {
         **cost.to_json(),
-        "answers": dict(sorted(answered.items())),
-        "steps": steps(said),
+        "answers": dict(sorted(built.items())),
+        "steps": sum_steps(seen),
         "disk": disk_use(cache, folder / "dist"),
     }
 
@@ -79,7 +79,7 @@ def prepare_toolchains(cells: Iterable[Cell], cache: Path) -> None:
         toolchains.prepare(framework("torch").prefix(cell.torch, arch))
 
 
-def steps(events: Iterable[dict[str, Any]]) -> Figures | None:
+def sum_steps(events: Iterable[dict[str, Any]]) -> Figures | None:
     """Return the totals of the compile steps of a run, or None if there are none.
 
     ``compiling`` contains the CPU seconds of the distinct steps by kind.
@@ -112,7 +112,7 @@ def _read(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             yield event
 
 
-def _answers(events: Iterable[dict[str, Any]]) -> Counter[str]:
+def _count_wheels(events: Iterable[dict[str, Any]]) -> Counter[str]:
     """Count the cells with a wheel by status."""
     last: dict[str, Any] = next((event for event in reversed(list(events)) if event["event"] == "RunFinished"), {})
     return Counter(result["status"] for result in last.get("results", ()) if result["wheel"])

@@ -123,18 +123,18 @@ def _kernel(kernel: str, found: dict[str, Row], figures: Figures) -> str:
 
 def _comparison(found: dict[str, Row]) -> list[str]:
     usual, careful, cold, ready = (found.get(way) for way in WAYS[:4])
-    said = []
+    sentences = []
     if usual and cold:
-        said.append(
+        sentences.append(
             f"Compared with the usual loop, with an empty cache: {times(usual.wall, cold.wall)} less wall time, "
             f"{times(usual.cpu, cold.cpu)} less CPU, {times(usual.received, cold.received)} fewer bytes downloaded, "
             f"{times(usual.disk, cold.disk)} less disk."
         )
     if careful and ready:
-        said.append(
+        sentences.append(
             f"Compared with the careful loop, with cached toolchains: {times(careful.wall, ready.wall)} less wall time."
         )
-    return said
+    return sentences
 
 
 def _floor(kernel: str, found: dict[str, Row], figures: Figures) -> list[str]:

@@ -13,7 +13,7 @@ from bench.grid import Cell, by_torch
 from bench.loops import build_careful, build_usual, environment
 from bench.ours import build_ours, keep_toolchains, lay_out_matrix, prepare_toolchains
 from bench.results import Results
-from bench.workshop import CORES, ROOT, Workshop, disk_use, emptied
+from bench.workshop import CORES, ROOT, Workshop, disk_use, empty_folder
 from wheelsmith.base.errors import WheelsmithError
 
 # Kept between runs, since a resumed careful loop needs the cache of the interrupted one.
@@ -52,7 +52,7 @@ class Programme:
         """Build growing matrices. wheelsmith builds each of them; the careful loop builds each cell once."""
         self._forget_careful_without_cache()
         if "ours" in self.ways:
-            with emptied(self.workshop.folder / "cache") as cache:
+            with empty_folder(self.workshop.folder / "cache") as cache:
                 prepare_toolchains(self.cells, cache)
                 for kernel in self.kernels:
                     for size in sizes:
@@ -77,14 +77,16 @@ class Programme:
             try:
                 with environment(self.workshop, torch) as (python, cost):
                     figures = {**cost.to_json(), "disk": disk_use(python)}
-                    self._keep(f"environment/{cell.id}", figures)
+                    self._store(f"environment/{cell.id}", figures)
                     for kernel in usual:
-                        self._do(f"usual/{kernel}/{cell.id}", lambda k=kernel, c=cell: self._usual(k, c, python))
+                        self._measure(f"usual/{kernel}/{cell.id}", lambda k=kernel, c=cell: self._usual(k, c, python))
                     for kernel, each in careful:
-                        self._do(f"careful/{kernel}/{each.id}", lambda k=kernel, c=each: self._careful(k, c, python))
+                        self._measure(
+                            f"careful/{kernel}/{each.id}", lambda k=kernel, c=each: self._careful(k, c, python)
+                        )
                     careful = []
             except WheelsmithError as error:
-                self._keep(f"environment/{cell.id}", {"failed": str(error)})
+                self._store(f"environment/{cell.id}", {"failed": str(error)})
 
     def _usual(self, kernel: str, cell: Cell, python: Path) -> dict[str, Any]:
         return build_usual(self.workshop, kernel, cell, python).to_json()
@@ -107,13 +109,16 @@ class Programme:
         """Build the matrix with an empty cache, then with cached toolchains, then without changes."""
         if all(self.results.has(f"ours/{kernel}/{state}") for state in CHAIN):
             return
-        with emptied(self.workshop.folder / "ours") as folder, emptied(self.workshop.folder / "cache") as cache:
+        with (
+            empty_folder(self.workshop.folder / "ours") as folder,
+            empty_folder(self.workshop.folder / "cache") as cache,
+        ):
             lay_out_matrix(kernel, self.cells, folder)
             for state in CHAIN:
                 if state == "ready":
                     keep_toolchains(cache)
                     shutil.rmtree(folder / "dist", ignore_errors=True)
-                if not self._do(
+                if not self._measure(
                     f"ours/{kernel}/{state}",
                     lambda: build_ours(self.workshop, folder, cache, self.cells, max(self.workers, default=None)),
                 ):
@@ -124,24 +129,24 @@ class Programme:
         if self.results.has(name):
             return
         cells = self.cells[:size]
-        with emptied(self.workshop.folder / "ours") as folder:
+        with empty_folder(self.workshop.folder / "ours") as folder:
             lay_out_matrix(kernel, cells, folder)
             keep_toolchains(cache)
-            self._do(name, lambda: build_ours(self.workshop, folder, cache, cells, workers))
+            self._measure(name, lambda: build_ours(self.workshop, folder, cache, cells, workers))
 
     # --- shared -------------------------------------------------------------------------------------------------
 
-    def _do(self, name: str, work: Callable[[], dict[str, Any]]) -> bool:
+    def _measure(self, name: str, work: Callable[[], dict[str, Any]]) -> bool:
         """Run a measurement and store its figures. Return False if it failed."""
         try:
             figures = work()
         except WheelsmithError as error:
-            self._keep(name, {"failed": str(error)})
+            self._store(name, {"failed": str(error)})
             return False
-        self._keep(name, figures)
+        self._store(name, figures)
         return True
 
-    def _keep(self, name: str, figures: dict[str, Any]) -> None:
+    def _store(self, name: str, figures: dict[str, Any]) -> None:
         self.results.put(name, figures)
         if "failed" in figures:
             print(f"[{time.strftime('%H:%M:%S')}] {name}: FAILED: {figures['failed']}", flush=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.catalogue import STEADY, Item, entry, listed, write_state
-from bench.stopwatch import Took, timed
+from bench.stopwatch import CommandCost, run_timed
 from wheelsmith.index.entries.entry import IndexEntry
 
 # Projects with wheels that are fetched. A static index does not need the files of the others.
@@ -64,11 +64,11 @@ class Ours:
                 shutil.rmtree(root)
         (self.out / "_state" / ".listing.json").unlink(missing_ok=True)
 
-    def render(self) -> Took:
+    def render(self) -> CommandCost:
         """Render all pages."""
         return self._step("render", self.out)
 
-    def add(self, item: Item, wheel: Path) -> Took:
+    def add(self, item: Item, wheel: Path) -> CommandCost:
         """Publish a further wheel."""
         del item
         return self._step("add", self.out, wheel)
@@ -78,11 +78,11 @@ class Ours:
         command = (sys.executable, "-m", "wheelsmith", "serve", self.out, "--port", str(port))
         return command, "simple/"
 
-    def _step(self, *argv: str | Path) -> Took:
-        prints: list[str] = []
+    def _step(self, *argv: str | Path) -> CommandCost:
+        outputs: list[str] = []
         command = (sys.executable, "-m", "bench.index_step", *argv)
-        took = timed(command, self.site.environment, prints=prints)
-        self.inner.append(float(prints[0]))
+        took = run_timed(command, self.site.environment, outputs=outputs)
+        self.inner.append(float(outputs[0]))
         return took
 
 
@@ -118,11 +118,11 @@ class DumbPypi:
             if path.is_dir() and path.name != "packages":
                 shutil.rmtree(path)
 
-    def render(self) -> Took:
+    def render(self) -> CommandCost:
         """Render all pages."""
         return self._run()
 
-    def add(self, item: Item, wheel: Path) -> Took:
+    def add(self, item: Item, wheel: Path) -> CommandCost:
         """Add a wheel to the list and render the changes relative to the previous list."""
         previous = self._list.with_name("previous.json")
         shutil.copy(self._list, previous)
@@ -146,10 +146,10 @@ class DumbPypi:
         path.hardlink_to(wheel)
         path.with_name(f"{wheel.name}.metadata").write_bytes(item.metadata)
 
-    def _run(self, *more: str | Path) -> Took:
+    def _run(self, *more: str | Path) -> CommandCost:
         command = (self.site.tools / "bin" / "dumb-pypi", "--package-list-json", self._list, "--output-dir", self.out)
         fixed = ("--packages-url", "../../packages", "--no-generate-timestamp")
-        return timed((*command, *fixed, *self.options, *more), self.site.environment)
+        return run_timed((*command, *fixed, *self.options, *more), self.site.environment)
 
 
 @dataclass(slots=True)

@@ -62,13 +62,17 @@ def disagreements() -> list[str]:
         name = wheel.pin.filename
         if f"{name}/check" not in figures:
             continue
-        said = figures[f"{name}/check"]["complaints"]
-        found += [f"unknown finding: {name}: {sentence}" for sentence in said if not wheel.fact_behind(sentence)]
-        found += [f"missing finding: {name}: {f.fact}" for f in wheel.facts if f.says and f not in _stated(wheel, said)]
+        messages = figures[f"{name}/check"]["complaints"]
+        found += [f"unknown finding: {name}: {sentence}" for sentence in messages if not wheel.fact_behind(sentence)]
+        found += [
+            f"missing finding: {name}: {f.fact}"
+            for f in wheel.facts
+            if f.says and f not in _confirmed_facts(wheel, messages)
+        ]
     return found
 
 
-def _stated(wheel: RealWheel, complaints: list[str]) -> set[Fact | None]:
+def _confirmed_facts(wheel: RealWheel, complaints: list[str]) -> set[Fact | None]:
     return {wheel.fact_behind(sentence) for sentence in complaints}
 
 
@@ -95,7 +99,7 @@ def _figures() -> dict[str, Any]:
 
 
 def _row(wheel: RealWheel, figures: dict[str, Any]) -> str:
-    count = len(_stated(wheel, figures["complaints"]) - {None})
+    count = len(_confirmed_facts(wheel, figures["complaints"]) - {None})
     name = f"[{_title(wheel)}](#{_anchor(wheel)})" if wheel.facts else _title(wheel)
     return (
         f"| {name}, {wheel.holds} | {wheel.published} | {size(wheel.pin.size)} | {count or 'none'} "
@@ -105,7 +109,7 @@ def _row(wheel: RealWheel, figures: dict[str, Any]) -> str:
 
 def _section(wheel: RealWheel, figures: dict[str, Any]) -> Iterator[str]:
     lines = figures[f"{wheel.pin.filename}/others"]["lines"]
-    stated = _stated(wheel, figures[f"{wheel.pin.filename}/check"]["complaints"])
+    stated = _confirmed_facts(wheel, figures[f"{wheel.pin.filename}/check"]["complaints"])
     yield f"## {_title(wheel)}\n"
     yield f"`{wheel.pin.filename}`, published {wheel.published}, sha256 `{wheel.pin.sha256}`.\n"
     yield "| finding | evidence | in practice |\n| --- | --- | --- |"

@@ -15,8 +15,8 @@ from typing import Any
 
 from bench.real_facts import Fact, RealWheel, RealWheels
 from bench.results import Results
-from bench.stopwatch import timed
-from bench.workshop import ROOT, Workshop, emptied
+from bench.stopwatch import run_timed
+from bench.workshop import ROOT, Workshop, empty_folder
 from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.model.events import ignore
@@ -26,7 +26,7 @@ from wheelsmith.toolchain.remote import fetch_whole
 
 FIGURES = ROOT / "bench" / "real_wheels_results.json"
 _LIMIT = 3600  # seconds of wall time for a tool and a wheel, on a possibly busy machine
-_REFUSED = 1  # exit code of check for a wheel with findings
+_FINDINGS = 1  # exit code of check for a wheel with findings
 
 
 def fetch(wheels: Sequence[RealWheel], folder: Path) -> None:
@@ -46,8 +46,8 @@ def fetch(wheels: Sequence[RealWheel], folder: Path) -> None:
 def make_tools(workshop: Workshop, wheels: RealWheels) -> Path:
     """Make and return an environment with the other tools."""
     tools = workshop.folder / "tools"
-    timed((sys.executable, "-m", "venv", tools), workshop.environment)
-    timed((tools / "bin" / "python", "-m", "pip", "install", "--quiet", *wheels.tools), workshop.environment)
+    run_timed((sys.executable, "-m", "venv", tools), workshop.environment)
+    run_timed((tools / "bin" / "python", "-m", "pip", "install", "--quiet", *wheels.tools), workshop.environment)
     return tools
 
 
@@ -67,23 +67,23 @@ class Programme:
     def check(self, wheel: RealWheel) -> None:
         """Check a wheel and store the messages and the cost."""
         path = self.folder / wheel.pin.filename
-        prints: list[str] = []
+        outputs: list[str] = []
         argv = ("timeout", str(_LIMIT), sys.executable, "-m", "wheelsmith", "check", "--json", path)
         environment = self.workshop.environment | {"PYTHONPATH": str(ROOT)}
-        took = timed(argv, environment, prints=prints, codes=(0, _REFUSED))
-        sentences = list(complaints(json.loads(prints[0])))
+        took = run_timed(argv, environment, outputs=outputs, ok_codes=(0, _FINDINGS))
+        sentences = list(failed_messages(json.loads(outputs[0])))
         self.results.put(
             f"{wheel.pin.filename}/check",
             {"cpu": took.cpu, "peak_memory": took.peak_memory, "wall": took.wall, "complaints": sentences},
         )
 
-    def ask_others(self, wheel: RealWheel) -> None:
+    def run_other_tools(self, wheel: RealWheel) -> None:
         """Run the command of each fact and store the line that proves it."""
-        with emptied(self.workshop.folder / "unpacked") as unpacked:
-            answers = [self._answer(wheel, fact, unpacked) for fact in wheel.facts]
+        with empty_folder(self.workshop.folder / "unpacked") as unpacked:
+            answers = [self._run_tool(wheel, fact, unpacked) for fact in wheel.facts]
         self.results.put(f"{wheel.pin.filename}/others", {"lines": answers})
 
-    def _answer(self, wheel: RealWheel, fact: Fact, unpacked: Path) -> str:
+    def _run_tool(self, wheel: RealWheel, fact: Fact, unpacked: Path) -> str:
         path = self.folder / wheel.pin.filename
         argv = [part.replace("{wheel}", str(path)) for part in shlex.split(fact.command)]
         with zipfile.ZipFile(path) as archive:
@@ -100,7 +100,7 @@ class Programme:
         return " ".join(found[0].split())
 
 
-def complaints(report: dict[str, Any]) -> Iterator[str]:
+def failed_messages(report: dict[str, Any]) -> Iterator[str]:
     """Yield each message of a failed rule in the report of ``check``, as ``rule: message``."""
     for wheel in report["wheels"]:
         for finding in wheel["findings"]:

@@ -30,7 +30,7 @@ sys.exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Took(Record):
+class CommandCost(Record):
     """The cost of a command.
 
     :param wall: seconds of wall time.
@@ -51,17 +51,17 @@ class Written:
     bytes: int = 0
 
 
-def timed(
+def run_timed(
     argv: Sequence[str | Path],
     environment: Mapping[str, str],
     *,
-    prints: list[str] | None = None,
-    codes: Collection[int] = (0,),
-) -> Took:
+    outputs: list[str] | None = None,
+    ok_codes: Collection[int] = (0,),
+) -> CommandCost:
     """Run a command and return its cost.
 
-    :param prints: a list to which the output is appended.
-    :param codes: exit codes that are not failures.
+    :param outputs: a list to which the output is appended.
+    :param ok_codes: exit codes that are not failures.
     :raises WheelsmithError: the command failed.
     """
     with tempfile.NamedTemporaryFile(prefix="took-", suffix=".json") as out:
@@ -69,17 +69,17 @@ def timed(
         answer = subprocess.run(
             [*starter, *map(str, argv)], env=dict(environment), capture_output=True, text=True, check=False
         )
-        if answer.returncode not in codes:
+        if answer.returncode not in ok_codes:
             raise WheelsmithError(
                 f"{' '.join(map(str, argv))} failed with {answer.returncode}\n{answer.stderr[-2000:]}"
             )
-        if prints is not None:
-            prints.append(answer.stdout)
-        return Took.from_json(json.loads(Path(out.name).read_text()))
+        if outputs is not None:
+            outputs.append(answer.stdout)
+        return CommandCost.from_json(json.loads(Path(out.name).read_text()))
 
 
 @contextmanager
-def written(folder: Path) -> Iterator[Written]:
+def count_written(folder: Path) -> Iterator[Written]:
     """Count the files that the block creates or replaces in a folder. The count itself takes time."""
     before, found = _files(folder), Written()
     yield found

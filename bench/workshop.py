@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "bench" / "kernels"
 CORES = os.cpu_count() or 1
 # Waits until the run ends or is killed, then stops its processes and removes its folder.
-_SWEEP = """
+_CLEAN_UP = """
 cat >/dev/null
 [ ! -s "$0/running" ] || kill -KILL -- "-$(cat "$0/running")"
 sleep 1
@@ -64,7 +64,7 @@ def open_workshop() -> Iterator[Workshop]:
     with (
         _interrupted_by(signal.SIGTERM, signal.SIGHUP),
         subprocess.Popen(
-            ["sh", "-c", _SWEEP, str(folder)],
+            ["sh", "-c", _CLEAN_UP, str(folder)],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -120,7 +120,7 @@ def disk_use(*folders: Path) -> int:
 
 
 @contextlib.contextmanager
-def emptied(folder: Path) -> Iterator[Path]:
+def empty_folder(folder: Path) -> Iterator[Path]:
     """Make an empty folder, and remove it after the block."""
     remove_tree(folder)
     folder.mkdir(parents=True)

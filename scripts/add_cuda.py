@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from package_index import ARCHES, both, pinned, pinned_in_part, published, read_member
+from package_index import ARCHES, make_partial_pin, make_pin, published, read_member, wheel_for_each_arch
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -59,16 +59,16 @@ def main() -> None:
     """Add the toolkit that the command line names."""
     options = _options()
     data = json.loads(TARGET.read_text())
-    before = before_it(options.version, data["toolkits"])
+    before = previous_toolkit(options.version, data["toolkits"])
     if before is None and not (options.default_capability and options.driver and options.driver_source):
         raise SystemExit(
             f"CUDA {options.version} is the first release of its major: pass --default-capability, --driver and "
             "--driver-source"
         )
-    entry = described(options, before)
+    entry = describe_toolkit(options, before)
     write(entry, data)
     if options.cxx_std is None:
-        write({**entry, "cxx_std": standard_of(options.version)}, data)
+        write({**entry, "cxx_std": find_cxx_standard(options.version)}, data)
     if before is None:
         add_driver(options)
         print("next: update the exported symbols with scripts/library_symbols.py cuda")
@@ -95,11 +95,11 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def described(options: argparse.Namespace, before: dict[str, Any] | None) -> dict[str, Any]:
+def describe_toolkit(options: argparse.Namespace, before: dict[str, Any] | None) -> dict[str, Any]:
     """Return the facts about a toolkit. Without ``--cxx-std``, they contain the oldest standard of ``STANDARDS``."""
-    named = of_release(options.version)
-    packages = {project: wheels_of(project, named) for project in PACKAGES}
-    capabilities, ptx = ask_ptxas(packages[PACKAGES[0]][platform.machine()])
+    specifiers = packages_of_release(options.version)
+    packages = {project: find_wheels(project, specifiers) for project in PACKAGES}
+    capabilities, ptx = run_ptxas(packages[PACKAGES[0]][platform.machine()])
     defaults = options.default_capability or (before or {})["default_capabilities"]
     if unknown := {text.removesuffix("+PTX") for text in defaults} - set(capabilities):
         raise SystemExit(f"CUDA {options.version} does not support {', '.join(unknown)}: pass --default-capability")
@@ -107,12 +107,12 @@ def described(options: argparse.Namespace, before: dict[str, Any] | None) -> dic
         "version": options.version,
         "ptx": ptx,
         "cxx_std": options.cxx_std or STANDARDS[0],
-        "packages": {arch: [pinned(packages[project][arch]) for project in PACKAGES] for arch in ARCHES},
+        "packages": {arch: [make_pin(packages[project][arch]) for project in PACKAGES] for arch in ARCHES},
         "headers": before["headers"]
         if before
-        else [pinned_in_part(wheels_of(each, named)[ARCHES[0]]) for each in HEADERS],
-        "target_runtime": {arch: pinned(packages[RUNTIME][arch]) for arch in ARCHES},
-        "development": [pinned_in_part(wheels_of(each, named)[ARCHES[0]]) for each in DEVELOPMENT],
+        else [make_partial_pin(find_wheels(each, specifiers)[ARCHES[0]]) for each in HEADERS],
+        "target_runtime": {arch: make_pin(packages[RUNTIME][arch]) for arch in ARCHES},
+        "development": [make_partial_pin(find_wheels(each, specifiers)[ARCHES[0]]) for each in DEVELOPMENT],
         "capabilities": capabilities,
         "default_capabilities": defaults,
         "source": options.source or SOURCE,
@@ -120,7 +120,7 @@ def described(options: argparse.Namespace, before: dict[str, Any] | None) -> dic
     }
 
 
-def before_it(version: str, toolkits: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+def previous_toolkit(version: str, toolkits: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     """Return the newest toolkit of the same major that is not newer, or else the newest of that major.
 
     Only toolkits that are assembled from packages count. Return None for a new major.
@@ -132,56 +132,56 @@ def before_it(version: str, toolkits: Iterable[dict[str, Any]]) -> dict[str, Any
     return max(older or of_major, key=lambda item: Version(item["version"]), default=None)
 
 
-def of_release(version: str) -> dict[str, SpecifierSet]:
+def packages_of_release(version: str) -> dict[str, SpecifierSet]:
     """Return the specifiers of NVIDIA's packages in the newest patch of a CUDA release, by project."""
     releases = published("cuda-toolkit")
     patches = [release for release in releases if f"{release.major}.{release.minor}" == version]
     if not patches:
         raise SystemExit(f"the package index has no cuda-toolkit {version}; the newest is {list(releases)[-1]}")
     text = read_member(releases[max(patches)][0], "*.dist-info/METADATA")
-    return named_by(Metadata.from_email(text, validate=False).requires_dist or [])
+    return pinned_requirements(Metadata.from_email(text, validate=False).requires_dist or [])
 
 
-def named_by(requirements: Iterable[Requirement]) -> dict[str, SpecifierSet]:
+def pinned_requirements(requirements: Iterable[Requirement]) -> dict[str, SpecifierSet]:
     """Return the specifiers of the toolkit's own packages, which are the exactly pinned requirements."""
     return {need.name: need.specifier for need in requirements if all(each.operator == "==" for each in need.specifier)}
 
 
-def wheels_of(project: str, named: dict[str, SpecifierSet]) -> dict[str, PinnedFile]:
+def find_wheels(project: str, specifiers: dict[str, SpecifierSet]) -> dict[str, PinnedFile]:
     """Return the newest wheel of a package in a release, by CPU architecture.
 
-    :param named: the specifiers of the release, by project.
+    :param specifiers: the specifiers of the release, by project.
     """
-    if project not in named:
+    if project not in specifiers:
         raise SystemExit(f"cuda-toolkit does not require {project}")
     wheels = published(project)
-    fitting = [version for version in wheels if version in named[project]]
+    fitting = [version for version in wheels if version in specifiers[project]]
     if not fitting:
-        raise SystemExit(f"the package index has no {project}{named[project]}")
-    return both(project, wheels[max(fitting)])
+        raise SystemExit(f"the package index has no {project}{specifiers[project]}")
+    return wheel_for_each_arch(project, wheels[max(fitting)])
 
 
-def ask_ptxas(pin: PinnedFile) -> tuple[list[str], str]:
+def run_ptxas(pin: PinnedFile) -> tuple[list[str], str]:
     """Run ptxas and return the capabilities that it supports, and its newest PTX version, which nvcc writes."""
     with tempfile.TemporaryDirectory() as scratch:
         ptxas, source = Path(scratch) / "ptxas", Path(scratch) / "new.ptx"
         ptxas.write_bytes(read_member(pin, "*/bin/ptxas"))
         ptxas.chmod(0o755)
         source.write_text(".version 99.0\n.target sm_90\n.address_size 64\n")
-        told = [
+        outputs = [
             subprocess.run([ptxas, *words], capture_output=True, text=True, check=False)
             for words in (["--help"], [source, "-o", "/dev/null"])
         ]
-    return capabilities_of(told[0].stdout), ptx_of(told[1].stdout + told[1].stderr)
+    return parse_capabilities(outputs[0].stdout), parse_ptx_version(outputs[1].stdout + outputs[1].stderr)
 
 
-def capabilities_of(text: str) -> list[str]:
+def parse_capabilities(text: str) -> list[str]:
     """Return the capabilities that the help of ptxas lists, in order: ``9.0``, ``9.0a``."""
     found = {(int(major), int(minor), suffix) for major, minor, suffix in _CAPABILITY.findall(text)}
     return [f"{major}.{minor}{suffix}" for major, minor, suffix in sorted(found)]
 
 
-def ptx_of(text: str) -> str:
+def parse_ptx_version(text: str) -> str:
     """Return the PTX version in the error message of ptxas for a newer version."""
     found = _PTX.search(text)
     if found is None:
@@ -197,7 +197,7 @@ def write(entry: dict[str, Any], data: dict[str, Any]) -> None:
     cuda_toolkits.cache_clear()
 
 
-def standard_of(version: str) -> int:
+def find_cxx_standard(version: str) -> int:
     """Return the oldest C++ standard with which the toolkit compiles the headers of torch.
 
     The torch release is the newest that itself needs no newer standard than the oldest of ``STANDARDS``.
@@ -217,11 +217,11 @@ def standard_of(version: str) -> int:
                 *(source, "-o", source.with_suffix(".o")),
                 *(word for folder in calls.include for word in ("-I", headers / folder)),
             ]
-            tried = subprocess.run(command, capture_output=True, text=True, check=False)
-            print(f"nvcc {version} and the headers of torch {torch} as C++{standard}: {tried.returncode or 'ok'}")
-            if tried.returncode == 0:
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            print(f"nvcc {version} and the headers of torch {torch} as C++{standard}: {result.returncode or 'ok'}")
+            if result.returncode == 0:
                 return standard
-    raise SystemExit(f"nvcc {version} cannot compile the headers of torch {torch}:\n{tried.stderr[-2000:]}")
+    raise SystemExit(f"nvcc {version} cannot compile the headers of torch {torch}:\n{result.stderr[-2000:]}")
 
 
 def add_driver(options: argparse.Namespace) -> None:

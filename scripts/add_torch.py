@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import generate_reference
-from package_index import both, pinned_in_part, published, read_member
+from package_index import make_partial_pin, published, read_member, wheel_for_each_arch
 from packaging.version import Version
 from torch_symbols import TorchWheel, read_wheel, write_symbols
 
@@ -49,10 +49,10 @@ def main() -> None:
         raise SystemExit(f"the package index has no wheels of torch {version}; the newest is {list(wheels)[-1]}")
     data = json.loads(TARGET.read_text())
     # Check the options first, since the rest takes minutes.
-    cuda, cuda_source = cuda_of(_minor(version), data["releases"], options)
-    cxx_std = options.cxx_std or standard_of(version, data["releases"])
-    pins = both("torch", wheels[version], "cp311")
-    for built in filter(None, map(built_for, pins.values())):
+    cuda, cuda_source = find_cuda_releases(_minor(version), data["releases"], options)
+    cxx_std = options.cxx_std or find_cxx_standard(version, data["releases"])
+    pins = wheel_for_each_arch("torch", wheels[version], "cp311")
+    for built in filter(None, map(cuda_of_wheel, pins.values())):
         if built not in cuda:
             raise SystemExit(f"torch {version} of the package index was built for CUDA {built}: pass it to --cuda")
     read = {arch: read_wheel(pin) for arch, pin in pins.items()}
@@ -60,12 +60,12 @@ def main() -> None:
         "minor": _minor(version),
         "version": str(version),
         "cxx_std": cxx_std,
-        **abi_of(read),
+        **find_abi(read),
         "cuda": cuda,
         "cuda_source": cuda_source,
         "cuda_date": options.date,
-        **without_cuda(read),
-        "wheels": {arch: pinned_in_part(pin) for arch, pin in pins.items()},
+        **find_cpu_only(read),
+        "wheels": {arch: make_partial_pin(pin) for arch, pin in pins.items()},
         "source": options.source,
         "date": options.date,
     }
@@ -75,7 +75,7 @@ def main() -> None:
 
 def write(entry: dict[str, Any], data: dict[str, Any], read: dict[str, TorchWheel]) -> None:
     """Write the release, the symbols that its libraries export, and the pages of the reference."""
-    data["releases"] = put(entry, data["releases"])
+    data["releases"] = replace_release(entry, data["releases"])
     TARGET.write_text(json.dumps(data, indent=1) + "\n")
     torch_releases.cache_clear()
     for arch, wheel in read.items():
@@ -99,14 +99,16 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def cuda_of(minor: str, releases: list[dict[str, Any]], options: argparse.Namespace) -> tuple[list[str], str]:
+def find_cuda_releases(
+    minor: str, releases: list[dict[str, Any]], options: argparse.Namespace
+) -> tuple[list[str], str]:
     """Return the CUDA releases of a torch release and their source.
 
     They come from the matrix in RELEASE.md and the options, or else from the existing facts.
     """
     if options.cuda and not options.cuda_source:
         raise SystemExit("--cuda requires --cuda-source")
-    named = rows(options.matrix.read_text()).get(minor, ()) if options.matrix else ()
+    named = parse_matrix(options.matrix.read_text()).get(minor, ()) if options.matrix else ()
     sources = [*([MATRIX] if named else []), *([options.cuda_source] if options.cuda else [])]
     if sources:
         return sorted({*named, *options.cuda}, key=Version), "; ".join(sources)
@@ -119,7 +121,7 @@ def cuda_of(minor: str, releases: list[dict[str, Any]], options: argparse.Namesp
     )
 
 
-def rows(text: str) -> dict[str, tuple[str, ...]]:
+def parse_matrix(text: str) -> dict[str, tuple[str, ...]]:
     """Return the stable and experimental CUDA releases in the matrix of RELEASE.md, by torch release."""
     found = {}
     for line in text.splitlines():
@@ -128,7 +130,7 @@ def rows(text: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def standard_of(version: Version, releases: Iterable[dict[str, Any]]) -> int:
+def find_cxx_standard(version: Version, releases: Iterable[dict[str, Any]]) -> int:
     """Return the C++ standard of the newest release that is not newer than a version."""
     older = [item for item in releases if Version(item["minor"]) <= version]
     if not older:
@@ -136,18 +138,18 @@ def standard_of(version: Version, releases: Iterable[dict[str, Any]]) -> int:
     return int(max(older, key=lambda item: Version(item["minor"]))["cxx_std"])
 
 
-def built_for(pin: PinnedFile) -> str | None:
+def cuda_of_wheel(pin: PinnedFile) -> str | None:
     """Return the ``torch.version.cuda`` of a wheel, or None for a CPU build."""
     found = _BUILT_FOR.search(read_member(pin, "torch/version.py").decode())
     return found[1] if found else None
 
 
-def abi_of(read: dict[str, TorchWheel]) -> dict[str, Any]:
+def find_abi(read: dict[str, TorchWheel]) -> dict[str, Any]:
     """Return the architectures for which libc10 uses the C++11 ABI."""
     return {"cxx11_abi": {arch: fingerprint(CXX11_ABI) in wheel.exports["libc10.so"] for arch, wheel in read.items()}}
 
 
-def without_cuda(read: dict[str, TorchWheel]) -> dict[str, Any]:
+def find_cpu_only(read: dict[str, TorchWheel]) -> dict[str, Any]:
     """Return the architectures with a wheel for the CPU only, if there are any."""
     found = [arch for arch, wheel in read.items() if CUDA_LIBRARY not in wheel.libraries]
     return {"without_cuda": found} if found else {}
@@ -157,7 +159,7 @@ def _minor(version: Version) -> str:
     return f"{version.major}.{version.minor}"
 
 
-def put(entry: dict[str, Any], releases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def replace_release(entry: dict[str, Any], releases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the releases with this one added or replaced, in order."""
     others = [item for item in releases if item["minor"] != entry["minor"]]
     return sorted([*others, entry], key=lambda item: Version(item["minor"]))

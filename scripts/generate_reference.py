@@ -107,18 +107,18 @@ def python_page() -> str:
             parts.append(f"An event for a listener. One of these types in `wheelsmith.model`: {events}.")
             continue
         if not (isinstance(value, type) and issubclass(value, Exception)):
-            parts.append(f"```python\n{signature_of(name, value)}\n```")
-        parts.append(described(value))
+            parts.append(f"```python\n{format_signature(name, value)}\n```")
+        parts.append(docstring_markdown(value))
     return "\n\n".join(parts) + "\n"
 
 
-def described(value: object) -> str:
+def docstring_markdown(value: object) -> str:
     """Return a docstring as Markdown."""
     text = (inspect.getdoc(value) or "").replace("``", "`")
     return re.sub(r"^:(param|raises) (\w+):", r"- `\2`:", text, flags=re.MULTILINE)
 
 
-def signature_of(name: str, value: type | Callable[..., object]) -> str:
+def format_signature(name: str, value: type | Callable[..., object]) -> str:
     """Return the signature of a function or the fields of a class, each parameter on a line."""
     signature = inspect.signature(value)
     lines = []
@@ -191,10 +191,10 @@ def _table(definition: dict[str, Any], schema: dict[str, Any]) -> str:
     rows = ["| key | meaning | default |", "| --- | --- | --- |"]
     for key, value in definition.get("properties", {}).items():
         what = value.get("description") or _described(value, schema)
-        needed = key in definition.get("required", ())
+        is_required = key in definition.get("required", ())
         default = (
             "required"
-            if needed
+            if is_required
             else ""
             if value.get("default") in (None, [], "") or isinstance(value["default"], dict)
             else f"`{_yaml(value['default'])}`"

@@ -53,7 +53,7 @@ ENVIRONMENT = ("python", "python3", "activate", "deactivate", "pydoc3", "idle3",
 # Common programs that are not in essential packages.
 MORE_PROGRAMS = ("git", "ssh", "curl", "wget", "gcc", "g++", "cc", "c++", "ld", "make", "nvcc", "sudo", "gpg", "docker")
 _SCRIPT = re.compile(r"(?:\.\./\.\./\.\./bin|bin|[^/]+\.data/scripts)/([^/]+)")
-NEVER = ("py", "tests", "test", "docs", "examples", "scripts", "tools", "src", "benchmarks", "LICENSE")
+IGNORED = ("py", "tests", "test", "docs", "examples", "scripts", "tools", "src", "benchmarks", "LICENSE")
 
 
 def main() -> None:
@@ -64,13 +64,13 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[])
     options = parser.parse_args()
     modules: dict[str, set[str]] = {}
-    programs: dict[str, set[str]] = {name: set() for name in (*ENVIRONMENT, *MORE_PROGRAMS, *_essential())}
+    programs: dict[str, set[str]] = {name: set() for name in (*ENVIRONMENT, *MORE_PROGRAMS, *_essential_programs())}
     for place in options.places:
-        for name, tops, scripts in _projects(place):
+        for name, modules_, scripts in _projects(place):
             if name not in WELL_KNOWN:
                 continue
             owners = next((family for family in FAMILIES if name in family), {name})
-            for top in tops:
+            for top in modules_:
                 modules.setdefault(top, set()).update(owners)
             for script in scripts:
                 programs.setdefault(script, set()).update(owners)
@@ -79,7 +79,7 @@ def main() -> None:
         "source": "RECORD and entry points of the projects' own wheels; sys.stdlib_module_names; essential packages of "
         "Debian",
         "date": options.date,
-        "standard_library": sorted({name for python in options.python for name in _standard(python)}),
+        "standard_library": sorted({name for python in options.python for name in _standard_library(python)}),
         "modules": {key: sorted(value) for key, value in sorted(modules.items())},
         "namespaces": NAMESPACES,
         "programs": {key: sorted(value) for key, value in sorted(programs.items())},
@@ -106,21 +106,21 @@ def _project(distribution: Distribution) -> tuple[str, set[str], set[str]]:
     # Scripts of an environment, of pip's --target, and of a wheel.
     scripts = {found[1] for file in files if (found := _SCRIPT.fullmatch(file))}
     scripts |= {entry.name for entry in distribution.entry_points if entry.group in {"console_scripts", "gui_scripts"}}
-    tops = {name for name in packages | modules if name.isidentifier() and name not in NEVER}
+    modules_ = {name for name in packages | modules if name.isidentifier() and name not in IGNORED}
     return (
         canonicalize_name(distribution.metadata["Name"]),
-        tops,
+        modules_,
         {name for name in scripts if not name.endswith(".pyc")},
     )
 
 
-def _standard(python: str) -> list[str]:
+def _standard_library(python: str) -> list[str]:
     code = "import json, sys; print(json.dumps(sorted(sys.stdlib_module_names)))"
     names: list[str] = json.loads(subprocess.run([python, "-c", code], capture_output=True, check=True).stdout)
     return names
 
 
-def _essential() -> Iterator[str]:
+def _essential_programs() -> Iterator[str]:
     """Yield the programs of Debian's essential packages. This needs dpkg."""
     shown = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Essential} ${Package}\n"], capture_output=True, text=True, check=True

@@ -54,7 +54,7 @@ def published(project: str) -> dict[Version, tuple[PinnedFile, ...]]:
     return {version: tuple(found[version]) for version in sorted(found)}
 
 
-def by_arch(pins: Iterable[PinnedFile], abi: str | None = None) -> dict[str, PinnedFile]:
+def manylinux_wheels(pins: Iterable[PinnedFile], abi: str | None = None) -> dict[str, PinnedFile]:
     """Return a manylinux wheel by CPU architecture.
 
     :param abi: the ABI tag of the wheels; None accepts any.
@@ -68,16 +68,16 @@ def by_arch(pins: Iterable[PinnedFile], abi: str | None = None) -> dict[str, Pin
     return {arch: found[arch] for arch in ARCHES if arch in found}
 
 
-def both(project: str, pins: Iterable[PinnedFile], abi: str | None = None) -> dict[str, PinnedFile]:
+def wheel_for_each_arch(project: str, pins: Iterable[PinnedFile], abi: str | None = None) -> dict[str, PinnedFile]:
     """Return a manylinux wheel for each CPU architecture, or exit if one is missing."""
-    found = by_arch(pins, abi)
+    found = manylinux_wheels(pins, abi)
     if lacking := [arch for arch in ARCHES if arch not in found]:
         raise SystemExit(f"the package index has no wheel of {project} for {' and '.join(lacking)}")
     return found
 
 
 @contextmanager
-def opened(pin: PinnedFile, wanted: Callable[[str], bool]) -> Iterator[zipfile.ZipFile]:
+def open_wheel(pin: PinnedFile, wanted: Callable[[str], bool]) -> Iterator[zipfile.ZipFile]:
     """Fetch parts of a wheel and yield the archive.
 
     :param wanted: returns True for the paths to fetch.
@@ -98,7 +98,7 @@ def read_member(pin: PinnedFile, name: str) -> bytes:
     def wanted(path: str) -> bool:
         return path.endswith(name[1:]) if name.startswith("*") else path == name
 
-    with opened(pin, wanted) as archive:
+    with open_wheel(pin, wanted) as archive:
         return archive.read(next(filter(wanted, archive.namelist())))
 
 
@@ -109,15 +109,15 @@ def is_record(name: str) -> bool:
 
 def record_sha256(pin: PinnedFile) -> str:
     """Return the sha256 of a wheel's RECORD. RECORD contains the hash of each other file."""
-    with opened(pin, is_record) as archive:
+    with open_wheel(pin, is_record) as archive:
         return hashlib.sha256(archive.read(next(filter(is_record, archive.namelist())))).hexdigest()
 
 
-def pinned(pin: PinnedFile) -> dict[str, object]:
+def make_pin(pin: PinnedFile) -> dict[str, object]:
     """Return the entry for a wheel that is downloaded completely."""
     return {key: value for key, value in pin.to_json().items() if value is not None}
 
 
-def pinned_in_part(pin: PinnedFile) -> dict[str, object]:
+def make_partial_pin(pin: PinnedFile) -> dict[str, object]:
     """Return the entry for a wheel that is downloaded in part."""
-    return {**pinned(pin), "record_sha256": record_sha256(pin)}
+    return {**make_pin(pin), "record_sha256": record_sha256(pin)}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from package_index import ARCHES, opened
+from package_index import ARCHES, open_wheel
 
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.model import PinnedFile
@@ -44,7 +44,7 @@ def read_wheel(pin: PinnedFile) -> TorchWheel:
     """Fetch and read the libraries of a wheel."""
     libraries: dict[str, TorchLibrary] = {}
     exports: dict[str, set[int]] = {}
-    with opened(pin, is_library) as archive, tempfile.TemporaryDirectory() as scratch:
+    with open_wheel(pin, is_library) as archive, tempfile.TemporaryDirectory() as scratch:
         for name in filter(is_library, archive.namelist()):
             library = Path(archive.extract(name, scratch))
             with library.open("rb") as file:

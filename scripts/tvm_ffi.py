@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from package_index import by_arch, pinned_in_part, published, read_member
+from package_index import make_partial_pin, manylinux_wheels, published, read_member
 from packaging.version import Version
 
 from wheelsmith.model import PinnedFile
@@ -44,12 +44,12 @@ def main(date: str) -> None:
     """Write the file."""
     releases: list[dict[str, Any]] = []
     # The library is the same in the wheels for every Python.
-    wheels = {version: by_arch(pins) for version, pins in published(PROJECT).items()}
+    wheels = {version: manylinux_wheels(pins) for version, pins in published(PROJECT).items()}
     for minor in dict.fromkeys(f"{version.major}.{version.minor}" for version in wheels):
         own = {v: pins for v, pins in wheels.items() if f"{v.major}.{v.minor}" == minor}
         known = {v: frozenset.intersection(*map(exports, pins.values())) for v, pins in own.items()}
         newest = max(own)
-        pins = {arch: pinned_in_part(pin) for arch, pin in own[newest].items()}
+        pins = {arch: make_partial_pin(pin) for arch, pin in own[newest].items()}
         releases.append(
             {
                 "minor": minor,

@@ -49,9 +49,9 @@ def test_torch(tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(add_torch, "TARGET", copy)
     monkeypatch.setattr(add_torch, "published", lambda project: {Version(release.version): release.wheels.values()})
-    monkeypatch.setattr(add_torch, "built_for", lambda pin: release.cuda[0])
+    monkeypatch.setattr(add_torch, "cuda_of_wheel", lambda pin: release.cuda[0])
     monkeypatch.setattr(add_torch, "read_wheel", lambda pin: known_wheel(pin, minor))
-    monkeypatch.setattr(add_torch, "pinned_in_part", package_index.pinned)
+    monkeypatch.setattr(add_torch, "make_partial_pin", package_index.make_pin)
     monkeypatch.setattr(add_torch, "write_symbols", lambda arch, fresh, date: written.append((arch, *fresh)))
     monkeypatch.setattr(add_torch.generate_reference, "main", lambda: None)
     words = [word for cuda in item["cuda"] for word in ("--cuda", cuda)]
@@ -73,8 +73,8 @@ def known_wheel(pin, minor):
 def test_the_abi_and_cuda_are_read_from_a_wheels_libraries(arch):
     first = next(iter(torch_releases()))
     read = {arch: known_wheel(torch_releases()[first].wheels[arch], first)}
-    assert add_torch.abi_of(read) == {"cxx11_abi": {arch: torch_releases()[first].cxx11_abi[arch]}}
-    assert add_torch.without_cuda(read) == ({"without_cuda": ["aarch64"]} if arch == "aarch64" else {})
+    assert add_torch.find_abi(read) == {"cxx11_abi": {arch: torch_releases()[first].cxx11_abi[arch]}}
+    assert add_torch.find_cpu_only(read) == ({"without_cuda": ["aarch64"]} if arch == "aarch64" else {})
 
 
 def test_cuda(tmp_path, monkeypatch):
@@ -89,10 +89,10 @@ def test_cuda(tmp_path, monkeypatch):
     named = {project: SpecifierSet(f"=={next(iter(found))}.*") for project, found in wheels.items()}
     monkeypatch.setattr(add_cuda, "TARGET", copy)
     monkeypatch.setattr(add_cuda, "published", lambda project: {Version("1"): [], **wheels[project]})
-    monkeypatch.setattr(add_cuda, "pinned_in_part", add_cuda.pinned)
-    monkeypatch.setattr(add_cuda, "of_release", lambda version: named)
-    monkeypatch.setattr(add_cuda, "ask_ptxas", lambda pin: (item["capabilities"], item["ptx"]))
-    monkeypatch.setattr(add_cuda, "standard_of", lambda version: item["cxx_std"])
+    monkeypatch.setattr(add_cuda, "make_partial_pin", add_cuda.make_pin)
+    monkeypatch.setattr(add_cuda, "packages_of_release", lambda version: named)
+    monkeypatch.setattr(add_cuda, "run_ptxas", lambda pin: (item["capabilities"], item["ptx"]))
+    monkeypatch.setattr(add_cuda, "find_cxx_standard", lambda version: item["cxx_std"])
     monkeypatch.setattr(sys, "argv", ["add_cuda.py", version, "--source", item["source"], "--date", item["date"]])
     add_cuda.main()
     assert copy.read_bytes() == CUDA.read_bytes()
@@ -113,27 +113,27 @@ def test_who_says_for_which_cuda_a_torch_was_built(words, answer, tmp_path, monk
     options = add_torch._options()
     if isinstance(answer, str):
         with pytest.raises(SystemExit, match=answer):
-            add_torch.cuda_of("2.16", [], options)
+            add_torch.find_cuda_releases("2.16", [], options)
     else:
-        assert add_torch.cuda_of("2.16", [], options) == answer
+        assert add_torch.find_cuda_releases("2.16", [], options) == answer
 
 
 def test_a_patch_release_keeps_what_was_known_of_its_minor(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["add_torch.py", "2.9.9"])
     releases = json.loads(TORCH.read_text())["releases"]
     known = torch_releases()["2.9"]
-    assert add_torch.cuda_of("2.9", releases, add_torch._options()) == (list(known.cuda), known.cuda_source)
-    assert add_torch.standard_of(Version("2.9.9"), releases) == known.cxx_std
-    assert add_torch.standard_of(Version("2.12.9"), releases) == 20
-    assert [each["minor"] for each in add_torch.put({"minor": "2.9"}, releases)] == list(torch_releases())
+    assert add_torch.find_cuda_releases("2.9", releases, add_torch._options()) == (list(known.cuda), known.cuda_source)
+    assert add_torch.find_cxx_standard(Version("2.9.9"), releases) == known.cxx_std
+    assert add_torch.find_cxx_standard(Version("2.12.9"), releases) == 20
+    assert [each["minor"] for each in add_torch.replace_release({"minor": "2.9"}, releases)] == list(torch_releases())
 
 
 def test_what_ptxas_says():
     text = "Allowed values: 'compute_90','sm_100','sm_100f','sm_100a','sm_90a','sm_75','lto_75','sm_90'."
-    assert add_cuda.capabilities_of(text) == ["7.5", "9.0", "9.0a", "10.0", "10.0a", "10.0f"]
-    assert add_cuda.ptx_of("fatal   : Unsupported .version 99.0; current version is '9.5'\n") == "9.5"
+    assert add_cuda.parse_capabilities(text) == ["7.5", "9.0", "9.0a", "10.0", "10.0a", "10.0f"]
+    assert add_cuda.parse_ptx_version("fatal   : Unsupported .version 99.0; current version is '9.5'\n") == "9.5"
     with pytest.raises(SystemExit, match="does not report its PTX"):
-        add_cuda.ptx_of("")
+        add_cuda.parse_ptx_version("")
 
 
 def test_a_wheel_for_each_architecture():
@@ -143,6 +143,9 @@ def test_a_wheel_for_each_architecture():
         pin(f"kernel-1-{tag}.whl")
         for tag in ("cp311-cp311t-manylinux_2_28_x86_64", "cp311-cp311-musllinux_1_2_x86_64", "cp311-cp311-win_amd64")
     ]
-    assert package_index.both("kernel", [arm, intel, *strangers], "cp311") == {"x86_64": intel, "aarch64": arm}
+    assert package_index.wheel_for_each_arch("kernel", [arm, intel, *strangers], "cp311") == {
+        "x86_64": intel,
+        "aarch64": arm,
+    }
     with pytest.raises(SystemExit, match="no wheel of kernel for x86_64"):
-        package_index.both("kernel", [arm, *strangers], "cp311")
+        package_index.wheel_for_each_arch("kernel", [arm, *strangers], "cp311")
