@@ -488,7 +488,7 @@ def test_attestations_of_another_wheel_are_not_published(signed):
     for wrong in (json.dumps(data), json.dumps(others), "{}"):
         (alone / PROVENANCE).write_text(wrong)
         answer = signed.run_in_process("publish", "public", "--from", "alone")
-        assert (answer.returncode, f"{PROVENANCE} beside" in answer.stderr) == (4, True), answer.stderr
+        assert (answer.returncode, f"{PROVENANCE} does not belong to" in answer.stderr) == (4, True), answer.stderr
         assert not (signed.folder / "public").exists()
     (alone / PROVENANCE).write_text(text)
     assert signed.run_in_process("publish", "public", "--from", "alone").returncode == 0

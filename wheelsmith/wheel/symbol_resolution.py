@@ -186,10 +186,10 @@ class SymbolResolver:
 
         These are the file's own, and those of each file that loads it (``man 3 dlopen``).
         """
-        whole = LookupScope()
+        combined = LookupScope()
         for file in (path, *self._needed_by.get(path, ())):
-            whole.add(self._scope_of(file))
-        return whole
+            combined.add(self._scope_of(file))
+        return combined
 
     @property
     def cuda_libraries(self) -> frozenset[str]:

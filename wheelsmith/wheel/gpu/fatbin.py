@@ -199,7 +199,7 @@ def _read_entries(data: FileSlice) -> Iterator[tuple[int, _Entry]]:
         raise WheelError("it is empty")
     data = data.part(0, at + size)
     while at < data.size:
-        kind, version, header, padded, packed, minor, major, arch, flags, _, whole = _ENTRY.unpack(
+        kind, version, header, padded, packed, minor, major, arch, flags, _, unpacked_size = _ENTRY.unpack(
             data.read(at, _ENTRY.size)
         )
         if version != _ENTRY_VERSION or header < _ENTRY.size or not padded:
@@ -210,7 +210,7 @@ def _read_entries(data: FileSlice) -> Iterator[tuple[int, _Entry]]:
             version=f"{major}.{minor}",
             label=capability(arch, "a" if flags & _ACCELERATED else "f" if flags & _FAMILY else ""),
             flags=flags,
-            size=whole or padded,
+            size=unpacked_size or padded,
             stored=stored,
             linked=kind != _RELOCATABLE_PTX and _TO_BE_LINKED not in data.read(at, header),
         )

@@ -44,11 +44,11 @@ def read_gpu_code(file: BinaryIO, size: int, name: str = "") -> GpuCode:
     :param size: size of the file, in bytes.
     :param name: name of the file, to recognize source code and documentation.
     """
-    whole = FileSlice(file=file, start=0, size=size)
-    head = whole.read(0, min(_HEAD, size))
+    content = FileSlice(file=file, start=0, size=size)
+    head = content.read(0, min(_HEAD, size))
     if ptx := read_ptx(head):
         return ptx
-    scan = _Scan(whole, is_text=name.lower().endswith(_TEXT_SUFFIXES) or ".dist-info/" in name)
+    scan = _Scan(content, is_text=name.lower().endswith(_TEXT_SUFFIXES) or ".dist-info/" in name)
     scan.run()
     codes = scan.codes
     if vendor := _other_vendor(head):
@@ -71,10 +71,10 @@ class _Scan:
     :param is_text: True if the file is source code or documentation, so that PTX in it does not count.
     """
 
-    def __init__(self, whole: FileSlice, *, is_text: bool) -> None:
+    def __init__(self, content: FileSlice, *, is_text: bool) -> None:
         self.codes: list[GpuCode] = []
         self.registered = 0
-        self._whole = whole
+        self._content = content
         self._is_text = is_text
         self._contained: list[GpuCode] = []
         self._containers = 0
@@ -82,15 +82,15 @@ class _Scan:
 
     def run(self) -> None:
         at = 0
-        while at < self._whole.size:
-            chunk = self._whole.read(at, min(_CHUNK + _OVERLAP, self._whole.size - at))
+        while at < self._content.size:
+            chunk = self._content.read(at, min(_CHUNK + _OVERLAP, self._content.size - at))
             for offset, mark in sorted(_find_marks(chunk)):
                 if at + offset >= self._end:
                     self._read_mark(mark, at + offset)
             at = max(at + _CHUNK, self._end)
 
     def _read_mark(self, mark: bytes, at: int) -> None:
-        rest = self._whole.part(at, self._whole.size - at)
+        rest = self._content.part(at, self._content.size - at)
         if mark == CONTAINER_MARK:
             container = read_container(rest)
             self._end = at + container.size
