@@ -228,7 +228,7 @@ def test_a_cache_is_made_to_fit(cache):
     before = take_inventory(cache).size
     pruning = prune(cache, Bounds(size=before - 1))
     # The toolchain that was of use longest ago, and nothing more.
-    assert [item.path.name for item in pruning.gone.items] == ["cuda-13.0-x86_64-ab"]
+    assert [item.path.name for item in pruning.removed.items] == ["cuda-13.0-x86_64-ab"]
     assert take_inventory(cache).size == pruning.kept.size == before - pruning.freed
     for size in range(before, 0, -7000):
         prune(cache, Bounds(size=size))
@@ -240,7 +240,7 @@ def test_leftovers_always_go_and_nothing_else_does(cache):
     before = everything(cache)
     left = leave_behind(cache)
     foreseen = plan_prune(cache, Bounds())
-    assert len(foreseen.gone.items) == len(left)
+    assert len(foreseen.removed.items) == len(left)
     prune(cache, Bounds())
     assert everything(cache) == sorted([*before, "in-use"])
 

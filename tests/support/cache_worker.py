@@ -69,7 +69,7 @@ def run(cache: Path, chance: random.Random) -> bool:
 def prune_some(cache: Path, chance: random.Random) -> bool:
     time.sleep(chance.uniform(0, 0.01))
     try:
-        return bool(prune(cache, Bounds(size=chance.randrange(0, 1_500_000))).gone.items)
+        return bool(prune(cache, Bounds(size=chance.randrange(0, 1_500_000))).removed.items)
     except CacheInUseError:
         return False
 

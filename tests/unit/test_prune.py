@@ -43,7 +43,7 @@ def plain_size(items, stock):
 def test_the_cache_is_within_its_bounds_or_empty(stock, size, since):
     pruning = choose(stock, Bounds(size=size, since=since))
     kept = pruning.kept.items
-    assert sorted(map(id, kept + pruning.gone.items)) == sorted(map(id, stock.items))
+    assert sorted(map(id, kept + pruning.removed.items)) == sorted(map(id, stock.items))
     assert all(item.used >= since and item.kind is not Kind.LEFTOVERS for item in kept)
     assert size is None or plain_size(kept, stock) <= size or not kept
     assert pruning.freed == plain_size(stock.items, stock) - plain_size(kept, stock)
@@ -52,7 +52,7 @@ def test_the_cache_is_within_its_bounds_or_empty(stock, size, since):
 @given(stocks(), sizes, times)
 def test_nothing_goes_before_what_was_not_of_use_for_longer(stock, size, since):
     pruning = choose(stock, Bounds(size=size, since=since))
-    gone = [item.used for item in pruning.gone.items if item.kind is not Kind.LEFTOVERS]
+    gone = [item.used for item in pruning.removed.items if item.kind is not Kind.LEFTOVERS]
     assert max(gone, default=-math.inf) <= min((item.used for item in pruning.kept.items), default=math.inf)
     assert gone == sorted(gone)
 
@@ -60,6 +60,6 @@ def test_nothing_goes_before_what_was_not_of_use_for_longer(stock, size, since):
 @given(stocks(), sizes, times)
 def test_nothing_goes_without_need(stock, size, since):
     pruning = choose(stock, Bounds(size=size, since=since))
-    if pruning.gone.items and (last := pruning.gone.items[-1]).kind is not Kind.LEFTOVERS:
+    if pruning.removed.items and (last := pruning.removed.items[-1]).kind is not Kind.LEFTOVERS:
         too_much = size is not None and plain_size((*pruning.kept.items, last), stock) > size
         assert too_much or last.used < since

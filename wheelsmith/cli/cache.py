@@ -78,7 +78,7 @@ def prune_(*, max_size: int | None, older_than: float | None, everything: bool, 
     bounds = Bounds(size=max_size or cache_limit(), since=since)
     pruning = plan_prune(cache, bounds) if dry_run else prune(cache, bounds)
     console = make_console(stderr=False)
-    if pruning.gone.items:
+    if pruning.removed.items:
         console.print(pruning_table(pruning, now))
     verb = "would be removed" if dry_run else "removed"
     console.print(f"{show_size(pruning.freed)} {verb}, {show_size(pruning.kept.size)} kept")

@@ -7,7 +7,7 @@ from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.docker import Docker
 from wheelsmith.engine.installed_python import this_machine, with_python_digest
 from wheelsmith.engine.local import Local
-from wheelsmith.engine.processes import last_words
+from wheelsmith.engine.processes import last_line
 from wheelsmith.engine.protocol import (
     Command,
     Engine,

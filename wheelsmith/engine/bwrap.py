@@ -21,7 +21,7 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.engine.cgroup import remove_dead_groups, with_resource_limits
 from wheelsmith.engine.installed_python import hide_unusable_pythons, this_machine
 from wheelsmith.engine.process_tree import limit_tree, process_limit
-from wheelsmith.engine.processes import SupervisedProcess, last_words
+from wheelsmith.engine.processes import SupervisedProcess, last_line
 from wheelsmith.engine.protocol import Command, Exit, Limits, Probe, Readiness
 from wheelsmith.engine.seccomp import launch_filter
 from wheelsmith.model import BuildHost
@@ -70,7 +70,7 @@ class Bubblewrap:
             return Probe(
                 readiness=Readiness.NOT_PERMITTED,
                 version=version,
-                detail=last_words(trial.stderr),
+                detail=last_line(trial.stderr),
                 remedy=_permission_remedy(),
             )
         return Probe(readiness=Readiness.READY, version=version)

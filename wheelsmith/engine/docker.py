@@ -8,7 +8,7 @@ import shutil
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.engine.containers import ContainerEngine
-from wheelsmith.engine.processes import last_words
+from wheelsmith.engine.processes import last_line
 from wheelsmith.engine.protocol import Limits, Probe, Readiness
 
 _OLDEST = Version("20.10")
@@ -55,7 +55,7 @@ class Docker(ContainerEngine):
         return f'{{{{.Label "{label}"}}}}'
 
     def _failed_probe(self, stderr: str) -> Probe:
-        detail = last_words(stderr)
+        detail = last_line(stderr)
         if "permission denied" in stderr:
             remedy = "usermod --append --groups docker $USER, then log in again"
             return Probe(readiness=Readiness.NOT_PERMITTED, detail=detail, remedy=remedy)

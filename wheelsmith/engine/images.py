@@ -21,7 +21,7 @@ from pathlib import Path
 from wheelsmith.base.errors import EngineError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import Record, canonical_digest
-from wheelsmith.engine import ContainerEngine, Docker, last_words, visible
+from wheelsmith.engine import ContainerEngine, Docker, last_line, visible
 from wheelsmith.engine.containers import BASE, IMAGE, RECIPE, client_environment, image_reference
 from wheelsmith.toolchain.pip import pip_settings
 
@@ -173,7 +173,7 @@ def _bootstrap(engine: ContainerEngine, suite: str, on_line: Callable[[str], Non
             stdin=subprocess.DEVNULL,
         )
         if process.returncode:
-            raise EngineError(f"mmdebstrap could not create Debian {suite}: {last_words(process.stderr)}")
+            raise EngineError(f"mmdebstrap could not create Debian {suite}: {last_line(process.stderr)}")
         result = engine.ask("import", "--change", f"LABEL {IMAGE}=base-{suite}", str(archive), reference)
         if result.returncode:
             raise EngineError(f"{engine.name} cannot import an image: {result.stderr.strip()}")

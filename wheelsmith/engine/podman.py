@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.engine.containers import ContainerEngine
 from wheelsmith.engine.process_tree import process_limit
-from wheelsmith.engine.processes import last_words
+from wheelsmith.engine.processes import last_line
 from wheelsmith.engine.protocol import Limits, Probe, Readiness
 
 _OLDEST = Version("4.0")
@@ -73,7 +73,7 @@ class Podman(ContainerEngine):
         return f'{{{{index .Labels "{label}"}}}}'
 
     def _failed_probe(self, stderr: str) -> Probe:
-        detail = last_words(stderr)
+        detail = last_line(stderr)
         if "connect" in stderr:
             return Probe(readiness=Readiness.NOT_RUNNING, detail=detail, remedy="podman machine start")
         remedy = f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {os.environ.get('USER', '$USER')}"

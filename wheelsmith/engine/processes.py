@@ -165,7 +165,7 @@ class _LineSplitter:
             self._on_line(visible(line[:_LONGEST_LINE].decode("utf-8", "replace")))
 
 
-def last_words(text: str) -> str:
+def last_line(text: str) -> str:
     """Return the last line of a program's output, for a message."""
     return (text.strip().splitlines() or ["no output"])[-1]
 

@@ -27,7 +27,7 @@ from wheelsmith.wheel.checker_version import checker_digest
 
 _PACK_MEMORY = 1024 * MIB
 # Memory of a setup.py that imports torch.
-_DRIVER_MEMORY = 768 * MIB
+_SETUP_MEMORY = 768 * MIB
 _LONGEST_BUILD = 86_400.0  # seconds of a project's build, including the time that it waits for compile tasks
 
 
@@ -48,8 +48,8 @@ class CellBuild:
         self._work = context.folder / self.name / "work"
         self._steps: tuple[CompileStep, ...] = ()
         # The plan of the last sandbox. Without isolation, one command also compiles everything.
-        self._last = without_compiling(plan) if context.engine.isolates else plan
-        self._is_written_to = False
+        self._final_plan = without_compiling(plan) if context.engine.isolates else plan
+        self._has_run = False
         self._adder: TaskAdder | None = None
         self._stored: StoredWheel | None = None
         self._status = Status.BUILT
@@ -108,12 +108,12 @@ class CellBuild:
             self._stored = stored
             return self._test_task()
         self._log.enter("fetch")
-        lay_out(self._last, context.source, self._work)
+        lay_out(self._final_plan, context.source, self._work)
         steps = compile_steps(plan)
         if context.engine.isolates and plan.project:
-            return (self._task("build", self._drive, memory=_DRIVER_MEMORY),)
+            return (self._task("build", self._build_project, memory=_SETUP_MEMORY),)
         if not context.engine.isolates or not steps:
-            return (self._task("build", self._build, cores=context.cores, memory=_whole_memory(plan, context)),)
+            return (self._task("build", self._build, cores=context.cores, memory=_build_memory(plan, context)),)
         self._steps = tuple(
             CompileStep(
                 name=f"{self.name}:{step.output}",
@@ -151,17 +151,17 @@ class CellBuild:
             seconds=PACK_SECONDS,
         )
 
-    def _drive(self, memory: int) -> tuple[Task, ...]:
+    def _build_project(self, memory: int) -> tuple[Task, ...]:
         """Run the build system of a project. Its compiler calls become tasks of this build."""
         assert self._adder is not None  # noqa: S101  # set by `tasks`
         self._log.enter("build")
-        self._make_fresh(memory)
-        context, made = self._context, build_command(self._last, self._context, self._work)
+        self._reset_work_folder(memory)
+        context, made = self._context, build_command(self._final_plan, self._context, self._work)
         # The sandbox may use everything that a cell may. The scheduler reserves memory for each compiler call.
         cpus = float(min(context.all_cores, available_cores()))
         seconds = max(made.limits.seconds, _LONGEST_BUILD)
         command = replace(made, limits=replace(made.limits, cpus=cpus, seconds=seconds))
-        launcher = CompilerProxy(
+        proxy = CompilerProxy(
             plan=self.plan,
             context=self._context,
             log=self._log,
@@ -169,31 +169,31 @@ class CellBuild:
             adder=self._adder,
             task=f"{self.name}:build",
         )
-        with launcher.answering(self._work):
+        with proxy.answering(self._work):
             self._run(command, self._context.cap_memory(sys.maxsize))
-        return (self._task("finish", self._take),)
+        return (self._task("finish", self._repair),)
 
     def _build(self, memory: int) -> tuple[Task, ...]:
         """Link and pack the compiled objects, or build everything in one sandbox."""
-        command = build_command(self._last, self._context, self._work)
+        command = build_command(self._final_plan, self._context, self._work)
         cpus = 1.0 if self._steps else command.limits.cpus
         self._log.enter("build")
-        self._make_fresh(memory)
+        self._reset_work_folder(memory)
         self._run(replace(command, limits=replace(command.limits, cpus=cpus, reserved=memory)), memory)
-        return self._take(memory)
+        return self._repair(memory)
 
-    def _take(self, memory: int) -> tuple[Task, ...]:
+    def _repair(self, memory: int) -> tuple[Task, ...]:
         """Repair, check and store the wheel of the build."""
         context = self._context
-        finisher = RepairJob(plan=self.plan, engine=context.own_engine, folder=context.folder / self.name / "finish")
+        job = RepairJob(plan=self.plan, engine=context.own_engine, folder=context.folder / self.name / "finish")
         with WorkFolder(self._work) as left:
             name = only_wheel(left)
-            finisher.lay_out(name, left.chunks(f"dist/{name}", context.limits.disk))
+            job.lay_out(name, left.chunks(f"dist/{name}", context.limits.disk))
         self._log.enter("repair")
-        self._run_finisher(finisher, memory, "repair and check")
-        wheel = finisher.answer()
+        self._run_repair_job(job, memory, "repair and check")
+        wheel = job.answer()
         self._log.enter("store")
-        path = finisher.collect(wheel, context.folder / self.name)
+        path = job.collect(wheel, context.folder / self.name)
         compiled = bool(self.plan.project or self.plan.recipe.steps)
         self._stored = context.store.put(
             self.plan.build_digest,
@@ -211,11 +211,11 @@ class CellBuild:
         self._log.enter("check")
         folder = context.folder / self.name / "finish"
         again = "wheelsmith.wheel.operations:check_again"
-        finisher = RepairJob(plan=self.plan, engine=context.own_engine, folder=folder, operation=again)
+        job = RepairJob(plan=self.plan, engine=context.own_engine, folder=folder, operation=again)
         with stored.path.open("rb") as file:
-            finisher.lay_out(stored.wheel.filename, iter(partial(file.read, MIB), b""))
-        self._run_finisher(finisher, memory, "check again")
-        found = finisher.answer()
+            job.lay_out(stored.wheel.filename, iter(partial(file.read, MIB), b""))
+        self._run_repair_job(job, memory, "check again")
+        found = job.answer()
         # An older checker may not have read the GPU architectures.
         if replace(found, gpu_archs=()) != replace(stored.wheel, gpu_archs=()):
             raise OutputError("the wheel in the store changed while it was checked")
@@ -223,8 +223,8 @@ class CellBuild:
         self._stored = context.store.mark_checked(self.plan.build_digest, checked)
         return self._test_task()
 
-    def _run_finisher(self, finisher: RepairJob, memory: int, what: str) -> None:
-        command = finisher.command(self._context.limits, memory)
+    def _run_repair_job(self, job: RepairJob, memory: int, what: str) -> None:
+        command = job.command(self._context.limits, memory)
         with self._log.command(what) as output:
 
             def read(line: str) -> None:
@@ -233,23 +233,23 @@ class CellBuild:
                 else:
                     output.read(line)
 
-            exit_ = finisher.engine.run(command, read, self._cancel)
-        self._judge(exit_, command, memory, "the repair and check", output)
+            exit_ = job.engine.run(command, read, self._cancel)
+        self._check_exit(exit_, command, memory, "the repair and check", output)
 
-    def _make_fresh(self, memory: int) -> None:
+    def _reset_work_folder(self, memory: int) -> None:
         """Recreate the work folder if an earlier attempt was killed, because it may contain incomplete objects."""
-        if self._is_written_to:
-            lay_out(self._last, self._context.source, self._work)
+        if self._has_run:
+            lay_out(self._final_plan, self._context.source, self._work)
             for step in self._steps:
                 step.put_object(memory)
-        self._is_written_to = True
+        self._has_run = True
 
     def _run(self, command: Command, memory: int) -> None:
         with self._log.command("link and pack" if self.plan.project is None else "build") as output:
             exit_ = self._context.engine.run(command, output.read, self._cancel)
-        self._judge(exit_, command, memory, "the build", output)
+        self._check_exit(exit_, command, memory, "the build", output)
 
-    def _judge(self, exit_: Exit, command: Command, memory: int, what: str, output: CommandOutput) -> None:
+    def _check_exit(self, exit_: Exit, command: Command, memory: int, what: str, output: CommandOutput) -> None:
         """Raise if a command failed.
 
         :raises RetryTask: it ran out of memory and may have more.
@@ -288,6 +288,6 @@ class CellBuild:
         return ()
 
 
-def _whole_memory(plan: BuildPlan, context: BuildContext) -> int:
+def _build_memory(plan: BuildPlan, context: BuildContext) -> int:
     compilers = max(1, min(context.cores, len(compile_steps(plan)) if plan.project is None else context.cores))
     return compilers * COMPILER_MEMORY if plan.toolset else _PACK_MEMORY

@@ -48,13 +48,13 @@ class CellLog:
     def enter(self, stage: str) -> None:
         """Begin a stage and end the previous one."""
         with self._lock:
-            self._turn(stage)
+            self._switch_stage(stage)
         self._listen(CellStage(cell_id=self._cell_id, stage=stage))
 
     def close(self) -> None:
         """End the last stage."""
         with self._lock:
-            self._turn(self.stage)
+            self._switch_stage(self.stage)
 
     def expect(self, steps: int) -> None:
         """Add steps to the expected total."""
@@ -95,7 +95,7 @@ class CellLog:
                 log.write(f"── {name}\n")
                 log.writelines(lines)
 
-    def _turn(self, stage: str) -> None:
+    def _switch_stage(self, stage: str) -> None:
         now = time.monotonic()
         if self._since is not None:
             self._timings.append(Timing(stage=self.stage, seconds=round(now - self._since, 3)))

@@ -21,7 +21,7 @@ from wheelsmith.toolchain import Toolchains
 # cudafe++ and cicc allocate a gigabyte in small blocks. Larger requests to the kernel save a tenth of their time.
 # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
 _TUNABLES = {"hugetlb": 1, "top_pad": 256 * MIB, "mmap_threshold": 1024 * MIB, "trim_threshold": 4096 * MIB}
-_QUICK_MEMORY = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())}
+_MALLOC_SETTINGS = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in _TUNABLES.items())}
 _PROJECT_BUILDER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/project.py"
 _LAUNCHER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
 # Variables for the number of parallel compilers: of torch's cpp_extension, and of CMake.
@@ -29,7 +29,7 @@ _JOBS = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
 # All projects with the same torch share one folder for these packages, which have gigabytes. torch's libraries find
 # NVIDIA's by relative paths, so both must be in the same folder.
-_OF_TORCH = re.compile(r"torch|(pytorch-)?triton|(nvidia|cuda)[-_.].+")
+_TORCH_WHEEL = re.compile(r"torch|(pytorch-)?triton|(nvidia|cuda)[-_.].+")
 
 
 def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
@@ -42,7 +42,7 @@ def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
     with WorkFolder.make(work) as folder:
         for name in ("src", "build", "dist"):
             folder.make_folder(name)
-        copy_into(_needed(plan, source), folder, "src")
+        copy_into(_needed_files(plan, source), folder, "src")
         for name, text in plan.recipe.generated.items():
             with folder.create(f"src/{name}") as file:
                 file.write(text.encode())
@@ -50,12 +50,12 @@ def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
             file.write(json.dumps(plan.to_json()).encode())
 
 
-def _needed(plan: BuildPlan, source: SourceTree) -> SourceTree:
+def _needed_files(plan: BuildPlan, source: SourceTree) -> SourceTree:
     """Return the files that a build reads. If it compiles nothing, these are the contents of the wheel."""
     if plan.project or plan.recipe.steps:
         return source
-    held = frozenset(plan.recipe.contents.values())
-    return replace(source, files=tuple(file for file in source.files if f"src/{file.path}" in held))
+    contents = frozenset(plan.recipe.contents.values())
+    return replace(source, files=tuple(file for file in source.files if f"src/{file.path}" in contents))
 
 
 def without_compiling(plan: BuildPlan) -> BuildPlan:
@@ -159,8 +159,8 @@ def _variables(project: Project | None, context: BuildContext) -> dict[str, str]
     if not context.engine.isolates:
         return dict.fromkeys(_JOBS, str(context.cores)) | project.variables
     # More calls than cores, so that the scheduler can choose. Waiting calls cost nothing.
-    answered = {"WHEELSMITH_LAUNCH": sandbox_paths.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER}
-    return dict.fromkeys(_JOBS, str(context.all_cores + 1)) | project.variables | answered
+    proxy_variables = {"WHEELSMITH_LAUNCH": sandbox_paths.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER}
+    return dict.fromkeys(_JOBS, str(context.all_cores + 1)) | project.variables | proxy_variables
 
 
 def _toolkit_mounts(plan: BuildPlan, project: Project, context: BuildContext) -> tuple[Mount, ...]:
@@ -185,7 +185,7 @@ def compile_command(
         name=f"{command_name(plan)}-{name}",
         argv=argv,
         mounts=mounts,
-        env={**plan.environment, **_QUICK_MEMORY},
+        env={**plan.environment, **_MALLOC_SETTINGS},
         workdir=sandbox_paths.WORK,
         limits=replace(limits, cpus=1.0, reserved=memory),
         path=host_compiler_path(plan),
@@ -201,7 +201,7 @@ def command_name(plan: BuildPlan) -> str:
 
 def torch_wheels(wheels: tuple[LockedWheel, ...]) -> tuple[LockedWheel, ...]:
     """Return the wheels of torch and its CUDA libraries in an environment."""
-    return tuple(wheel for wheel in wheels if _OF_TORCH.fullmatch(wheel.name))
+    return tuple(wheel for wheel in wheels if _TORCH_WHEEL.fullmatch(wheel.name))
 
 
 def environment_mounts(

@@ -16,7 +16,7 @@ from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
 from wheelsmith.pipeline.command import compile_command, host_compiler_mounts, toolchain_mounts
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import command_failed
-from wheelsmith.pipeline.jobs import NAMED, Estimates, Job, all_inputs, group_phases, key
+from wheelsmith.pipeline.jobs import NAMED, Estimates, Job, all_inputs, group_phases, job_key
 from wheelsmith.pipeline.outputs import OutputLostError, StepOutputs
 from wheelsmith.pipeline.tasks import MIB, PACK_SECONDS, Resources, RetryTask, Task
 from wheelsmith.plan.recipe import phases as trajectory
@@ -45,7 +45,7 @@ class CompileStep:
     folder: Path
     log: CellLog
     cancel: threading.Event
-    _makers: dict[str, Job] = field(default_factory=dict)
+    _producers: dict[str, Job] = field(default_factory=dict)
     _outputs: StepOutputs = field(init=False)
     _estimates: Estimates = field(init=False)
 
@@ -71,7 +71,7 @@ class CompileStep:
             Task(
                 name=f"{self.name}:phases",
                 group=self.plan.cell.id,
-                run=self._split,
+                run=self._dry_run,
                 demand=Resources(memory=_DRY_RUN_MEMORY),
                 rank=PACK_SECONDS + path,
                 seconds=0.1,
@@ -88,11 +88,11 @@ class CompileStep:
 
     # --- phases and jobs ------------------------------------------------------------------------------------
 
-    def _split(self, memory: int) -> tuple[Task, ...]:
+    def _dry_run(self, memory: int) -> tuple[Task, ...]:
         """Run nvcc with ``--dryrun`` and return the tasks of its phases."""
         argv = trajectory.dry_run(self.step)
-        known = key(self.step, self.plan, self.context, argv, {})
-        action = self.context.objects.find(known) if self.context.reuse else None
+        cache_key = job_key(self.step, self.plan, self.context, argv, {})
+        action = self.context.objects.find(cache_key) if self.context.reuse else None
         if action is not None:
             return self._tasks(self._phases(action.lines))
         ask = Job(name="phases", kind=PhaseKind.FATBINARY, phases=(), reads={}, writes=())
@@ -109,7 +109,7 @@ class CompileStep:
                     output.read(line)
             raise command_failed("compile", f"nvcc --dryrun for {self.source}", exit_, command.limits, output.tail)
         if self.context.reuse:
-            self.context.objects.put(known, {}, tuple(lines))
+            self.context.objects.put(cache_key, {}, tuple(lines))
         return self._tasks(self._phases(lines))
 
     def _phases(self, lines: Iterable[str]) -> tuple[Phase, ...]:
@@ -121,7 +121,7 @@ class CompileStep:
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
         jobs = self._jobs(phases)
         self.log.expect(len(jobs))
-        self._makers = {name: job for job in jobs for name in job.writes}
+        self._producers = {name: job for job in jobs for name in job.writes}
         ranks: dict[str, float] = {}
         for job in reversed(jobs):
             later = (ranks[user.name] for user in jobs if set(user.reads.values()) & set(job.writes))
@@ -140,7 +140,7 @@ class CompileStep:
             name=name,
             group=self.plan.cell.id,
             run=lambda memory: self._run(job, name, memory),
-            needs=tuple(dict.fromkeys(self._task_name(self._makers[made]) for made in job.reads.values())),
+            needs=tuple(dict.fromkeys(self._task_name(self._producers[made]) for made in job.reads.values())),
             estimate=lambda: self._estimate(job),
             rank=rank,
         )
@@ -157,20 +157,20 @@ class CompileStep:
     # --- one job --------------------------------------------------------------------------------------------
 
     def _run(self, job: Job, task: str, memory: int) -> tuple[Task, ...]:
-        known = self._key(job)
-        if known is None or not self.context.reuse:
-            self._do(job, known, memory)
+        cache_key = self._cache_key(job)
+        if cache_key is None or not self.context.reuse:
+            self._execute(job, cache_key, memory)
             return ()
-        if other := self.context.claims.claim(known, task):
+        if other := self.context.claims.claim(cache_key, task):
             raise RetryTask(after=other)
         try:
-            if not self._found(job, known):
-                self._do(job, known, memory)
+            if not self._restore(job, cache_key):
+                self._execute(job, cache_key, memory)
         finally:
-            self.context.claims.release(known)
+            self.context.claims.release(cache_key)
         return ()
 
-    def _key(self, job: Job) -> str | None:
+    def _cache_key(self, job: Job) -> str | None:
         """Return the cache key of a job, or None if its output must not be cached.
 
         Preprocessed text is not cached. It is large, and the keys of the later jobs contain its hash.
@@ -182,22 +182,22 @@ class CompileStep:
         commands = [list(phase.argv) for phase in job.phases]
         if job.named_source:
             commands.append(["of", sandbox_paths.SOURCE_DATE_EPOCH])
-        return key(self.step, self.plan, self.context, commands, reads)
+        return job_key(self.step, self.plan, self.context, commands, reads)
 
-    def _found(self, job: Job, known: str) -> bool:
-        action = self.context.objects.find(known)
+    def _restore(self, job: Job, cache_key: str) -> bool:
+        action = self.context.objects.find(cache_key)
         if action is None or not set(job.writes).issubset(action.outputs):
             return False
-        self._outputs.take(action, job.writes)
+        self._outputs.add_stored(action, job.writes)
         try:
-            self._keep_object(job)
+            self._write_object(job)
         except OutputLostError:
             return False
         self.log.reuse(f"{self.source}: {job.name}", action.lines)
-        self._done(job, None, action.lines)
+        self._report_done(job, None, action.lines)
         return True
 
-    def _do(self, job: Job, known: str | None, memory: int) -> None:
+    def _execute(self, job: Job, cache_key: str | None, memory: int) -> None:
         # Other jobs of the project may have raised the estimate since.
         if self._estimate(job)[0].memory > memory:
             raise RetryTask
@@ -211,11 +211,11 @@ class CompileStep:
                 with self.log.command(f"{self.source}: {job.name}") as output:
                     exit_ = self._run_in_sandbox(job, folder, memory, output)
                 made = {name: work.chunks(name, self.context.limits.disk) for name in job.writes}
-                self._outputs.put(known, made, output.head)
+                self._outputs.put(cache_key, made, output.head)
         finally:
             remove_tree(folder)
-        self._keep_object(job)
-        self._done(job, exit_, output.head)
+        self._write_object(job)
+        self._report_done(job, exit_, output.head)
 
     def _copy(self, name: str, work: WorkFolder, seen: str, memory: int) -> None:
         """Copy a file to the folder of a command. If the file is lost, create it again."""
@@ -223,11 +223,11 @@ class CompileStep:
             with work.create(seen) as file:
                 self._outputs.copy(name, file)
         except OutputLostError:
-            maker = self._makers[name]
+            producer = self._producers[name]
             # The job that creates it may need more memory than this one.
-            if (needed := self._estimate(maker)[0].memory) > memory:
+            if (needed := self._estimate(producer)[0].memory) > memory:
                 raise RetryTask(memory=needed) from None
-            self._do(maker, self._key(maker), memory)
+            self._execute(producer, self._cache_key(producer), memory)
             with work.create(seen) as file:
                 self._outputs.copy(name, file)
 
@@ -268,17 +268,17 @@ class CompileStep:
             work.make_folder("build")
         return folder
 
-    def _keep_object(self, job: Job) -> None:
+    def _write_object(self, job: Job) -> None:
         """Write the object to the work folder."""
         if self.step.output in job.writes:
             with WorkFolder(self.work) as work, work.create(self.step.output) as file:
                 self._outputs.copy(self.step.output, file)
 
-    def _done(self, job: Job, exit_: Exit | None, lines: tuple[str, ...]) -> None:
+    def _report_done(self, job: Job, exit_: Exit | None, lines: tuple[str, ...]) -> None:
         del lines  # a subclass passes them to the caller of the compiler
         for name in job.reads.values():
             # Only this job reads the preprocessed text. The texts of a large kernel have gigabytes.
-            if self._makers[name].kind is PhaseKind.PREPROCESS:
+            if self._producers[name].kind is PhaseKind.PREPROCESS:
                 self._outputs.drop(name)
         self.log.step(f"{self.source}: {job.name}")
         self.context.listen(

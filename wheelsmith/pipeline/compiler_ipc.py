@@ -23,13 +23,13 @@ from wheelsmith.base.json_dataclass import parse_json
 
 _FOLDER = PurePosixPath(sandbox_paths.CALLS).name
 _TICK = 0.01  # minimum seconds between polls
-_REST = 4  # the pause after a poll is at least this many times its duration
-_LONGEST_REQUEST = 1 << 16  # bytes; parsed, it may use twelve times as much memory
-_LONGEST_ANSWER = 1 << 10
-_LONGEST_TEXT = 1 << 30  # bytes of one source, preprocessed
-_MOST_OPEN = 256  # open calls
-_MOST_SEEN = 4096  # folders that are listed in each poll, including those of killed calls
-_MOST = 200_000  # calls of one build, far more than real builds make
+_PAUSE_FACTOR = 4  # the pause after a poll is at least this many times its duration
+_MAX_REQUEST = 1 << 16  # bytes; parsed, it may use twelve times as much memory
+_MAX_ANSWER = 1 << 10
+_MAX_TEXT = 1 << 30  # bytes of one source, preprocessed
+_MAX_OPEN = 256  # open calls
+_MAX_LISTED = 4096  # folders that are listed in each poll, including those of killed calls
+_MAX_CALLS = 200_000  # calls of one build, far more than real builds make
 
 
 class BuildEndedError(Exception):  # always caught in the pipeline
@@ -82,7 +82,7 @@ class PendingCall:
             number = self._answer(folder, {} if commands is None else {"commands": commands})
             self.is_running = True
             try:
-                return self._code(folder, f"{self._own}/done-{number}")
+                return self._wait_for_code(folder, f"{self._own_folder}/done-{number}")
             finally:
                 self.is_running = False
 
@@ -105,36 +105,36 @@ class PendingCall:
     def read(self, name: str) -> Iterator[bytes]:
         """Yield the content of a file of this call in chunks."""
         with WorkFolder(self.work) as folder:
-            yield from folder.chunks(f"{self._own}/{name}", _LONGEST_TEXT)
+            yield from folder.chunks(f"{self._own_folder}/{name}", _MAX_TEXT)
 
     def create_object(self) -> BinaryIO:
         """Create the object file of this call and open it for writing."""
         with WorkFolder(self.work) as folder:
-            return folder.create(f"{self._own}/object")
+            return folder.create(f"{self._own_folder}/object")
 
-    def _code(self, folder: WorkFolder, path: str) -> int:
+    def _wait_for_code(self, folder: WorkFolder, path: str) -> int:
         while not self.ended.wait(_TICK):
-            self._check_waited_for(folder)
+            self._check_caller(folder)
             with suppress(OutputError, ValueError, TypeError, LookupError):
-                return int(str(parse_json(b"".join(folder.chunks(path, _LONGEST_ANSWER)))["code"]))
+                return int(str(parse_json(b"".join(folder.chunks(path, _MAX_ANSWER)))["code"]))
         raise BuildEndedError
 
     @property
-    def _own(self) -> str:
+    def _own_folder(self) -> str:
         return f"{_FOLDER}/{self.name}"
 
-    def _check_waited_for(self, folder: WorkFolder) -> None:
-        with closing(folder.names(self._own)) as names:
+    def _check_caller(self, folder: WorkFolder) -> None:
+        with closing(folder.names(self._own_folder)) as names:
             try:
                 next(names, None)
             except OutputError:
                 self.is_over = True
                 raise BuildEndedError from None
 
-    def _answer(self, folder: WorkFolder, said: object) -> int:
-        self._check_waited_for(folder)
+    def _answer(self, folder: WorkFolder, data: object) -> int:
+        self._check_caller(folder)
         number, self._answers = self._answers, self._answers + 1
-        folder.put(f"{self._own}/answer-{number}", json.dumps(said).encode())
+        folder.put(f"{self._own_folder}/answer-{number}", json.dumps(data).encode())
         return number
 
 
@@ -166,38 +166,40 @@ class CallExchange:
         while not self._ended.wait(pause):
             began = time.monotonic()
             self._open = [call for call in self._open if not call.is_over]
-            self._count(began)
+            self._count_time(began)
             with WorkFolder(self._work) as folder:
-                there = set(itertools.islice(folder.names(_FOLDER), _MOST_SEEN))
-                new = itertools.islice(self._new(folder, sorted(there - self._seen)), _MOST_OPEN - len(self._open))
+                listed = set(itertools.islice(folder.names(_FOLDER), _MAX_LISTED))
+                new = itertools.islice(
+                    self._read_new_calls(folder, sorted(listed - self._seen)), _MAX_OPEN - len(self._open)
+                )
                 calls = list(new)
             self._open += calls
             yield from calls
             # A build with many files in this folder must not slow down the others.
-            pause = max(_TICK, _REST * (time.monotonic() - began))
-            if len(self._seen) > _MOST:
-                raise OutputError(f"the build called compilers more than {_MOST} times")
+            pause = max(_TICK, _PAUSE_FACTOR * (time.monotonic() - began))
+            if len(self._seen) > _MAX_CALLS:
+                raise OutputError(f"the build called compilers more than {_MAX_CALLS} times")
 
-    def _count(self, now: float) -> None:
+    def _count_time(self, now: float) -> None:
         if not self._open or any(call.is_running for call in self._open):
             self._left -= now - self._counted
         self._counted = now
         if self._left < 0:
             raise BuildOverdueError
 
-    def _new(self, folder: WorkFolder, names: list[str]) -> Iterator[PendingCall]:
+    def _read_new_calls(self, folder: WorkFolder, names: list[str]) -> Iterator[PendingCall]:
         """Yield the calls in the folders of these names. A malformed request is read only once."""
         for name in names:
             with suppress(OutputError):
-                text = b"".join(folder.chunks(f"{_FOLDER}/{name}/request", _LONGEST_REQUEST))
+                text = b"".join(folder.chunks(f"{_FOLDER}/{name}/request", _MAX_REQUEST))
                 self._seen.add(name)
                 with suppress(ValueError, TypeError, LookupError):
                     yield PendingCall(name=name, request=_request(text), work=self._work, ended=self._ended)
 
 
 def _request(text: bytes) -> CompilerRequest:
-    said = parse_json(text)
-    program, words, places = said["program"], said["words"], said.get("places", {})
+    data = parse_json(text)
+    program, words, places = data["program"], data["words"], data.get("places", {})
     if not isinstance(words, list) or not isinstance(places, dict):
         raise TypeError(text)
     if not all(isinstance(word, str) for word in (program, *words, *places.values())):

@@ -35,11 +35,11 @@ from wheelsmith.platforms import platforms
 class Quota:
     """A limit on the bytes that all calls of a build may store together.
 
-    :param most: the limit in bytes.
+    :param limit: the limit in bytes.
     """
 
-    def __init__(self, most: int) -> None:
-        self._left = most
+    def __init__(self, limit: int) -> None:
+        self._left = limit
         self._lock = threading.Lock()
 
     @property
@@ -66,12 +66,12 @@ class Quota:
 
 # Peak memory of one compiler process without an estimate, measured with torch/all.h of torch 2.11.
 COMPILER_MEMORY = 2_700 * MIB
-_SECONDS = 60.0
-_COMPILES = {"-c", "-dc", "--compile", "--device-c"}
+_DEFAULT_SECONDS = 60.0
+_COMPILE_OPTIONS = {"-c", "-dc", "--compile", "--device-c"}
 
 
 def passthrough_call(
-    name: str, what: str, waiting: PendingCall, cell: str, context: BuildContext, log: CellLog
+    name: str, what: str, pending: PendingCall, cell: str, context: BuildContext, log: CellLog
 ) -> Task:
     """Return a task that lets the proxy run the original call, with reserved memory.
 
@@ -83,11 +83,11 @@ def passthrough_call(
         del memory
         began = time.monotonic()
         try:
-            waiting.end(waiting.run(None))
+            pending.end(pending.run(None))
         except BuildEndedError:
             return ()
         log.step(what)
-        if _COMPILES & set(waiting.request.words):  # not for linking, which has no cached phases
+        if _COMPILE_OPTIONS & set(pending.request.words):  # not for linking, which has no cached phases
             kind, seconds = str(PhaseKind.WHOLE), time.monotonic() - began
             done = StepFinished(
                 cell_id=cell, step=what, kind=kind, seconds=seconds, cpu=0.0, peak_memory=None, reused=False
@@ -101,8 +101,8 @@ def passthrough_call(
         group=cell,
         run=run,
         demand=Resources(memory=context.cap_memory(COMPILER_MEMORY)),
-        rank=PACK_SECONDS + _SECONDS,
-        seconds=_SECONDS,
+        rank=PACK_SECONDS + _DEFAULT_SECONDS,
+        seconds=_DEFAULT_SECONDS,
     )
 
 
@@ -110,15 +110,15 @@ def passthrough_call(
 class InterceptedCompile(CompileStep):
     """A compiler call that compiles one source.
 
-    :param waiting: the call that waits for the object.
+    :param pending: the call that waits for the object.
     :param call: its parsed arguments.
-    :param allowance: the limit of stored bytes of the build.
+    :param quota: the limit of stored bytes of the build.
     """
 
-    waiting: PendingCall
+    pending: PendingCall
     call: CompilerCall
-    allowance: Quota
-    _over: bool = False
+    quota: Quota
+    _is_over: bool = False
     _lines: list[str] = field(default_factory=list)
     _texts: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -135,107 +135,107 @@ class InterceptedCompile(CompileStep):
 
     def _phases(self, lines: Iterable[str]) -> tuple[Phase, ...]:
         source = self.call.source
-        place = self.waiting.request.places.get(source, source)
+        place = self.pending.request.places.get(source, source)
         phases = with_source_path(super()._phases(lines), source, place)
         # cudafe++ puts the modification time of the source into the names of internal symbols, or the current time if
         # the source does not exist. Only a source in the source folder can have a fixed time.
         return phases if has_fixed_time(phases) else single_phase(self.step)
 
     def _tasks(self, phases: tuple[Phase, ...]) -> tuple[Task, ...]:
-        return super()._tasks(phases) or self._whole()
+        return super()._tasks(phases) or self._passthrough()
 
-    def _split(self, memory: int) -> tuple[Task, ...]:
+    def _dry_run(self, memory: int) -> tuple[Task, ...]:
         try:
-            return super()._split(memory)
+            return super()._dry_run(memory)
         except StageError as error:
-            return self._answer_to(error)
+            return self._handle_failure(error)
 
     def _run(self, job: Job, task: str, memory: int) -> tuple[Task, ...]:
-        if self._over:
+        if self._is_over:
             return ()
-        if self.allowance.is_spent:
-            return self._whole()
+        if self.quota.is_spent:
+            return self._passthrough()
         try:
             return super()._run(job, task, memory)
         except BuildEndedError:
-            self._over = True
+            self._is_over = True
             return ()
         except StageError as error:
-            return self._answer_to(error)
+            return self._handle_failure(error)
         except OutputError:
-            return self._whole()
+            return self._passthrough()
 
-    def _answer_to(self, error: StageError) -> tuple[Task, ...]:
+    def _handle_failure(self, error: StageError) -> tuple[Task, ...]:
         """Run the original call if the compiler reported an error. Raise the error if it exceeded a limit.
 
         The object of the original call has other internal names. A limit that is exceeded only sometimes must not
         decide which of the two is built.
         """
         if error.status is Status.CANCELLED:
-            self._over = True
+            self._is_over = True
             return ()
         if error.reported:
-            return self._whole()
+            return self._passthrough()
         raise error
 
-    def _do(self, job: Job, known: str | None, memory: int) -> None:
+    def _execute(self, job: Job, cache_key: str | None, memory: int) -> None:
         if job.kind is not PhaseKind.PREPROCESS:
-            super()._do(job, known, memory)
+            super()._execute(job, cache_key, memory)
             return
-        if self._over:  # the text was lost after the call had ended
+        if self._is_over:  # the text was lost after the call had ended
             raise BuildEndedError
         began = time.monotonic()
-        code = self.waiting.run(tuple(self._command_there(phase, n) for n, phase in enumerate(job.phases)))
+        code = self.pending.run(tuple(self._preprocess_command(phase, n) for n, phase in enumerate(job.phases)))
         if code:
             # The preprocessor printed the error in the sandbox.
-            self._over = True
-            self.waiting.end(code)
+            self._is_over = True
+            self.pending.end(code)
             return
         for n, name in enumerate(job.writes):
-            self._outputs.put(None, {name: self.allowance.counted(self.waiting.read(f"text-{n}"))}, ())
+            self._outputs.put(None, {name: self.quota.counted(self.pending.read(f"text-{n}"))}, ())
             self._texts[name] = self._outputs.size(name)
-        self._done(job, Exit(reason=ExitReason.EXITED, code=0, seconds=time.monotonic() - began), ())
+        self._report_done(job, Exit(reason=ExitReason.EXITED, code=0, seconds=time.monotonic() - began), ())
 
-    def _command_there(self, phase: Phase, number: int) -> tuple[str, ...]:
+    def _preprocess_command(self, phase: Phase, number: int) -> tuple[str, ...]:
         """Return the command that preprocesses in the project's sandbox.
 
         The phase for the host, which every source has, also lists the included files.
         """
         place = phase.argv.index("-o") + 1
-        text = (*phase.argv[:place], self.waiting.path(f"text-{number}"), *phase.argv[place + 1 :])
+        text = (*phase.argv[:place], self.pending.path(f"text-{number}"), *phase.argv[place + 1 :])
         return text if phase.target else (*text, *self.call.dependency_options)
 
-    def _keep_object(self, job: Job) -> None:
+    def _write_object(self, job: Job) -> None:
         if self.step.output in job.writes:
-            with self.waiting.create_object() as file:
+            with self.pending.create_object() as file:
                 self._outputs.copy(self.step.output, file)
 
-    def _done(self, job: Job, exit_: Exit | None, lines: tuple[str, ...]) -> None:
-        super()._done(job, exit_, lines)
-        self._forget(job.reads.values())
+    def _report_done(self, job: Job, exit_: Exit | None, lines: tuple[str, ...]) -> None:
+        super()._report_done(job, exit_, lines)
+        self._drop_texts(job.reads.values())
         if job.kind is not PhaseKind.PREPROCESS:
-            self.allowance.take(sum(self._outputs.size(name) for name in job.writes))
+            self.quota.take(sum(self._outputs.size(name) for name in job.writes))
         self._lines += lines
         if self.step.output in job.writes:
-            self._over = True
-            self.waiting.end(0, output=self.call.output, lines=tuple(self._lines))
+            self._is_over = True
+            self.pending.end(0, output=self.call.output, lines=tuple(self._lines))
 
-    def _forget(self, names: Iterable[str]) -> None:
+    def _drop_texts(self, names: Iterable[str]) -> None:
         """Remove preprocessed texts and release their bytes."""
         for name in names:
             if size := self._texts.pop(name, 0):
                 self._outputs.drop(name)
-                self.allowance.take(-size)
+                self.quota.take(-size)
 
-    def _whole(self) -> tuple[Task, ...]:
+    def _passthrough(self) -> tuple[Task, ...]:
         """Return the task for the original call, but only once, because several phases may fail at the same time."""
         with self._lock:
-            was_over, self._over = self._over, True
+            was_over, self._is_over = self._is_over, True
         if was_over:
             return ()
-        self._forget(tuple(self._texts))
+        self._drop_texts(tuple(self._texts))
         name = f"{self.name}:whole"
-        return (passthrough_call(name, self.source, self.waiting, self.plan.cell.id, self.context, self.log),)
+        return (passthrough_call(name, self.source, self.pending, self.plan.cell.id, self.context, self.log),)
 
 
 @dataclass(kw_only=True)
@@ -256,10 +256,10 @@ class CompilerProxy:
     _ended: threading.Event = field(default_factory=threading.Event)
     _error: Exception | None = None
     _is_overdue: bool = False
-    _allowance: Quota = field(init=False)
+    _quota: Quota = field(init=False)
 
     def __post_init__(self) -> None:
-        self._allowance = Quota(self.context.limits.disk)
+        self._quota = Quota(self.context.limits.disk)
 
     @contextlib.contextmanager
     def answering(self, work: Path) -> Iterator[None]:
@@ -305,14 +305,14 @@ class CompilerProxy:
         late = Exit(reason=ExitReason.TIMEOUT, code=-1, seconds=limits.seconds)
         return command_failed(self.log.stage, "the build", late, limits, tail)
 
-    def _tasks(self, waiting: PendingCall, number: int) -> tuple[Task, ...]:
+    def _tasks(self, pending: PendingCall, number: int) -> tuple[Task, ...]:
         plan, context = self.plan, self.context
-        request = waiting.request
+        request = pending.request
         name = f"{plan.cell.id}:call-{number}"
         try:
             call = compiler_call(request.program, request.words, nvcc=self._nvcc())
         except NotSplittableError:
-            return (passthrough_call(name, _made(request.words), waiting, plan.cell.id, context, self.log),)
+            return (passthrough_call(name, _output_name(request.words), pending, plan.cell.id, context, self.log),)
         return InterceptedCompile(
             name=name,
             step=call.step,
@@ -322,9 +322,9 @@ class CompilerProxy:
             folder=context.folder / plan.cell.id / "calls" / str(number),
             log=self.log,
             cancel=self._ended,
-            waiting=waiting,
+            pending=pending,
             call=call,
-            allowance=self._allowance,
+            quota=self._quota,
         ).tasks()
 
     def _nvcc(self) -> str | None:
@@ -335,7 +335,7 @@ class CompilerProxy:
         return f"{platforms()[self.plan.cell.platform].mount_point}/bin/nvcc"
 
 
-def _made(words: tuple[str, ...]) -> str:
+def _output_name(words: tuple[str, ...]) -> str:
     """Return the name of a call's output, for messages."""
     output = next((word for before, word in itertools.pairwise(words) if before == "-o"), "")
     return visible(PurePosixPath(output).name) or "a compiler call"

@@ -13,7 +13,7 @@ from wheelsmith.wheel import CheckReport
 
 _MORE_MEMORY = "engine.memory in matrix.yaml (a cell) or --memory (the run)"
 # Without control groups, the kernel refuses memory to the compiler, which prints one of these messages or aborts.
-_REFUSED = re.compile(r"out of memory|memory exhausted|Cannot allocate memory|MemoryError|bad_alloc")
+_OUT_OF_MEMORY = re.compile(r"out of memory|memory exhausted|Cannot allocate memory|MemoryError|bad_alloc")
 _ABORTED = 128 + signal.SIGABRT  # exit code of a shell
 
 
@@ -41,15 +41,15 @@ def failure_of(error: BaseException, stage: str) -> tuple[Failure, Status]:
         case WheelsmithError():
             failure, status = Failure(stage=stage, message=str(error), remedy=error.remedy), Status.FAILED
         case OSError():
-            mistake = system_error(error)
-            failure, status = Failure(stage=stage, message=str(mistake), remedy=mistake.remedy), Status.FAILED
+            converted = system_error(error)
+            failure, status = Failure(stage=stage, message=str(converted), remedy=converted.remedy), Status.FAILED
         case _:
             message = f"wheelsmith failed: {type(error).__name__}: {error}"
             failure, status = Failure(stage="internal", message=message), Status.FAILED
-    return _printable(failure), status
+    return _escaped(failure), status
 
 
-def _printable(failure: Failure) -> Failure:
+def _escaped(failure: Failure) -> Failure:
     """Escape control characters, because names from a hostile build can be in messages, which terminals print."""
     return replace(
         failure,
@@ -65,9 +65,9 @@ def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tup
     :param what: the command, as the subject of a sentence: ``the build``.
     :param tail: its last lines of output.
     """
-    message, remedy = _explain(what, exit_, limits, tail)
+    message, remedy = _message_and_remedy(what, exit_, limits, tail)
     status = Status.CANCELLED if exit_.reason is ExitReason.CANCELLED else Status.FAILED
-    reported = exit_.reason is ExitReason.EXITED and not _was_refused(exit_, tail)
+    reported = exit_.reason is ExitReason.EXITED and not _lacked_memory(exit_, tail)
     return StageError(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status, reported=reported)
 
 
@@ -77,13 +77,13 @@ def check_failed(report: CheckReport) -> StageError:
     return StageError(Failure(stage="check", message=f"the wheel check failed: {wrong[0]}", tail=tuple(wrong)))
 
 
-def _explain(what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> tuple[str, str | None]:
-    most = limits.effective_memory or 0
-    gib = f"{most / 2**30:.3g} GiB"
+def _message_and_remedy(what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> tuple[str, str | None]:
+    limit = limits.effective_memory or 0
+    gib = f"{limit / 2**30:.3g} GiB"
     return {
         ExitReason.EXITED: (
             f"{what} ended with exit code {exit_.code}",
-            f"if memory ran out: raise {_MORE_MEMORY}" if _was_refused(exit_, tail) else None,
+            f"if memory ran out: raise {_MORE_MEMORY}" if _lacked_memory(exit_, tail) else None,
         ),
         ExitReason.TIMEOUT: (
             f"{what} ran longer than {limits.seconds:g} s",
@@ -104,5 +104,5 @@ def _explain(what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> t
     }[exit_.reason]
 
 
-def _was_refused(exit_: Exit, tail: tuple[str, ...]) -> bool:
-    return exit_.code == _ABORTED or any(_REFUSED.search(line) for line in tail)
+def _lacked_memory(exit_: Exit, tail: tuple[str, ...]) -> bool:
+    return exit_.code == _ABORTED or any(_OUT_OF_MEMORY.search(line) for line in tail)

@@ -20,7 +20,7 @@ from wheelsmith.store import Cost
 from wheelsmith.store.objects import FORMAT
 
 # Cost of a phase without earlier measurements, measured with torch/all.h of torch 2.11.
-_UNKNOWN = {
+_DEFAULT_COST = {
     PhaseKind.PREPROCESS: Cost(seconds=2.0, memory=400 * MIB),
     PhaseKind.CUDAFE: Cost(seconds=20.0, memory=2000 * MIB),
     PhaseKind.CICC: Cost(seconds=20.0, memory=2700 * MIB),
@@ -31,12 +31,12 @@ _UNKNOWN = {
 }
 # Bytes of memory for each byte of input.
 _MEMORY_PER_BYTE = {PhaseKind.CUDAFE: 115, PhaseKind.CICC: 155, PhaseKind.HOST: 85}
-_LEAST = 50 * MIB
+_BASE_MEMORY = 50 * MIB
 # Memory factor of debug information, which Python's own flags enable; measured with torch/extension.h of torch 2.13.
-_DEBUG = 1.35
+_DEBUG_FACTOR = 1.35
 _RUNNER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/phases.py"
 _PHASES = "build/phases.json"
-_NAMED = "--orig_src_path_name"
+_SOURCE_NAME_OPTION = "--orig_src_path_name"
 NAMED = "named"  # mounted as the source folder if a job needs only the modification time of the source
 
 
@@ -92,20 +92,20 @@ class Job:
 
 def has_fixed_time(phases: Iterable[Phase]) -> bool:
     """Return True if all sources in the names of internal symbols can have a fixed modification time."""
-    return all(map(_may_have_an_age, _named(phases)))
+    return all(map(_can_have_fixed_time, _named_sources(phases)))
 
 
-def _named(phases: Iterable[Phase]) -> Iterator[str]:
+def _named_sources(phases: Iterable[Phase]) -> Iterator[str]:
     """Yield the sources whose paths cudafe++ puts into names."""
     asked = (phase.argv for phase in phases if phase.kind is PhaseKind.CUDAFE)
-    yield from (after for argv in asked for word, after in pairwise(argv) if word == _NAMED)
+    yield from (after for argv in asked for word, after in pairwise(argv) if word == _SOURCE_NAME_OPTION)
 
 
-def _aged(phases: Iterable[Phase]) -> str | None:
-    return next((name for name in _named(phases) if _may_have_an_age(name)), None)
+def _first_fixed(phases: Iterable[Phase]) -> str | None:
+    return next((name for name in _named_sources(phases) if _can_have_fixed_time(name)), None)
 
 
-def _may_have_an_age(source: str) -> bool:
+def _can_have_fixed_time(source: str) -> bool:
     return source.startswith(f"{sandbox_paths.SOURCE}/") and normpath(source) == source
 
 
@@ -118,13 +118,13 @@ def group_phases(phases: tuple[Phase, ...], *, together: bool, in_place: bool = 
     first = tuple(phase for phase in phases if phase.kind is PhaseKind.PREPROCESS)
     rest = tuple(phase for phase in phases if phase.kind is not PhaseKind.PREPROCESS)
     if not together and not in_place:
-        return tuple(_one(phase, phases) for phase in phases)
-    compiled = (_compile(first, rest),) if together else tuple(_one(phase, rest) for phase in rest)
-    return (*((_preprocess(first),) if first else ()), *compiled)
+        return tuple(_single_job(phase, phases) for phase in phases)
+    compiled = (_compile_job(first, rest),) if together else tuple(_single_job(phase, rest) for phase in rest)
+    return (*((_preprocess_job(first),) if first else ()), *compiled)
 
 
-def _one(phase: Phase, beside: tuple[Phase, ...]) -> Job:
-    named = None if needs_source(phase) else _aged(beside)
+def _single_job(phase: Phase, others: tuple[Phase, ...]) -> Job:
+    named = None if needs_source(phase) else _first_fixed(others)
     return Job(
         name=phase.name,
         kind=phase.kind,
@@ -135,18 +135,20 @@ def _one(phase: Phase, beside: tuple[Phase, ...]) -> Job:
     )
 
 
-def _preprocess(phases: tuple[Phase, ...]) -> Job:
+def _preprocess_job(phases: tuple[Phase, ...]) -> Job:
     texts = tuple(name for phase in phases for name in phase.writes)
     return Job(name="preprocess", kind=PhaseKind.PREPROCESS, phases=phases, reads={}, writes=texts)
 
 
-def _compile(first: tuple[Phase, ...], rest: tuple[Phase, ...]) -> Job:
+def _compile_job(first: tuple[Phase, ...], rest: tuple[Phase, ...]) -> Job:
     reads = {name: name for phase in first for name in phase.writes}
     kind = PhaseKind.WHOLE if len(rest) > 1 else rest[0].kind
-    return Job(name="compile", kind=kind, phases=rest, reads=reads, writes=rest[-1].writes, named_source=_aged(rest))
+    return Job(
+        name="compile", kind=kind, phases=rest, reads=reads, writes=rest[-1].writes, named_source=_first_fixed(rest)
+    )
 
 
-def key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, reads: dict[str, str]) -> str:
+def job_key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, reads: dict[str, str]) -> str:
     """Return the cache key of commands: a digest of the commands, their inputs, and all programs that they may run.
 
     :param reads: name of each input → hash of its content.
@@ -197,16 +199,16 @@ class Estimates:
         if known:
             return known
         guess = _guess(job, size)
-        return replace(guess, memory=int(guess.memory * self._factors.of(self._like(job))))
+        return replace(guess, memory=int(guess.memory * self._factors.of(self._guess_kind(job))))
 
     def path(self, kinds: Iterable[PhaseKind]) -> float:
         """Return the expected seconds of a sequence of phases before the dry run."""
-        return sum((self._costs.find(self._keys(kind, "")) or _UNKNOWN[kind]).seconds for kind in kinds)
+        return sum((self._costs.find(self._keys(kind, "")) or _DEFAULT_COST[kind]).seconds for kind in kinds)
 
     def learn(self, job: Job, size: int | None, cost: Cost) -> None:
         """Record the cost of a job."""
         self._costs.learn(self._keys(job.kind, _target(job)), cost)
-        self._factors.succeeded(self._like(job), cost.memory / _guess(job, size).memory)
+        self._factors.succeeded(self._guess_kind(job), cost.memory / _guess(job, size).memory)
 
     def record_shortfall(self, job: Job, size: int | None, memory: int, following: int) -> None:
         """Record that a guess was too low, to correct those for other sources of the project, which are often similar.
@@ -215,9 +217,9 @@ class Estimates:
         :param following: bytes of the next attempt.
         """
         guess = _guess(job, size).memory
-        self._factors.record_shortfall(self._like(job), memory / guess, following / guess)
+        self._factors.record_shortfall(self._guess_kind(job), memory / guess, following / guess)
 
-    def _like(self, job: Job) -> str:
+    def _guess_kind(self, job: Job) -> str:
         return f"{self._project} {job.kind}"
 
     def _keys(self, kind: PhaseKind, target: str) -> tuple[str, ...]:
@@ -226,18 +228,18 @@ class Estimates:
 
 
 def _guess(job: Job, size: int | None) -> Cost:
-    guess = _by_size(_UNKNOWN[job.kind], job.kind, size)
-    return replace(guess, memory=int(guess.memory * _DEBUG)) if "-g" in job.phases[-1].argv else guess
+    guess = _scale_by_size(_DEFAULT_COST[job.kind], job.kind, size)
+    return replace(guess, memory=int(guess.memory * _DEBUG_FACTOR)) if "-g" in job.phases[-1].argv else guess
 
 
-def _by_size(most: Cost, kind: PhaseKind, size: int | None) -> Cost:
+def _scale_by_size(most: Cost, kind: PhaseKind, size: int | None) -> Cost:
     """Scale the cost of a phase by the size of its input, which is large mostly because of torch's headers.
 
     :param most: the upper limit.
     """
     if size is None or kind not in _MEMORY_PER_BYTE:
         return most
-    memory = _LEAST + _MEMORY_PER_BYTE[kind] * size
+    memory = _BASE_MEMORY + _MEMORY_PER_BYTE[kind] * size
     return Cost(seconds=most.seconds * min(1.0, memory / most.memory), memory=min(memory, most.memory))
 
 

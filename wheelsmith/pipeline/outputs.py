@@ -18,12 +18,12 @@ class OutputLostError(Exception):  # always caught: the file is created again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
+class _StoredFile:
     """A file in the store or in a folder of this run."""
 
     sha256: str
     size: int
-    at: Path | Output
+    location: Path | Output
 
 
 class StepOutputs:
@@ -36,34 +36,34 @@ class StepOutputs:
     def __init__(self, folder: Path, objects: Objects | None) -> None:
         self._folder = folder
         self._objects = objects
-        self._made: dict[str, _Made] = {}
+        self._files: dict[str, _StoredFile] = {}
 
     def digest(self, name: str) -> str:
         """Return the sha256 of a file in hex."""
-        return self._made[name].sha256
+        return self._files[name].sha256
 
     def size(self, name: str) -> int:
         """Return the size of a file in bytes; 0 if the job that creates it failed."""
-        made = self._made.get(name)
-        return made.size if made else 0
+        file = self._files.get(name)
+        return file.size if file else 0
 
     def copy(self, name: str, file: IO[bytes]) -> None:
         """Write the content of a file to an open file.
 
         :raises OutputLostError: the file must be created again. Part of it may have been written.
         """
-        at = self._made[name].at
+        location = self._files[name].location
         try:
-            if isinstance(at, Path):
-                with at.open("rb") as kept:
+            if isinstance(location, Path):
+                with location.open("rb") as kept:
                     shutil.copyfileobj(kept, file)
                 return
             assert self._objects is not None  # noqa: S101  # only a store gives an Output
-            self._objects.copy(at, file)
+            self._objects.copy(location, file)
         except (DamagedBlobError, FileNotFoundError) as error:
             raise OutputLostError(name) from error
 
-    def take(self, action: Action, names: tuple[str, ...]) -> None:
+    def add_stored(self, action: Action, names: tuple[str, ...]) -> None:
         """Add files from the store.
 
         :param action: the stored result.
@@ -71,7 +71,7 @@ class StepOutputs:
         """
         for name in names:
             output = action.outputs[name]
-            self._made[name] = _Made(sha256=output.sha256, size=output.size, at=output)
+            self._files[name] = _StoredFile(sha256=output.sha256, size=output.size, location=output)
 
     def put(self, key: str | None, made: Mapping[str, Iterable[bytes]], lines: tuple[str, ...]) -> None:
         """Store files from a sandbox. The hash is of the stored bytes, even if the sandbox changes the file later.
@@ -89,24 +89,24 @@ class StepOutputs:
                     f"the cache of compiled objects cannot be written: {error.strerror or error}",
                     remedy="free disk space or fix its permissions, or set WHEELSMITH_CACHE to another folder",
                 ) from error
-            self.take(action, tuple(made))
+            self.add_stored(action, tuple(made))
             return
         for name, content in made.items():
-            self._made[name] = self._keep(name, content)
+            self._files[name] = self._keep(name, content)
 
-    def _keep(self, name: str, content: Iterable[bytes]) -> _Made:
-        kept = self._folder / name
-        kept.parent.mkdir(parents=True, exist_ok=True)
+    def _keep(self, name: str, content: Iterable[bytes]) -> _StoredFile:
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256()
-        with kept.open("wb") as file:
+        with path.open("wb") as file:
             for chunk in content:
                 digest.update(chunk)
                 file.write(chunk)
             size = file.tell()
-        return _Made(sha256=digest.hexdigest(), size=size, at=kept)
+        return _StoredFile(sha256=digest.hexdigest(), size=size, location=path)
 
     def drop(self, name: str) -> None:
         """Remove a file from the folder, but keep its digest."""
-        at = self._made[name].at
-        if isinstance(at, Path):
-            at.unlink(missing_ok=True)
+        location = self._files[name].location
+        if isinstance(location, Path):
+            location.unlink(missing_ok=True)

@@ -44,7 +44,7 @@ class RepairJob:
         # The plan lists the files of a kernel's wheel, but not those of a project's.
         members = None if plan.project else tuple(plan.recipe.contents)
         # Only projects link libraries of the machine. Those of an image are not accessible here.
-        order = RepairRequest(
+        request = RepairRequest(
             spec=plan.wheel,
             members=members,
             plan=None if plan.repacked else plan.recorded().decode(),
@@ -53,7 +53,7 @@ class RepairJob:
         )
         remove_tree(self.folder)
         with WorkFolder.make(self.folder) as folder:
-            write_request(folder, self.operation, order.to_json())
+            write_request(folder, self.operation, request.to_json())
             with folder.create(f"{LEFT}/{filename}") as file:
                 file.writelines(pieces)
 

@@ -24,8 +24,8 @@ from wheelsmith.wheel.install_layout import Scheme, install_path
 from wheelsmith.wheel.requirements import active_requirements
 
 # Contains sitecustomize.py, which every Python of a test imports.
-_START = f"{sandbox_paths.WORK}/start"
-_FIRST = files("wheelsmith") / "engine" / "backend" / "import_path_guard.py"
+_STARTUP_FOLDER = f"{sandbox_paths.WORK}/start"
+_IMPORT_GUARD = files("wheelsmith") / "engine" / "backend" / "import_path_guard.py"
 
 
 def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str | None:
@@ -73,7 +73,7 @@ def smoke_test(
             # Without isolation, the test would otherwise write bytecode to the shared environment.
             env={
                 "PYTHONPATH": ":".join(
-                    [_START, f"{sandbox_paths.WORK}/site", *(mount.target for mount in environment)]
+                    [_STARTUP_FOLDER, f"{sandbox_paths.WORK}/site", *(mount.target for mount in environment)]
                 ),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "LC_ALL": "C.UTF-8",
@@ -96,8 +96,8 @@ def _unpack(wheel: Path, work: Path) -> None:
             path = place.path if place.scheme is Scheme.LIBRARY else member.filename
             with archive.open(member) as content, folder.create(f"site/{path}") as file:
                 shutil.copyfileobj(content, file)
-        with folder.create(f"{Path(_START).name}/sitecustomize.py") as file:
-            file.write(_FIRST.read_bytes())
+        with folder.create(f"{Path(_STARTUP_FOLDER).name}/sitecustomize.py") as file:
+            file.write(_IMPORT_GUARD.read_bytes())
 
 
 def _image(plan: BuildPlan) -> str | None:
@@ -128,10 +128,10 @@ def _project_environment(
 
 def _environment(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:
     """Return the environment with the cell's release of the framework. A stable-ABI wheel may be built with another."""
-    calls = framework(plan.cell.framework)
-    version = calls.releases()[plan.cell.release].version
+    target = framework(plan.cell.framework)
+    version = target.releases()[plan.cell.release].version
     try:
-        return toolchains.lock((f"{calls.project}=={version}", *calls.test_requirements), python, plan.cell.arch)
+        return toolchains.lock((f"{target.project}=={version}", *target.test_requirements), python, plan.cell.arch)
     except NoEnvironmentError as error:
-        message = f"{calls.project} {version} could not be installed for the test: {error.message}"
+        message = f"{target.project} {version} could not be installed for the test: {error.message}"
         raise ToolchainError(message) from None

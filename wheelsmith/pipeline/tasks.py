@@ -57,7 +57,7 @@ class Task:
     :param rank: expected seconds from its start to the end of its build, on the longest path. The largest runs first.
     :param seconds: expected duration.
     :param estimate: returns resources and duration again when all needed tasks have ended and more is known.
-    :param least: minimum of memory in bytes, from earlier attempts.
+    :param min_memory: minimum of memory in bytes, from earlier attempts.
     """
 
     name: str
@@ -68,18 +68,18 @@ class Task:
     rank: float = 0.0
     seconds: float = 0.0
     estimate: Callable[[], tuple[Resources, float]] | None = None
-    least: int = 0
+    min_memory: int = 0
 
-    def estimated(self) -> Task:
+    def with_estimate(self) -> Task:
         """Return the task with a new estimate of its resources."""
         if self.estimate is None:
             return self
         demand, seconds = self.estimate()
-        return replace(self, demand=replace(demand, memory=max(demand.memory, self.least)), seconds=seconds)
+        return replace(self, demand=replace(demand, memory=max(demand.memory, self.min_memory)), seconds=seconds)
 
-    def again(self, reason: RetryTask) -> Task:
+    def for_retry(self, reason: RetryTask) -> Task:
         """Return the task for another attempt."""
         needs = (*self.needs, reason.after) if reason.after else self.needs
         if not reason.memory:
             return replace(self, needs=needs)
-        return replace(self, needs=needs, demand=replace(self.demand, memory=reason.memory), least=reason.memory)
+        return replace(self, needs=needs, demand=replace(self.demand, memory=reason.memory), min_memory=reason.memory)

@@ -102,11 +102,11 @@ def pruning_table(pruning: Pruning, now: float) -> Table:
     for kind in Kind:
         part = pruning.of(kind)
         if kind in _NAMED:
-            for item in part.gone.items:
+            for item in part.removed.items:
                 table.add_row(item.path.name, "1", show_size(item.size), age(now - item.used))
-        elif part.gone.items:
-            newest = age(now - max(item.used for item in part.gone.items))
-            table.add_row(kind.value, str(len(part.gone.items)), show_size(part.freed), newest)
+        elif part.removed.items:
+            newest = age(now - max(item.used for item in part.removed.items))
+            table.add_row(kind.value, str(len(part.removed.items)), show_size(part.freed), newest)
     return table
 
 

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.errors import MachineError, PackageIndexError, ReleaseError, WheelTestError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import read_json
-from wheelsmith.engine import last_words
+from wheelsmith.engine import last_line
 from wheelsmith.engine.process_tree import ProcessTree
 from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Exit, ExitReason, Limits
@@ -64,7 +64,7 @@ def fresh_environment(python: str) -> Iterator[Path]:
         argv = (python, "-I", "-m", "venv", "--without-pip", str(folder))
         try:
             made = subprocess.run(argv, capture_output=True, text=True, timeout=_VENV_TIMEOUT, check=False)
-            reason = last_words(made.stderr) if made.returncode else None
+            reason = last_line(made.stderr) if made.returncode else None
         except (OSError, subprocess.TimeoutExpired) as error:
             reason = str(error)
         if reason is not None:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_NEWER = 0.5  # weight of a new measurement in the average time
-_SHRINK = 0.9  # factor of the stored peak memory after each lower measurement
+_NEW_WEIGHT = 0.5  # weight of a new measurement in the average time
+_DECAY = 0.9  # factor of the stored peak memory after each lower measurement
 # Exclude values that break estimates, such as infinity.
 _SELECT = """
 SELECT key, seconds, memory FROM costs
@@ -39,8 +39,8 @@ class Costs:
         self._known: dict[str, Cost] = {}
         self._new: dict[str, Cost] = {}
         if path.is_file():
-            with contextlib.suppress(sqlite3.Error, OSError), self._open() as base:
-                rows = base.execute(_SELECT)
+            with contextlib.suppress(sqlite3.Error, OSError), self._open() as database:
+                rows = database.execute(_SELECT)
                 self._known = {key: Cost(seconds=seconds, memory=memory) for key, seconds, memory in rows}
 
     def find(self, keys: Iterable[str]) -> Cost | None:
@@ -54,20 +54,20 @@ class Costs:
             for key in keys:
                 old = self._known.get(key, cost)
                 mixed = Cost(
-                    seconds=old.seconds + _NEWER * (cost.seconds - old.seconds),
-                    memory=max(cost.memory, int(old.memory * _SHRINK)),
+                    seconds=old.seconds + _NEW_WEIGHT * (cost.seconds - old.seconds),
+                    memory=max(cost.memory, int(old.memory * _DECAY)),
                 )
                 self._known[key] = self._new[key] = mixed
 
     def save(self) -> None:
         """Write the new measurements to the database."""
-        with self._lock, contextlib.suppress(sqlite3.Error, OSError), self._open() as base, base:
+        with self._lock, contextlib.suppress(sqlite3.Error, OSError), self._open() as database, database:
             rows = [(key, cost.seconds, cost.memory) for key, cost in self._new.items()]
-            base.executemany("INSERT OR REPLACE INTO costs VALUES (?, ?, ?)", rows)
+            database.executemany("INSERT OR REPLACE INTO costs VALUES (?, ?, ?)", rows)
             self._new.clear()
 
     def _open(self) -> contextlib.closing[sqlite3.Connection]:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        base = sqlite3.connect(self._path, timeout=5.0)
-        base.execute("CREATE TABLE IF NOT EXISTS costs (key TEXT PRIMARY KEY, seconds REAL, memory INTEGER)")
-        return contextlib.closing(base)
+        database = sqlite3.connect(self._path, timeout=5.0)
+        database.execute("CREATE TABLE IF NOT EXISTS costs (key TEXT PRIMARY KEY, seconds REAL, memory INTEGER)")
+        return contextlib.closing(database)

@@ -92,13 +92,13 @@ def take_inventory(cache: Path) -> CacheInventory:
     A folder of the cache that is a link is skipped, because runs of another cache may use it, too.
     """
     inventory = _Inventory()
-    rooms: dict[str, Callable[[Path, _Inventory], None]] = {
-        "store": _take_wheels,
-        "objects": _take_objects,
-        "prefix": _take_prefixes,
-        **dict.fromkeys(("git", "images", "sources", "locks", "work"), _take_single),
+    readers: dict[str, Callable[[Path, _Inventory], None]] = {
+        "store": _add_wheels,
+        "objects": _add_objects,
+        "prefix": _add_prefixes,
+        **dict.fromkeys(("git", "images", "sources", "locks", "work"), _add_items),
     }
-    for name, take in rooms.items():
+    for name, take in readers.items():
         if not (cache / name).is_symlink():
             take(cache / name, inventory)
     return CacheInventory(items=tuple(inventory.items), contents=inventory.contents)
@@ -113,35 +113,37 @@ class _Inventory:
 
     def add(self, kind: Kind, path: Path, shares: Iterable[str] = ()) -> None:
         """Add a file or folder."""
-        own, linked = _weigh(path)
+        own, linked = _measure(path)
         with contextlib.suppress(OSError):  # removed by another process
             used = path.lstat().st_mtime
             self.contents |= {key: Content(path=None, size=size) for key, size in linked.items()}
             self.items.append(Item(kind=kind, path=path, used=used, size=own, shares=frozenset({*shares, *linked})))
 
-    def add_named(self, kind: Kind, names: Iterable[Path], contents: dict[str, Content], read: _Reader) -> None:
+    def add_references(
+        self, kind: Kind, references: Iterable[Path], contents: dict[str, Content], read: _Reader
+    ) -> None:
         """Add files that contain the hashes of contents, and the contents.
 
         A file that cannot be read or refers to a missing content is a leftover, and so is a content without references.
 
-        :param names: the files.
+        :param references: the files.
         :param contents: hash → content.
         :param read: returns the hashes in the JSON data of a file.
         """
-        named: set[str] = set()
-        for path in names:
-            hashes = _read(path, read)
+        referenced: set[str] = set()
+        for path in references:
+            hashes = _read_hashes(path, read)
             if hashes is None or not hashes <= contents.keys():
                 self.add(Kind.LEFTOVERS, path)
                 continue
-            named |= hashes
+            referenced |= hashes
             self.add(kind, path, (f"{kind} {sha256}" for sha256 in hashes))
-        self.contents |= {f"{kind} {sha256}": contents[sha256] for sha256 in named}
-        for sha256 in contents.keys() - named:
-            if unnamed := contents[sha256].path:
-                self.add(Kind.LEFTOVERS, unnamed)
+        self.contents |= {f"{kind} {sha256}": contents[sha256] for sha256 in referenced}
+        for sha256 in contents.keys() - referenced:
+            if orphan := contents[sha256].path:
+                self.add(Kind.LEFTOVERS, orphan)
 
-    def sift(self, folder: Path) -> Iterator[Path]:
+    def visible_entries(self, folder: Path) -> Iterator[Path]:
         """Yield the entries of a folder, and add the hidden ones as leftovers, because they are unfinished."""
         for path in _entries(folder):
             if path.name.startswith("."):
@@ -153,31 +155,35 @@ class _Inventory:
 _Reader = Callable[[Any], Iterable[str]]
 
 
-def _take_wheels(store: Path, inventory: _Inventory) -> None:
+def _add_wheels(store: Path, inventory: _Inventory) -> None:
     contents = {}
-    for folder in inventory.sift(store / "wheels"):
-        size = sum(_total(path) for path in inventory.sift(folder))
-        contents[folder.name] = Content(path=folder, size=size + _bytes(folder))
-    plans = inventory.sift(store / "plans")
-    inventory.add_named(Kind.WHEELS, plans, contents, lambda plan: [plan["sha256"]])
+    for folder in inventory.visible_entries(store / "wheels"):
+        size = sum(_total_size(path) for path in inventory.visible_entries(folder))
+        contents[folder.name] = Content(path=folder, size=size + _own_size(folder))
+    plans = inventory.visible_entries(store / "plans")
+    inventory.add_references(Kind.WHEELS, plans, contents, lambda plan: [plan["sha256"]])
 
 
-def _take_objects(objects: Path, inventory: _Inventory) -> None:
-    blobs = [path for folder in inventory.sift(objects / "blobs") for path in inventory.sift(folder)]
-    contents = {path.name: Content(path=path, size=_bytes(path)) for path in blobs}
-    actions = (path for folder in inventory.sift(objects / "actions") for path in inventory.sift(folder))
+def _add_objects(objects: Path, inventory: _Inventory) -> None:
+    blobs = [
+        path for folder in inventory.visible_entries(objects / "blobs") for path in inventory.visible_entries(folder)
+    ]
+    contents = {path.name: Content(path=path, size=_own_size(path)) for path in blobs}
+    actions = (
+        path for folder in inventory.visible_entries(objects / "actions") for path in inventory.visible_entries(folder)
+    )
 
     def outputs(action: Any) -> list[str]:
         return [output["sha256"] for output in action["outputs"].values()]
 
-    inventory.add_named(Kind.OBJECTS, actions, contents, outputs)
+    inventory.add_references(Kind.OBJECTS, actions, contents, outputs)
 
 
-def _take_prefixes(prefix: Path, inventory: _Inventory) -> None:
+def _add_prefixes(prefix: Path, inventory: _Inventory) -> None:
     entries = _entries(prefix)
     proofs = {path.name.removesuffix(".proof")[1:]: path for path in entries if path.name.endswith(".proof")}
     known = proofs.keys() & {path.name for path in entries}
-    inventory.contents |= {f"proof {name}": Content(path=proofs[name], size=_bytes(proofs[name])) for name in known}
+    inventory.contents |= {f"proof {name}": Content(path=proofs[name], size=_own_size(proofs[name])) for name in known}
     for path in entries:
         # Another process may be about to lock a lock file. A proof belongs to its prefix.
         if _is_lock(path) or (path in proofs.values() and path.name.removesuffix(".proof")[1:] in known):
@@ -195,7 +201,7 @@ def prefix_kind(name: str) -> Kind:
     return Kind.ENVIRONMENTS if name.startswith("environment-") else Kind.TOOLCHAINS
 
 
-def _take_single(folder: Path, inventory: _Inventory) -> None:
+def _add_items(folder: Path, inventory: _Inventory) -> None:
     for path in _entries(folder):
         if kind := _kind_of(path):
             inventory.add(kind, path)
@@ -234,7 +240,7 @@ def _is_lock(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".lock")
 
 
-def _read(path: Path, read: _Reader) -> frozenset[str] | None:
+def _read_hashes(path: Path, read: _Reader) -> frozenset[str] | None:
     """Return the hashes in a file, or None if it cannot be read."""
     try:
         return frozenset(read(read_json(path.read_bytes())))
@@ -250,7 +256,7 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def _weigh(path: Path) -> tuple[int, dict[str, int]]:
+def _measure(path: Path) -> tuple[int, dict[str, int]]:
     """Return the bytes on the disk of a file or folder, and key → bytes for its files with several hard links."""
     own = 0
     linked = {}
@@ -262,12 +268,12 @@ def _weigh(path: Path) -> tuple[int, dict[str, int]]:
     return own, linked
 
 
-def _total(path: Path) -> int:
-    own, linked = _weigh(path)
+def _total_size(path: Path) -> int:
+    own, linked = _measure(path)
     return own + sum(linked.values())
 
 
-def _bytes(path: Path) -> int:
+def _own_size(path: Path) -> int:
     try:
         return path.lstat().st_blocks * _BLOCK
     except OSError:

@@ -99,19 +99,19 @@ class Objects:
             blob.unlink()
         raise DamagedBlobError(output.sha256)
 
-    def put(self, key: str, made: Mapping[str, Iterable[bytes]], lines: tuple[str, ...]) -> Action:
+    def put(self, key: str, files: Mapping[str, Iterable[bytes]], lines: tuple[str, ...]) -> Action:
         """Store the result of a command.
 
-        :param made: file name → chunks of its content, which need not fit into memory.
+        :param files: file name → chunks of its content, which need not fit into memory.
         :param lines: lines that the command printed.
         :raises OSError: the result cannot be written. No incomplete files remain.
         """
-        outputs = {name: self._keep(content) for name, content in made.items()}
+        outputs = {name: self._store_file(content) for name, content in files.items()}
         action = Action(outputs=outputs, lines=lines)
         atomic_write(self._action(key), json.dumps(action.to_json()).encode())
         return action
 
-    def _keep(self, content: Iterable[bytes]) -> Output:
+    def _store_file(self, content: Iterable[bytes]) -> Output:
         """Store a file under the hash of the bytes as they are written."""
         digest, size = hashlib.sha256(), 0
 

@@ -92,36 +92,36 @@ class Bounds:
 class Pruning:
     """The items to remove, in this order, and the items to keep."""
 
-    gone: CacheInventory
+    removed: CacheInventory
     kept: CacheInventory
 
     @property
     def freed(self) -> int:
         """Return the freed bytes on the disk, without contents that kept items share."""
-        items = self.gone.items + self.kept.items
-        return CacheInventory(items=items, contents=self.gone.contents).size - self.kept.size
+        items = self.removed.items + self.kept.items
+        return CacheInventory(items=items, contents=self.removed.contents).size - self.kept.size
 
     def of(self, kind: Kind) -> Pruning:
         """Return the part of one kind."""
-        return Pruning(gone=self.gone.of(kind), kept=self.kept.of(kind))
+        return Pruning(removed=self.removed.of(kind), kept=self.kept.of(kind))
 
 
-def choose(stock: CacheInventory, bounds: Bounds) -> Pruning:
+def choose(inventory: CacheInventory, bounds: Bounds) -> Pruning:
     """Choose the items to remove to keep the cache within its bounds: leftovers first, then the least recently used."""
-    order = sorted(stock.items, key=lambda item: (item.kind is not Kind.LEFTOVERS, item.used, item.kind, item.path))
+    order = sorted(inventory.items, key=lambda item: (item.kind is not Kind.LEFTOVERS, item.used, item.kind, item.path))
     users = Counter(key for item in order for key in item.shares)
-    size = stock.size
+    size = inventory.size
     count = 0
     for item in order:
         fits = bounds.size is None or size <= bounds.size
         if item.kind is not Kind.LEFTOVERS and item.used >= bounds.since and fits:
             break
         users.subtract(item.shares)
-        size -= item.size + sum(stock.contents[key].size for key in item.shares if not users[key])
+        size -= item.size + sum(inventory.contents[key].size for key in item.shares if not users[key])
         count += 1
     return Pruning(
-        gone=CacheInventory(items=tuple(order[:count]), contents=stock.contents),
-        kept=CacheInventory(items=tuple(order[count:]), contents=stock.contents),
+        removed=CacheInventory(items=tuple(order[:count]), contents=inventory.contents),
+        kept=CacheInventory(items=tuple(order[count:]), contents=inventory.contents),
     )
 
 
@@ -140,9 +140,9 @@ def prune(cache: Path, bounds: Bounds) -> Pruning:
     with _locked(cache, fcntl.LOCK_EX | fcntl.LOCK_NB):
         pruning = choose(take_inventory(cache), bounds)
         # Remove items before their contents, so that an item never refers to a missing content if this is interrupted.
-        stuck = [item for item in pruning.gone.items if not removal.detach(item.path)]
-        for key in pruning.gone.shared.difference(pruning.kept.shared, *(item.shares for item in stuck)):
-            if path := pruning.gone.contents[key].path:
+        failed_items = [item for item in pruning.removed.items if not removal.detach(item.path)]
+        for key in pruning.removed.shared.difference(pruning.kept.shared, *(item.shares for item in failed_items)):
+            if path := pruning.removed.contents[key].path:
                 removal.detach(path)
     removal.finish(cache)
     return pruning

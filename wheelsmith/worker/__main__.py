@@ -21,7 +21,7 @@ from wheelsmith.worker.protocol import READY, REQUEST, RESPONSE, WorkerLimits, e
 _PR_SET_PDEATHSIG = 1
 _FAILURE = b'{"failure": '  # prefix of such a response
 _OUT_OF_MEMORY = _FAILURE + b'"memory"}'
-_SHOWN, _KEPT = 200, 10_000  # characters of an exception's text and traceback
+_MAX_TEXT, _MAX_TRACEBACK = 200, 10_000  # characters of an exception's text and traceback
 
 
 def serve_lines() -> None:
@@ -82,12 +82,12 @@ def _response(request: dict[str, Any]) -> bytes:
     except RecursionError:
         return _failure("it is nested too deeply")
     except Exception as error:  # noqa: BLE001  # libraries may raise any exception for untrusted bytes
-        text = " ".join(str(error).split())[:_SHOWN]
+        text = " ".join(str(error).split())[:_MAX_TEXT]
         return _failure(f"the reader failed ({type(error).__name__}: {text})")
 
 
 def _failure(reason: str) -> bytes:
-    return json.dumps({"failure": reason, "traceback": traceback.format_exc()[-_KEPT:]}).encode()
+    return json.dumps({"failure": reason, "traceback": traceback.format_exc()[-_MAX_TRACEBACK:]}).encode()
 
 
 def _perform(request: dict[str, Any]) -> dict[str, Any]:

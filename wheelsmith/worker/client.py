@@ -16,9 +16,9 @@ from typing import Any, Self
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import WheelsmithError, WorkerError
 from wheelsmith.worker.process import WorkerProcess
-from wheelsmith.worker.protocol import READY, WorkerLimits, result_of
+from wheelsmith.worker.protocol import READY, WorkerLimits, parse_response
 
-_START = 60  # seconds
+_START_SECONDS = 60  # seconds
 _SIGNALLED = 128  # larger exit statuses are 128 + the signal
 
 
@@ -63,7 +63,7 @@ class Worker:
         limits = self._limits.for_input(size)
         with self._lock:
             try:
-                return result_of(self._exchange(operation, request, subject, limits), subject, limits)
+                return parse_response(self._exchange(operation, request, subject, limits), subject, limits)
             except BaseException as error:
                 if isinstance(error, WorkerError) or not isinstance(error, WheelsmithError):
                     self._stop()
@@ -79,7 +79,7 @@ class Worker:
         except Empty:
             raise WorkerError.about(subject, f"it took more than {limits.seconds} s") from None
         if not response:
-            raise WorkerError.about(subject, _reason(process.wait(), limits), details=process.last_words)
+            raise WorkerError.about(subject, _end_reason(process.wait(), limits), details=process.stderr_tail)
         return response
 
     def _start(self) -> WorkerProcess:
@@ -87,11 +87,11 @@ class Worker:
         for sandbox in dict.fromkeys((self._sandbox, None)):
             process = self._process = WorkerProcess(self.folder, sandbox)
             with suppress(Empty):
-                if process.read(_START).rstrip() == READY:
+                if process.read(_START_SECONDS).rstrip() == READY:
                     self._sandbox = sandbox
                     return process
             process.stop()
-            details = process.last_words
+            details = process.stderr_tail
         raise WorkerError("the reader of archives and wheels does not start", details=details)
 
     def _stop(self) -> None:
@@ -100,7 +100,7 @@ class Worker:
         self._process = None
 
 
-def _reason(status: int, limits: WorkerLimits) -> str:
+def _end_reason(status: int, limits: WorkerLimits) -> str:
     """Return the reason why a process ended without a response."""
     number = status - _SIGNALLED
     if number == signal.SIGXCPU:

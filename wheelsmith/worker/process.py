@@ -16,7 +16,7 @@ from threading import Thread
 from typing import IO, Any
 
 _MAX_RESPONSE = 64 * 2**20  # bytes
-_ENDING = 5  # seconds
+_END_SECONDS = 5  # seconds
 _CHUNK, _KEPT_CHUNKS = 4096, 8  # of stderr
 
 
@@ -32,10 +32,10 @@ class WorkerProcess:
 
     def __init__(self, folder: Path, sandbox: str | None) -> None:
         self._responses: SimpleQueue[bytes] = SimpleQueue()
-        self._noise: deque[bytes] = deque(maxlen=_KEPT_CHUNKS)
-        argv = (*(_in_bubblewrap(sandbox, folder) if sandbox else ()), sys.executable, "-m", "wheelsmith.worker")
+        self._stderr_chunks: deque[bytes] = deque(maxlen=_KEPT_CHUNKS)
+        argv = (*(_bubblewrap_prefix(sandbox, folder) if sandbox else ()), sys.executable, "-m", "wheelsmith.worker")
         started: Future[subprocess.Popen[bytes]] = Future()
-        self._thread = Thread(target=self._listen, args=(argv, folder, started), daemon=True)
+        self._thread = Thread(target=self._run, args=(argv, folder, started), daemon=True)
         self._thread.start()
         self._process = started.result()
 
@@ -70,17 +70,17 @@ class WorkerProcess:
 
     def wait(self) -> int:
         """Return the exit status in the convention of shells. The process must have closed its stdout."""
-        self._thread.join(timeout=_ENDING)
+        self._thread.join(timeout=_END_SECONDS)
         self.stop()
         status = self._process.returncode
         return 128 - status if status < 0 else status
 
     @property
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         """The end of the process's stderr."""
-        return b"".join(self._noise).decode(errors="replace").strip()
+        return b"".join(self._stderr_chunks).decode(errors="replace").strip()
 
-    def _listen(self, argv: tuple[str, ...], folder: Path, started: Future[subprocess.Popen[bytes]]) -> None:
+    def _run(self, argv: tuple[str, ...], folder: Path, started: Future[subprocess.Popen[bytes]]) -> None:
         pipe = subprocess.PIPE
         try:
             process = subprocess.Popen(
@@ -91,8 +91,8 @@ class WorkerProcess:
             return
         assert process.stdout  # noqa: S101  # a pipe
         assert process.stderr  # noqa: S101  # a pipe
-        noise = Thread(target=self._keep, args=(process.stderr,), daemon=True)
-        noise.start()
+        reader = Thread(target=self._collect_stderr, args=(process.stderr,), daemon=True)
+        reader.start()
         started.set_result(process)
         with process.stdout, process.stderr:
             while line := process.stdout.readline(_MAX_RESPONSE):
@@ -102,11 +102,11 @@ class WorkerProcess:
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             _kill(process)
             process.wait()
-            noise.join()
+            reader.join()
 
-    def _keep(self, stderr: IO[bytes]) -> None:
+    def _collect_stderr(self, stderr: IO[bytes]) -> None:
         while chunk := os.read(stderr.fileno(), _CHUNK):
-            self._noise.append(chunk)
+            self._stderr_chunks.append(chunk)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -140,7 +140,7 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _in_bubblewrap(program: str, folder: Path) -> tuple[str, ...]:
+def _bubblewrap_prefix(program: str, folder: Path) -> tuple[str, ...]:
     """Return the command prefix for a sandbox without a network and with one writable folder."""
     # Root can read the files of all users in the sandbox, too, if it stays in its user namespace.
     users = ("--cap-drop", "ALL", "--cap-add", "CAP_DAC_READ_SEARCH") if os.geteuid() == 0 else ("--unshare-user",)

@@ -19,7 +19,7 @@ from wheelsmith.base.json_dataclass import parse_json
 READY = b'{"ready": true}'  # the worker accepts requests
 REQUEST, RESPONSE = "request.json", "response.json"  # in the folder of a job
 _MAX_RESPONSE = 64 * 2**20  # bytes
-_SCALE = 256 * 2**20  # each so many bytes of input add the base limits of time once more
+_SCALE_BYTES = 256 * 2**20  # each so many bytes of input add the base limits of time once more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class WorkerLimits:
 
     def for_input(self, size: int) -> WorkerLimits:
         """Return the limits for an input of this many bytes."""
-        factor = 1 + size / _SCALE
+        factor = 1 + size / _SCALE_BYTES
         return replace(
             self,
             memory=self.memory + size,
@@ -48,7 +48,7 @@ class WorkerLimits:
         )
 
 
-def result_of(response: bytes, subject: str, limits: WorkerLimits | None = None) -> dict[str, Any]:
+def parse_response(response: bytes, subject: str, limits: WorkerLimits | None = None) -> dict[str, Any]:
     """Return the result of a response, or raise its error.
 
     :param subject: the file that was read, for messages.
@@ -113,4 +113,4 @@ def read_response(folder: WorkFolder, subject: str = "") -> dict[str, Any]:
         response = b"".join(folder.chunks(RESPONSE, _MAX_RESPONSE))
     except OutputError as error:
         raise WorkerError.about(subject, "the reader wrote no response", details=str(error)) from None
-    return result_of(response, subject)
+    return parse_response(response, subject)

@@ -97,7 +97,7 @@ class TaskQueue:
     def again(self, task: Task, reason: RetryTask) -> None:
         """Put a task that must be retried back into the queue."""
         self._reserve(task, -1)
-        self._enqueue(task.again(reason))
+        self._enqueue(task.for_retry(reason))
 
     def wait(self, task: Task) -> None:
         """Release the cores of a running task, which from now on waits for tasks of its own build."""
@@ -219,7 +219,7 @@ class TaskQueue:
 def _estimated(task: Task) -> Task:
     """Return a task with its estimated demand. If the estimate raises, the returned task fails with that error."""
     try:
-        return task.estimated()
+        return task.with_estimate()
     except Exception as error:  # noqa: BLE001  # a bug in one estimate must not stop the others
         mistake = error
 
