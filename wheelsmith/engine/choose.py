@@ -34,8 +34,8 @@ def engines(cache: Path) -> dict[str, Engine]:
 
 def _make(known: KnownEngine, cache: Path) -> Engine:
     module, name = known.place
-    made = getattr(import_module(module), name)
-    engine: Engine = made(cache) if known.images else made()
+    engine_class = getattr(import_module(module), name)
+    engine: Engine = engine_class(cache) if known.images else engine_class()
     return engine
 
 
@@ -47,14 +47,14 @@ def choose(name: str, *, images: frozenset[str | None], trusted: bool, cache: Pa
         names the engine ``local``.
     :raises EngineError: the engine cannot be used on this machine, or no engine can.
     """
-    known = engines(cache)
+    available = engines(cache)
     if name != AUTO:
-        if refusal := _refusal(known[name], known[name].probe(), images):
+        if refusal := _refusal(available[name], available[name].probe(), images):
             raise refusal
-        return ChosenEngine(engine=known[name])
+        return ChosenEngine(engine=available[name])
     refusals: list[EngineError] = []
     passed_over: list[EngineError] = []
-    for engine in known.values():
+    for engine in available.values():
         if engine.name == Local.name and not trusted:
             continue
         probe = engine.probe()

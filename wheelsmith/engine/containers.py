@@ -113,14 +113,14 @@ class ContainerEngine(ABC):
         :raises EngineError: the image does not exist or cannot build anything.
         """
         found = self._find(image or DEFAULT_IMAGE)
-        kept = self._cache / f"{self.name}-{found.digest.removeprefix('sha256:')}-{_survey_digest()}.json"
+        survey_file = self._cache / f"{self.name}-{found.digest.removeprefix('sha256:')}-{_survey_digest()}.json"
         try:
-            host = BuildHost.from_json({**read_json(kept.read_bytes()), "image": found.to_json()})
+            host = BuildHost.from_json({**read_json(survey_file.read_bytes()), "image": found.to_json()})
         except (OSError, ValueError, TypeError):
             data = self._survey(found)
-            atomic_write(kept, json.dumps(data).encode())
+            atomic_write(survey_file, json.dumps(data).encode())
             host = BuildHost.from_json({**data, "image": found.to_json()})
-        mark_used(kept)
+        mark_used(survey_file)
         return host
 
     def ask(self, *argv: str) -> subprocess.CompletedProcess[str]:

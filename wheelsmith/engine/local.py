@@ -96,10 +96,10 @@ def _environment(command: Command) -> dict[str, str]:
     work = next(str(mount.source) for mount in command.mounts if mount.writable)
     # Resolved, because gcc resolves links in the paths of system headers.
     paths = {mount.target: str(mount.source.resolve()) for mount in command.mounts}
-    wanted = this_machine().pythons.get(command.python or "")
+    python = this_machine().pythons.get(command.python or "")
     bins = [
         *(_path_on_host(command, folder) for folder in command.path),
-        *([str(Path(wanted).parent)] if wanted else []),
+        *([str(Path(python).parent)] if python else []),
     ]
     return {
         "PATH": ":".join(dict.fromkeys([*bins, f"{sys.base_prefix}/bin", "/usr/bin", "/bin"])),

@@ -80,18 +80,18 @@ class Podman(ContainerEngine):
         return Probe(readiness=Readiness.NOT_PERMITTED, detail=detail, remedy=remedy)
 
 
-def resource_options(most: int) -> tuple[str, ...]:
+def resource_options(limit: int) -> tuple[str, ...]:
     """Return ulimit options that request no more open files and processes than this process may have.
 
-    :param most: upper limit of processes.
+    :param limit: upper limit of processes.
     """
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     _, processes = resource.getrlimit(resource.RLIMIT_NPROC)
-    fewer = 0 < files < _WANTED_FILES
-    most = most if processes <= 0 else min(processes, most)
+    is_limited = 0 < files < _WANTED_FILES
+    limit = limit if processes <= 0 else min(processes, limit)
     return (
-        *(("--ulimit", f"nofile={files}:{files}") if fewer else ()),
-        *(("--ulimit", f"nproc={most}:{most}") if fewer or most < _MOST_PROCESSES else ()),
+        *(("--ulimit", f"nofile={files}:{files}") if is_limited else ()),
+        *(("--ulimit", f"nproc={limit}:{limit}") if is_limited or limit < _MOST_PROCESSES else ()),
     )
 
 

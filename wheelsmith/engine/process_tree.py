@@ -114,15 +114,15 @@ class ProcessTree:
         """Do nothing, because no control groups were created."""
 
     def _exceeds_memory(self, tree: Iterable[int]) -> bool:
-        most = self.limits.effective_memory
-        held = sum(_resident(pid) for pid in tree)
-        if most is None or held <= most:
-            self._peak = max(self._peak, held)
+        limit = self.limits.effective_memory
+        total = sum(_resident(pid) for pid in tree)
+        if limit is None or total <= limit:
+            self._peak = max(self._peak, total)
             return False
         # The sum contains shared pages several times.
         shared_once = sum(_proportional(pid) for pid in tree)
         self._peak = max(self._peak, shared_once)
-        return shared_once > most
+        return shared_once > limit
 
 
 def limit_tree(limits: Limits) -> TreeLimits:
@@ -149,9 +149,9 @@ def shared_process_limit(limits: Limits) -> int:
         if folder.name.isdigit():
             with contextlib.suppress(OSError):  # it ended
                 own += len(list((folder / "task").iterdir())) if folder.stat().st_uid == os.getuid() else 0
-    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
-    wanted = own + limits.pids
-    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NPROC)
+    limit = own + limits.pids
+    return limit if hard_limit == resource.RLIM_INFINITY else min(limit, hard_limit)
 
 
 def processes_below(first: Iterable[int]) -> dict[int, Process]:

@@ -37,7 +37,7 @@ class Limits(Record):
     @property
     def effective_memory(self) -> int | None:
         """Return the effective memory limit in bytes, or None."""
-        return min((most for most in (self.memory, self.reserved) if most), default=None)
+        return min((limit for limit in (self.memory, self.reserved) if limit), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,10 +113,10 @@ def system_calls() -> CallFilter:
 def profile_file(folder: Path) -> Path:
     """Write the filter for container engines to a file, if it does not exist, and return its path."""
     profile = container_profile()
-    kept = folder / f"seccomp-{canonical_digest(profile)[:16]}.json"
-    if not kept.exists():
-        atomic_write(kept, profile.encode())
-    return kept
+    path = folder / f"seccomp-{canonical_digest(profile)[:16]}.json"
+    if not path.exists():
+        atomic_write(path, profile.encode())
+    return path
 
 
 @cache

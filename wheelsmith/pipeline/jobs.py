@@ -97,8 +97,8 @@ def has_fixed_time(phases: Iterable[Phase]) -> bool:
 
 def _named_sources(phases: Iterable[Phase]) -> Iterator[str]:
     """Yield the sources whose paths cudafe++ puts into names."""
-    asked = (phase.argv for phase in phases if phase.kind is PhaseKind.CUDAFE)
-    yield from (after for argv in asked for word, after in pairwise(argv) if word == _SOURCE_NAME_OPTION)
+    commands = (phase.argv for phase in phases if phase.kind is PhaseKind.CUDAFE)
+    yield from (after for argv in commands for word, after in pairwise(argv) if word == _SOURCE_NAME_OPTION)
 
 
 def _first_fixed(phases: Iterable[Phase]) -> str | None:
@@ -155,7 +155,7 @@ def job_key(step: Step, plan: BuildPlan, context: BuildContext, commands: object
     """
     cuda = plan.toolkit if step.kind is StepKind.NVCC else None
     programs = context.toolchains.toolchains.programs
-    known = [programs(prefix) for prefix in (plan.pinned_compilers, cuda) if prefix]
+    digests = [programs(prefix) for prefix in (plan.pinned_compilers, cuda) if prefix]
     return canonical_digest(
         {
             "format": FORMAT,
@@ -163,7 +163,7 @@ def job_key(step: Step, plan: BuildPlan, context: BuildContext, commands: object
             "reads": reads,
             "compilers": plan.toolset.digest if plan.toolset else "",
             "cuda": cuda.digest if cuda else "",
-            "programs": {name: digest for each in known for name, digest in each.items()},
+            "programs": {name: digest for each in digests for name, digest in each.items()},
             "environment": plan.environment,
         }
     )
@@ -195,9 +195,9 @@ class Estimates:
 
         :param size: bytes of its inputs; None if unknown.
         """
-        known = self._costs.find(self._keys(job.kind, _target(job)))
-        if known:
-            return known
+        cost = self._costs.find(self._keys(job.kind, _target(job)))
+        if cost:
+            return cost
         guess = _guess(job, size)
         return replace(guess, memory=int(guess.memory * self._factors.of(self._guess_kind(job))))
 
@@ -232,15 +232,15 @@ def _guess(job: Job, size: int | None) -> Cost:
     return replace(guess, memory=int(guess.memory * _DEBUG_FACTOR)) if "-g" in job.phases[-1].argv else guess
 
 
-def _scale_by_size(most: Cost, kind: PhaseKind, size: int | None) -> Cost:
+def _scale_by_size(limit: Cost, kind: PhaseKind, size: int | None) -> Cost:
     """Scale the cost of a phase by the size of its input, which is large mostly because of torch's headers.
 
-    :param most: the upper limit.
+    :param limit: the upper limit.
     """
     if size is None or kind not in _MEMORY_PER_BYTE:
-        return most
+        return limit
     memory = _BASE_MEMORY + _MEMORY_PER_BYTE[kind] * size
-    return Cost(seconds=most.seconds * min(1.0, memory / most.memory), memory=min(memory, most.memory))
+    return Cost(seconds=limit.seconds * min(1.0, memory / limit.memory), memory=min(memory, limit.memory))
 
 
 def _target(job: Job) -> str:

@@ -55,8 +55,8 @@ class StepOutputs:
         location = self._files[name].location
         try:
             if isinstance(location, Path):
-                with location.open("rb") as kept:
-                    shutil.copyfileobj(kept, file)
+                with location.open("rb") as stored:
+                    shutil.copyfileobj(stored, file)
                 return
             assert self._objects is not None  # noqa: S101  # only a store gives an Output
             self._objects.copy(location, file)

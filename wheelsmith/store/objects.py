@@ -136,8 +136,8 @@ class Objects:
 
 def verify_objects(cache: Path) -> dict[str, str | None]:
     """Return path relative to the cache → problem, for each blob; None if its content is unchanged."""
-    kept = sorted(cache.glob("objects/blobs/[!.]*/[!.]*"))
-    return {path.relative_to(cache).as_posix(): None if _content_hash(path) == path.name else CHANGED for path in kept}
+    paths = sorted(cache.glob("objects/blobs/[!.]*/[!.]*"))
+    return {path.relative_to(cache).as_posix(): None if _content_hash(path) == path.name else CHANGED for path in paths}
 
 
 def _content_hash(blob: Path) -> str:

@@ -77,12 +77,12 @@ class Store:
         :param of_machine: it may contain paths of this machine.
         :raises StoreError: the store cannot be written.
         """
-        kept = self._wheel(wheel.sha256, wheel.filename)
+        target = self._wheel(wheel.sha256, wheel.filename)
         try:
-            atomic_copy(path, kept)
+            atomic_copy(path, target)
         except OSError as error:
             raise _unusable(self._root, error) from error
-        stored = StoredWheel(wheel=wheel, path=kept, checked=checked, timings=timings, of_machine=of_machine)
+        stored = StoredWheel(wheel=wheel, path=target, checked=checked, timings=timings, of_machine=of_machine)
         return self.mark_checked(build_digest, stored)
 
     def mark_checked(self, build_digest: str, stored: StoredWheel) -> StoredWheel:
@@ -110,9 +110,9 @@ class Store:
 
 def verify_wheels(cache: Path) -> dict[str, str | None]:
     """Return path relative to the cache → problem, for each wheel; None if its content is unchanged."""
-    kept = sorted(cache.glob("store/wheels/[!.]*/[!.]*"))
+    paths = sorted(cache.glob("store/wheels/[!.]*/[!.]*"))
     return {
-        path.relative_to(cache).as_posix(): None if sha256_file(path) == path.parent.name else CHANGED for path in kept
+        path.relative_to(cache).as_posix(): None if sha256_file(path) == path.parent.name else CHANGED for path in paths
     }
 
 

@@ -61,8 +61,8 @@ def _send(responses: BinaryIO, response: bytes) -> None:
 def _set_limits(limits: WorkerLimits) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu_end = math.ceil(used.ru_utime + used.ru_stime) + limits.cpu_seconds
-    wanted = {resource.RLIMIT_AS: limits.memory, resource.RLIMIT_CPU: cpu_end, resource.RLIMIT_FSIZE: limits.file_size}
-    for kind, value in wanted.items():
+    values = {resource.RLIMIT_AS: limits.memory, resource.RLIMIT_CPU: cpu_end, resource.RLIMIT_FSIZE: limits.file_size}
+    for kind, value in values.items():
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 

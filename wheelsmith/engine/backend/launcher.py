@@ -128,9 +128,9 @@ def _run(argv: list[str]) -> int:
 
 def _real_compiler(called: Path) -> str:
     """Return the path of the real compiler: ``nvcc.bin`` in the same folder, or the next one on PATH."""
-    beside = called.with_name(_NVCC)
-    if called.name == "nvcc" and beside.exists():
-        return str(beside)
+    real = called.with_name(_NVCC)
+    if called.name == "nvcc" and real.exists():
+        return str(real)
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         path = Path(folder, called.name)
         if path.parent.resolve() != called.parent.resolve() and os.access(path, os.X_OK):
@@ -159,11 +159,11 @@ def _expanded(program: str, words: list[str], depth: int) -> list[str]:
     for word in rest:
         if program == "nvcc":
             named = next(rest, "") if word in {"--options-file", "-optf"} else ""
-            kept = [word, named] if named else [word]
+            original = [word, named] if named else [word]
         else:
-            named, kept = word[1:] if word.startswith("@") else "", [word]
+            named, original = word[1:] if word.startswith("@") else "", [word]
         inner = _split(program, _read_text(named)) if named and depth < _DEEPEST else None
-        found += kept if inner is None else _expanded(program, inner, depth + 1)
+        found += original if inner is None else _expanded(program, inner, depth + 1)
     return found
 
 

@@ -38,11 +38,11 @@ def _rename_process(argv: list[str]) -> None:
     if _ID not in argv:
         return
     path, text = Path(argv[argv.index(_ID) + 1]), Path(argv[argv.index("--gen_c_file_name") + 1])
-    known = path.read_bytes()
-    if match := _WITH_PROCESS.fullmatch(known):
+    module_id = path.read_bytes()
+    if match := _WITH_PROCESS.fullmatch(module_id):
         named = match[1] + _FIRST
         path.write_bytes(named)
-        text.write_bytes(text.read_bytes().replace(known, named))
+        text.write_bytes(text.read_bytes().replace(module_id, named))
 
 
 if __name__ == "__main__":

@@ -92,15 +92,15 @@ def _managed_folders() -> list[Path]:
     """Return the ``bin`` folders of the releases that pyenv and uv installed, the newest patch releases first."""
     home = os.path.expanduser("~")  # noqa: PTH111  # Path.expanduser raises if there is no home
     data = os.environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
-    kept = (
+    roots = (
         (os.environ.get("PYENV_ROOT") or f"{home}/.pyenv", "versions", _PYENV_VERSION),
         (os.environ.get("UV_PYTHON_INSTALL_DIR") or f"{data}/uv/python", "", _UV_VERSION),
     )
     found = []
-    for root, below, shape in kept:
+    for root, below, shape in roots:
         matches = (shape.fullmatch(name) for name in _names(Path(root, below)))
-        known = sorted((int(match[2]), match[0]) for match in matches if match)
-        found += [Path(root, below, name, "bin") for _, name in reversed(known)]
+        releases = sorted((int(match[2]), match[0]) for match in matches if match)
+        found += [Path(root, below, name, "bin") for _, name in reversed(releases)]
     return found
 
 
