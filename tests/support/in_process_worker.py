@@ -4,11 +4,11 @@ import os
 import tempfile
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
 from wheelsmith.base.beneath import remove_tree
 
-_ONE_AT_A_TIME = Lock()  # a process has one current folder
+_ONE_AT_A_TIME = RLock()  # a process has one current folder
 
 
 class InProcessWorker:
