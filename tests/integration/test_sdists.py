@@ -184,7 +184,11 @@ def test_a_file_that_the_page_does_not_tell_of_is_refused(shelf, plan, tmp_path)
 @pytest.mark.parametrize(
     ("requirement", "words", "remedy"),
     [
-        ("thing==9", "no configured index has an sdist of thing 9", "the indexes have 1.8, 1.7, 1.6, 1.5, 1.4 and older ones"),
+        (
+            "thing==9",
+            "no configured index has an sdist of thing 9",
+            "the indexes have 1.8, 1.7, 1.6, 1.5, 1.4 and older ones",
+        ),
         ("thing==2.0", "thing 2.0 was yanked: it deletes", "the indexes have 1.8"),
         ("other==1", "no configured index has an sdist of other", "PIP_EXTRA_INDEX_URL="),
     ],
