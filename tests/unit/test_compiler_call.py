@@ -22,7 +22,7 @@ def test_a_call_of_setuptools():
         *("g++", "-fPIC", "-g", "-O2", "-Wall", "-I/usr/include/py", "-DX=1", "-O3", "-std=c++17"),
         *("-c", "csrc/a.cpp", "-o", "build/obj/a.cpp.o"),
     )
-    assert (made.source, made.output, made.listing) == ("csrc/a.cpp", "build/temp/csrc/a.o", ())
+    assert (made.source, made.output, made.dependency_options) == ("csrc/a.cpp", "build/temp/csrc/a.o", ())
 
 
 def test_a_call_of_torchs_ninja_file():
