@@ -81,7 +81,7 @@ def test_the_wheels_are_what_they_say(built):
         report = check_wheel(wheel)
         assert report.ok, report
         told = [finding.message for finding in report.findings if finding.rule == "symbols"]
-        assert "of them libtvm_ffi.so's" in told[0]
+        assert "of them from libtvm_ffi.so" in told[0]
 
 
 def test_the_oldest_and_the_newest_tvm_ffi_call_it(built, tmp_path):
