@@ -144,9 +144,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
         max_seconds = max_hours * _HOUR * cores
         plan = sharded_plan(prepared, shards, max_seconds=max_seconds, max_shards=max_shards)
         write_shards(plan, shard_plan_path(shard_plan, matrix))
-        if long_shards := [
-            shard_label(n, plan.shards) for n, shard in enumerate(plan.shards, 1) if shard.seconds > max_seconds
-        ]:
+        if long_shards := _labels_of_long_shards(plan.shards, max_seconds):
             limit = f"{max_hours} hours on {counted(cores, 'core')}"
             text = f"shards that may take longer than {limit}: {', '.join(long_shards)}"
             listen(Notice(level="warning", text=text))
@@ -161,6 +159,10 @@ def command(  # noqa: PLR0913  # one parameter for each option
     else:
         show_plan(prepared, request)
     ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
+
+
+def _labels_of_long_shards(shards: Sequence[Shard], max_seconds: float) -> list[str]:
+    return [shard_label(number, shards) for number, shard in enumerate(shards, 1) if shard.seconds > max_seconds]
 
 
 def _show_shards(

@@ -18,7 +18,7 @@ from wheelsmith.toolchain.remote import download
 from wheelsmith.wheel.attestation.bundle import LONGEST, SUFFIX
 
 _MAX_WHEELS = 2000
-_INDEX_OF_ALL = "simple"  # an index's folder of all wheels, by convention and in every index of ours
+_INDEX_OF_ALL = "simple/"  # on the root page of our indexes; an index lists a project of this name without the slash
 MAX_WHEEL_SIZE = 4 << 30  # bytes
 
 
@@ -48,8 +48,8 @@ def published_wheels(address: str, folder: Path, listen: Listener) -> Iterator[P
         raise PackageIndexError(f"{shown} cannot be read: wheelsmith is offline")
     settings, count = pip_settings(), 0
     known = list_projects(address, settings)
-    if _INDEX_OF_ALL in (name.rstrip("/") for name in known):
-        remedy = f"verify one of them, as in {shown.rstrip('/')}/{_INDEX_OF_ALL}/"
+    if _INDEX_OF_ALL in known:
+        remedy = f"verify one of them, as in {shown.rstrip('/')}/{_INDEX_OF_ALL}"
         raise PackageIndexError(f"{shown} lists indexes, not projects", remedy=remedy)
     for project in known:
         for offer in list_files_strictly(project, address, settings):
