@@ -136,7 +136,7 @@ def test_what_a_command_line_names_is_as_little_believed(word, run, monkeypatch,
 
 
 def test_a_large_file_that_many_names_have(repo, refused, monkeypatch):
-    monkeypatch.setattr(source_tree, "MOST_BYTES", 1000)
+    monkeypatch.setattr(source_tree, "MAX_BYTES", 1000)
     repo.commit({**START, **{f"f{n}": (LINK, "big") for n in range(20)}, "big": "x" * 100})
     assert "larger than" in str(refused(repo.url))
 
@@ -175,7 +175,7 @@ def test_what_a_server_tells_of_its_progress_is_not_believed(said, repo, tmp_pat
 
 
 def test_a_pack_is_not_taken_without_end(repo, refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(git_repository, "MOST_WRITTEN", 1 << 20)
+    monkeypatch.setattr(git_repository, "MAX_FILE_SIZE", 1 << 20)
     item = repo.blob(random.Random(0).randbytes(3 << 20))
     repo.commit_tree(repo.tree((FILE, "big", item), (FILE, "setup.py", repo.blob(""))))
     assert "or larger than 1 MiB" in str(refused(repo.url))
@@ -192,7 +192,7 @@ def test_a_few_bytes_that_become_very_many(repo, refused, monkeypatch, tmp_path)
 
 
 def test_a_server_that_says_nothing(repo, refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(git_repository, "SECONDS", 1.0)
+    monkeypatch.setattr(git_repository, "COMMAND_TIMEOUT", 1.0)
     repo.commit(START)
     with serve_git(tmp_path / "served") as server:
         server.silent = "/org/evil/git-upload-pack"

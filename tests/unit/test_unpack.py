@@ -164,10 +164,10 @@ def test_no_file_is_written_through_a_link(unpacked, tmp_path):
 
 
 def test_an_archive_of_too_many_or_too_large_files_is_refused(unpacked, monkeypatch):
-    monkeypatch.setattr(unpacking, "MOST_FILES", 10)
+    monkeypatch.setattr(unpacking, "MAX_FILES", 10)
     with pytest.raises(SourceError, match="more than 10 files"):
         unpacked(*(member(f"thing-1.0/{n}") for n in range(11)))
-    monkeypatch.setattr(unpacking, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacking, "MAX_BYTES", 1 << 20)
     with pytest.raises(SourceError, match="or 1 MiB"):
         unpacked(*HONEST, *(member(f"thing-1.0/{n}", bytes(600 << 10)) for n in range(2)))
 
@@ -194,8 +194,8 @@ ZIPS = {
 
 @pytest.mark.parametrize("name", ZIPS)
 def test_a_hostile_zip_is_refused(name, tmp_path, cache, monkeypatch):
-    monkeypatch.setattr(unpacking, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(unpacking, "MOST_FILES", 10)
+    monkeypatch.setattr(unpacking, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacking, "MAX_FILES", 10)
     entries, words = ZIPS[name]
     with pytest.raises(SourceError, match=words):
         read_archive(write_zip(tmp_path / "thing.zip", entries), cache)

@@ -14,7 +14,7 @@ from wheelsmith.base.files import sha256_file
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.model import SourceId
 from wheelsmith.source.cached import make_cached
-from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, SourceTree, check_path, walk
+from wheelsmith.source.tree import MAX_BYTES, MAX_FILES, SourceTree, check_path, walk
 from wheelsmith.worker import Worker, WorkerLimits
 
 _TAR, _ZIP = (".tar.gz", ".tgz"), (".zip",)
@@ -69,9 +69,9 @@ def unpack(archive: Path, name: str, folder: Path) -> Path:
     :raises SourceError: it cannot be unpacked.
     :raises WorkerError: it exceeds the worker's limits.
     """
-    with Worker(WorkerLimits(file_size=MOST_BYTES), beside=folder.parent) as worker:
+    with Worker(WorkerLimits(file_size=MAX_BYTES), beside=folder.parent) as worker:
         request = {"archive": str(archive.absolute()), "name": name}
-        worker.call("wheelsmith.source.archive:unpack_here", request, subject=name)
+        worker.call("wheelsmith.source.archive:unpack_in_worker", request, subject=name)
         (worker.folder / _UNPACKED).rename(folder)
     found = list(folder.iterdir())
     if not found:
@@ -80,7 +80,7 @@ def unpack(archive: Path, name: str, folder: Path) -> Path:
     return found[0] if len(found) == 1 and found[0].is_dir() and not found[0].is_symlink() else folder
 
 
-def unpack_here(request: dict[str, Any]) -> dict[str, Any]:
+def unpack_in_worker(request: dict[str, Any]) -> dict[str, Any]:
     """Unpack an archive into the working folder. This runs in the worker. Links stay links."""
     archive, folder = Path(request["archive"]), Path(_UNPACKED).absolute()
     folder.mkdir()
@@ -145,5 +145,5 @@ def _check_name(name: str) -> None:
 
 
 def _check_size(count: int, size: int) -> None:
-    if count > MOST_FILES or size > MOST_BYTES:
-        raise SourceError(f"it contains more than {MOST_FILES} files and folders, or {MOST_BYTES >> 20} MiB")
+    if count > MAX_FILES or size > MAX_BYTES:
+        raise SourceError(f"it contains more than {MAX_FILES} files and folders, or {MAX_BYTES >> 20} MiB")

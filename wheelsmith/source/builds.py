@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.sanitize import visible
 from wheelsmith.plan.recipe.recipe import is_licence
-from wheelsmith.source.hub import check_files, explained, find_commit, list_files, repo_folder
-from wheelsmith.source.tree import FoundFile, SourceTree, follow, make_tree, walk
+from wheelsmith.source.hub import check_files, explain_hub_errors, find_commit, list_files, repo_folder
+from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, resolve_link, walk
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import HfApi, RepoFile
 
-_MOST_FETCHED = 32 << 30  # bytes
-_PLAIN = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
+_MAX_DOWNLOAD = 32 << 30  # bytes
+_VARIANT_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
 BUILD = "build"
-_MOST_VARIANTS = 1000
+_MAX_VARIANTS = 1000
 _README = "README.md"
 
 
@@ -64,15 +64,15 @@ def read_build_folder(root: Path) -> BuildTrees:
         ) from None
     check_count(len(names), str(root))
     real = root.resolve()
-    along = tuple(_along(real))
+    along = tuple(_shared_files(real))
 
     def fetch(chosen: Iterable[str]) -> dict[str, SourceTree | SourceError]:
-        return {name: tree_or_error(partial(_local, real, name, along)) for name in chosen}
+        return {name: catch_source_error(partial(_read_variant, real, name, along)) for name in chosen}
 
     return BuildTrees(origin="path", revision=None, commit=None, names=tuple(names), sizes={}, fetch=fetch)
 
 
-def comes_along(path: str) -> bool:
+def is_shared_file(path: str) -> bool:
     """Return True if a file at the top of the repo goes into every wheel: the README and licences."""
     return path == _README or is_licence(path)
 
@@ -82,13 +82,13 @@ def check_count(count: int, where: str) -> None:
 
     :raises SourceError: there are too many, or none.
     """
-    if count > _MOST_VARIANTS:
-        raise SourceError(f"{where} has more than {_MOST_VARIANTS} build folders")
+    if count > _MAX_VARIANTS:
+        raise SourceError(f"{where} has more than {_MAX_VARIANTS} build folders")
     if not count:
         raise SourceError(f"{where} has no build folder", remedy="build it: wheelsmith build-matrix")
 
 
-def tree_or_error(read: Callable[[], SourceTree]) -> SourceTree | SourceError:
+def catch_source_error(read: Callable[[], SourceTree]) -> SourceTree | SourceError:
     """Return a tree, or the error if it is refused."""
     try:
         return read()
@@ -96,7 +96,7 @@ def tree_or_error(read: Callable[[], SourceTree]) -> SourceTree | SourceError:
         return error
 
 
-def _local(root: Path, name: str, along: tuple[FoundFile, ...]) -> SourceTree:
+def _read_variant(root: Path, name: str, along: tuple[FoundFile, ...]) -> SourceTree:
     top = root / BUILD / name
     if top.is_symlink() or not top.is_dir():
         raise SourceError(f"{BUILD}/{visible(name)} is not a folder")
@@ -108,9 +108,9 @@ def _files(root: Path, name: str) -> Iterator[FoundFile]:
         yield FoundFile(path=f"{BUILD}/{name}/{file.path}", real=file.real)
 
 
-def _along(root: Path) -> Iterator[FoundFile]:
+def _shared_files(root: Path) -> Iterator[FoundFile]:
     def is_along(path: str, entry: os.DirEntry[str]) -> bool:
-        return comes_along(path) and Path(entry.path).is_file()
+        return is_shared_file(path) and Path(entry.path).is_file()
 
     for file in walk(root, is_along):
         yield FoundFile(path=file.path, real=file.real)
@@ -141,22 +141,22 @@ class _Repo:
         found: dict[str, SourceTree | SourceError] = {}
         wanted = []
         for name in chosen:
-            if why := _why_not(name, [*self.builds[name], *self.along]):
+            if why := _variant_error(name, [*self.builds[name], *self.along]):
                 found[name] = why
             else:
                 wanted.append(name)
-        if sum(file.size for name in wanted for file in self.builds[name]) > _MOST_FETCHED:
+        if sum(file.size for name in wanted for file in self.builds[name]) > _MAX_DOWNLOAD:
             raise SourceError(
-                f"the selected builds of {self.name} are larger than {_MOST_FETCHED >> 30} GiB in total",
+                f"the selected builds of {self.name} are larger than {_MAX_DOWNLOAD >> 30} GiB in total",
                 remedy="select fewer: --only GLOB",
             )
         if wanted:
-            root = explained(self.name, self.revision, lambda: self._download(wanted))
-            found |= {name: tree_or_error(partial(self._tree, root, name)) for name in wanted}
+            root = explain_hub_errors(self.name, self.revision, lambda: self._download(wanted))
+            found |= {name: catch_source_error(partial(self._tree, root, name)) for name in wanted}
         return found
 
     def _download(self, names: list[str]) -> Path:
-        patterns = [f"{BUILD}/{name}/*" for name in names] + [glob_of(file.path) for file in self.along]
+        patterns = [f"{BUILD}/{name}/*" for name in names] + [escape_glob(file.path) for file in self.along]
         return Path(
             self.api.snapshot_download(self.name, revision=self.commit, repo_type=self.kind, allow_patterns=patterns)
         )
@@ -164,7 +164,10 @@ class _Repo:
     def _tree(self, root: Path, name: str) -> SourceTree:
         listed = [*self.builds[name], *self.along]
         found = make_tree(
-            (FoundFile(path=file.path, real=follow(file.path, root / file.path, repo_folder(root))) for file in listed),
+            (
+                FoundFile(path=file.path, real=resolve_link(file.path, root / file.path, repo_folder(root)))
+                for file in listed
+            ),
             origin=f"hub:{self.name}",
             revision=self.revision,
             commit=self.commit,
@@ -180,7 +183,7 @@ class _Repo:
         return found
 
 
-def glob_of(path: str) -> str:
+def escape_glob(path: str) -> str:
     """Return a glob that matches exactly one path."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 
@@ -201,7 +204,7 @@ def read_hub_builds(repo: str, revision: str) -> BuildTrees:
             remedy=f"hf download {repo} --revision {revision} --local-dir DIR while online, then: "
             "wheelsmith repack DIR",
         )
-    found = explained(repo, revision, lambda: _listed(HfApi(library_name="wheelsmith"), repo, revision))
+    found = explain_hub_errors(repo, revision, lambda: _list_repo(HfApi(library_name="wheelsmith"), repo, revision))
     return BuildTrees(
         origin=f"hub:{repo}",
         revision=revision,
@@ -212,7 +215,7 @@ def read_hub_builds(repo: str, revision: str) -> BuildTrees:
     )
 
 
-def _listed(api: HfApi, repo: str, revision: str) -> _Repo:
+def _list_repo(api: HfApi, repo: str, revision: str) -> _Repo:
     kind, commit = find_commit(api, repo, revision)
     builds: dict[str, list[RepoFile]] = {}
     along = []
@@ -220,15 +223,15 @@ def _listed(api: HfApi, repo: str, revision: str) -> _Repo:
         top, _, rest = file.path.partition("/")
         if top == BUILD and "/" in rest:
             builds.setdefault(rest.partition("/")[0], []).append(file)
-        elif comes_along(file.path):
+        elif is_shared_file(file.path):
             along.append(file)
     check_count(len(builds), repo)
     return _Repo(api=api, name=repo, kind=kind, revision=revision, commit=commit, builds=builds, along=along)
 
 
-def _why_not(name: str, files: list[RepoFile]) -> SourceError | None:
+def _variant_error(name: str, files: list[RepoFile]) -> SourceError | None:
     """Return the error for a build folder that must not be fetched, or None."""
-    if not _PLAIN.fullmatch(name):
+    if not _VARIANT_NAME.fullmatch(name):
         return SourceError(f"{visible(name[:80])!r} is not a valid name of a variant")
     try:
         check_files(f"{BUILD}/{name}", files)

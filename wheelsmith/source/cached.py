@@ -18,7 +18,7 @@ from wheelsmith.base.files import mark_used, publish_tree
 from wheelsmith.model import SourceId
 from wheelsmith.source.tree import FoundFile, SourceTree, copy_into, make_tree, walk
 
-_ROOM = "sources"
+_CACHE_FOLDER = "sources"
 
 
 def find_cached(key: str, cache: Path, origin: SourceId) -> SourceTree | None:
@@ -26,7 +26,7 @@ def find_cached(key: str, cache: Path, origin: SourceId) -> SourceTree | None:
 
     :param origin: the identity of the source. Its tree digest is ignored and computed here.
     """
-    folder = cache / _ROOM / key
+    folder = cache / _CACHE_FOLDER / key
     try:
         (tree,) = (entry.name for entry in os.scandir(folder))
         found = _with_origin(walk(folder / tree), origin)
@@ -52,7 +52,7 @@ def make_cached(key: str, cache: Path, origin: SourceId, files: Callable[[Path],
         with WorkFolder.make(made) as folder:
             copy_into(tree, folder, tree.id.tree)
         make_read_only(made)
-        final = cache / _ROOM / key
+        final = cache / _CACHE_FOLDER / key
         if final.is_dir() and find_cached(key, cache, origin) is None:
             final.rename(final.with_name(f".changed-{secrets.token_hex(8)}"))
         publish_tree(made, final)
@@ -67,8 +67,8 @@ def scratch_folder(cache: Path) -> Iterator[Path]:
 
     A prune removes the scratch folders of killed runs.
     """
-    (cache / _ROOM).mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=".part-", dir=cache / _ROOM))
+    (cache / _CACHE_FOLDER).mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".part-", dir=cache / _CACHE_FOLDER))
     try:
         yield folder
     finally:
@@ -77,7 +77,7 @@ def scratch_folder(cache: Path) -> Iterator[Path]:
 
 def changed_sources(cache: Path) -> dict[str, str | None]:
     """Compare every cached tree with its digest. Return key → message, or None if the tree is unchanged."""
-    folders = (path for path in sorted((cache / _ROOM).glob("[!.]*")) if path.is_dir())
+    folders = (path for path in sorted((cache / _CACHE_FOLDER).glob("[!.]*")) if path.is_dir())
     nameless = SourceId(origin="", revision=None, commit=None, tree="")
     return {
         path.name: None if find_cached(path.name, cache, nameless) else "its files have changed" for path in folders

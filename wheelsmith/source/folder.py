@@ -15,13 +15,13 @@ from wheelsmith.plan.lock import is_lock_path
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
 
 # Outputs of a run or a release.
-_OF_A_RUN = ("CHANGES.md", "index", "junit.xml", "logs", "report.html", "results.json", "summary.md", "wheels")
+_RUN_OUTPUTS = ("CHANGES.md", "index", "junit.xml", "logs", "report.html", "results.json", "summary.md", "wheels")
 # Prefixes of the temporary names of these outputs.
-_UNFINISHED = tuple(f".{name}." for name in _OF_A_RUN)
+_UNFINISHED = tuple(f".{name}." for name in _RUN_OUTPUTS)
 # An index in a folder has one of these files.
-_OF_AN_INDEX = ("_state/.listing.json", "_state/.lock")
+_INDEX_MARKS = ("_state/.listing.json", "_state/.lock")
 # Files that mark an index or a vendored folder.
-_MARKS = (*_OF_AN_INDEX, VENDORED_MARK)
+_MARKS = (*_INDEX_MARKS, VENDORED_MARK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,21 +35,21 @@ class Outputs:
     out: Path
     cache: Path
 
-    def are(self, folder: Path) -> bool:
+    def is_output_folder(self, folder: Path) -> bool:
         """Return True if a folder is the cache, an index, a vendored folder, or a link to the cache or the outputs."""
         if folder.is_symlink():
-            return _same(folder, self.out) or _same(folder, self.cache)
-        return _same(folder, self.cache) or any((folder / name).is_file() for name in _MARKS)
+            return _is_same(folder, self.out) or _is_same(folder, self.cache)
+        return _is_same(folder, self.cache) or any((folder / name).is_file() for name in _MARKS)
 
-    def include(self, entry: os.DirEntry[str], folder: Path) -> bool:
+    def is_output_file(self, entry: os.DirEntry[str], folder: Path) -> bool:
         """Return True if an entry of a folder is an output of this run or of an earlier one."""
-        if entry.name not in _OF_A_RUN and not entry.name.startswith(_UNFINISHED):
+        if entry.name not in _RUN_OUTPUTS and not entry.name.startswith(_UNFINISHED):
             return False
         earlier = all((folder / name).is_file() for name in ("report.html", "results.json"))
-        return earlier or _same(folder, self.out)
+        return earlier or _is_same(folder, self.out)
 
 
-def _same(folder: Path, other: Path) -> bool:
+def _is_same(folder: Path, other: Path) -> bool:
     try:
         return folder.samefile(other)
     except OSError:
@@ -57,9 +57,9 @@ def _same(folder: Path, other: Path) -> bool:
 
 
 # Folders of tools, which are never source.
-_LEFT_OUT = {".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", "node_modules"}
+_IGNORED_FOLDERS = {".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", "node_modules"}
 # Outputs at the top of a kernel: the Hub's builds and wheelsmith's wheels.
-_LEFT_OUT_AT_TOP = {"build", "dist"}
+_IGNORED_AT_TOP = {"build", "dist"}
 # In a worktree or submodule this is a file that contains a path of this machine.
 _GIT = ".git"
 # The matrix and its lock file are not source: adding a cell must not change the digest of the other wheels.
@@ -85,11 +85,11 @@ def _files(root: Path, outputs: Outputs) -> Iterator[FoundFile]:
     def is_source(path: str, entry: os.DirEntry[str]) -> bool:
         if path == _MATRIX or is_lock_path(path) or entry.name == _GIT:
             return False
-        if outputs.include(entry, Path(entry.path).parent):
+        if outputs.is_output_file(entry, Path(entry.path).parent):
             return False
         if not Path(entry.path).is_dir():
             return True
-        left_out = _LEFT_OUT | (_LEFT_OUT_AT_TOP if path == entry.name else set())
-        return entry.name not in left_out and not outputs.are(Path(entry.path))
+        left_out = _IGNORED_FOLDERS | (_IGNORED_AT_TOP if path == entry.name else set())
+        return entry.name not in left_out and not outputs.is_output_folder(Path(entry.path))
 
     return walk(root, is_source)

@@ -30,11 +30,11 @@ from wheelsmith.source.git_repository import GitError, Repository
 from wheelsmith.source.tree import FoundFile, SourceTree, check_path, walk
 
 # A kernel or project has one of these files at its top.
-_STARTS = ("build.toml", *PROJECT_FILES)
-_SHOWN = 5
+_PROJECT_MARKERS = ("build.toml", *PROJECT_FILES)
+_NAMES_SHOWN = 5
 # Not source: a matrix, and in a kernel-builder layout the published builds.
 _MATRIX, _PUBLISHED, _LAYOUT = "matrix.yaml", "build", "build.toml"
-_MOST_MODULES = 100
+_MAX_SUBMODULES = 100
 
 
 def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) -> SourceTree:
@@ -45,7 +45,7 @@ def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) ->
     :param listen: receives the progress of downloads.
     :raises SourceError: the source cannot be fetched or is refused.
     """
-    address, kernel = _checked(kernel, base)
+    address, kernel = _parse_address(kernel, base)
     place = address.text if address.is_local else address.shown
     folder = cache / "git" / sha256(place.encode()).hexdigest()[:32]
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) ->
             raise SourceError(f"{address.shown} cannot be read: {error}", remedy=remedy) from None
 
 
-def _checked(kernel: KernelRef, base: Path) -> tuple[GitAddress, KernelRef]:
+def _parse_address(kernel: KernelRef, base: Path) -> tuple[GitAddress, KernelRef]:
     """Return the address of the repository, and the kernel with a checked revision and subfolder.
 
     The address of a local folder becomes absolute.
@@ -128,11 +128,11 @@ class _Reader:
         while todo:
             todo += self._check_out(*todo.pop(), top)
         if missing := next((path for path in self.kernel.submodules or () if path not in self.modules), None):
-            there = f"it has {', '.join(sorted(self.modules)[:_SHOWN])}" if self.modules else "it has none"
+            there = f"it has {', '.join(sorted(self.modules)[:_NAMES_SHOWN])}" if self.modules else "it has none"
             raise SourceError(f"the repository has no submodule {missing}", remedy=f"fix kernel.submodules: {there}")
         root = top / (self.kernel.subdirectory or "")
-        if not any(os.path.lexists(root / name) for name in _STARTS):
-            raise self._no_start(top)
+        if not any(os.path.lexists(root / name) for name in _PROJECT_MARKERS):
+            raise self._no_project_error(top)
         left_out = {_MATRIX, *([_PUBLISHED] if os.path.lexists(root / _LAYOUT) else [])}
         return walk(root, lambda path, _: path not in left_out and not is_lock_path(path), within=top)
 
@@ -146,17 +146,17 @@ class _Reader:
             raise SourceError(f"submodule {prefix} is below a link")
         commits = repository.check_out(commit, folder)
         self.modules |= {f"{prefix}{path}" for path in commits}
-        if len(self.modules) > _MOST_MODULES:
-            raise SourceError(f"the repository has more than {_MOST_MODULES} submodules", remedy=self._choice())
+        if len(self.modules) > _MAX_SUBMODULES:
+            raise SourceError(f"the repository has more than {_MAX_SUBMODULES} submodules", remedy=self._source_key())
         wanted = {path: commit for path, commit in commits.items() if self._is_wanted(f"{prefix}{path}")}
         addresses = repository.submodules(commit) if wanted else {}
         return [
-            (f"{prefix}{path}/", *self._fetched(f"{prefix}{path}", repository, addresses.get(path), commit))
+            (f"{prefix}{path}/", *self._fetch_commit(f"{prefix}{path}", repository, addresses.get(path), commit))
             for path, commit in wanted.items()
             if addresses.get(path) != ""
         ]
 
-    def _fetched(self, path: str, parent: Repository, address: str | None, commit: str) -> tuple[Repository, str]:
+    def _fetch_commit(self, path: str, parent: Repository, address: str | None, commit: str) -> tuple[Repository, str]:
         """Fetch a submodule. Return its repository and its commit."""
         check_path(path)
         try:
@@ -167,7 +167,7 @@ class _Reader:
         except (SourceError, ValueError) as error:
             own = f"{error.remedy}; or " if isinstance(error, SourceError) and error.remedy else ""
             why = error if address else ".gitmodules has no address for it"
-            raise SourceError(f"submodule {path}: {why}", remedy=own + self._choice()) from None
+            raise SourceError(f"submodule {path}: {why}", remedy=own + self._source_key()) from None
 
     def _is_wanted(self, submodule: str) -> bool:
         """Return True if a submodule is needed.
@@ -182,19 +182,19 @@ class _Reader:
             return any(map(touches, self.kernel.submodules))
         return self.kernel.subdirectory is None or touches(self.kernel.subdirectory)
 
-    def _choice(self) -> str:
+    def _source_key(self) -> str:
         """Return the remedy that explains how to fetch fewer submodules."""
-        some = ", ".join(sorted(self.modules)[:_SHOWN])
+        some = ", ".join(sorted(self.modules)[:_NAMES_SHOWN])
         needed = f"list the needed submodules under kernel: submodules: [{some}], or submodules: false"
         return f"{needed}; with wheelsmith init, use --submodules"
 
-    def _no_start(self, top: Path) -> SourceError:
+    def _no_project_error(self, top: Path) -> SourceError:
         """Return the error for a folder without kernel. Its remedy suggests folders with one."""
-        folders = (Path(folder).relative_to(top) for folder, _, files in os.walk(top) if {*_STARTS} & {*files})
-        shown = ", ".join(map(str, sorted(folders, key=lambda path: (len(path.parts), path))[:_SHOWN]))
+        folders = (Path(folder).relative_to(top) for folder, _, files in os.walk(top) if {*_PROJECT_MARKERS} & {*files})
+        shown = ", ".join(map(str, sorted(folders, key=lambda path: (len(path.parts), path))[:_NAMES_SHOWN]))
         below = self.kernel.subdirectory
         return SourceError(
-            f"there is no {' and no '.join(_STARTS)} in "
+            f"there is no {' and no '.join(_PROJECT_MARKERS)} in "
             + (f"{below} in the repository" if below else "the top of the repository"),
             remedy=f"name the folder of the kernel under kernel: subdirectory, such as {shown}" if shown else None,
         )

@@ -32,19 +32,19 @@ from wheelsmith.model import Listener, Transfer
 COMMIT = re.compile(r"[0-9a-f]{40}")
 # Lines of the server cannot match, because git prefixes them with `remote:`.
 _RECEIVED = re.compile(rb"(?:^|[\r\n])Receiving objects: [^,\r\n]*, ([1-9][0-9]{0,8}(?:\.[0-9]{1,9})? [KMG]iB)")
-_MOST_PRINTED = 64 << 20  # bytes; enough to list half a million files
-_MOST_BYTES = 4 << 30  # bytes of all files in a repository; the source may be a small part of it
+_MAX_OUTPUT = 64 << 20  # bytes; enough to list half a million files
+_MAX_REPOSITORY = 4 << 30  # bytes of all files in a repository; the source may be a small part of it
 # info/attributes overrides .gitattributes, so no filter, line end or keyword of the repository applies.
 _ATTRIBUTES = "* -filter -text -eol -ident -working-tree-encoding\n"
-SECONDS = 1800.0  # time limit of a command
-MOST_WRITTEN = 1 << 30  # bytes of a file, such as a pack
+COMMAND_TIMEOUT = 1800.0  # seconds
+MAX_FILE_SIZE = 1 << 30  # bytes of a file, such as a pack
 MEMORY = 4 << 30  # bytes
-_TURN = 0.5  # seconds between two reads of the progress
-_MESSAGES = 1 << 14  # bytes that are read from the end of stderr
-_LONGEST_REASON = 300  # characters
+_POLL_INTERVAL = 0.5  # seconds between two reads of the progress
+_MESSAGES_SIZE = 1 << 14  # bytes that are read from the end of stderr
+_MAX_REASON = 300  # characters
 
 # Variables for the network are kept. A hook sets other GIT_ variables, which belong to another repository.
-_KEPT = re.compile(
+_KEPT_NAMES = re.compile(
     r"GIT_(SSH\w*|SSL_\w+|HTTP_\w+|PROXY_\w+|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+))"
 )
 _REASON = re.compile(r"(fatal|error|ssh|git|Host key|Permission denied)\b")
@@ -83,14 +83,16 @@ class GitError(Exception):
     """A git command failed. The message is one line without credentials."""
 
 
-def git(folder: Path, *argv: str, most: int = MOST_WRITTEN, hear: Callable[[bytes], None] | None = None) -> str:
+def run_git(
+    folder: Path, *argv: str, max_size: int = MAX_FILE_SIZE, on_output: Callable[[bytes], None] | None = None
+) -> str:
     """Run a git command and return its stdout.
 
     Its streams are files, because a helper that outlives git, such as a shared ssh connection, would keep a pipe open.
 
     :param folder: the repository, which need not exist yet.
-    :param most: the largest size in bytes of each written file, including stdout.
-    :param hear: called regularly with the end of stderr.
+    :param max_size: the largest size in bytes of each written file, including stdout.
+    :param on_output: called regularly with the end of stderr.
     :raises GitError: the command failed or exceeded its time limit.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
@@ -105,14 +107,14 @@ def git(folder: Path, *argv: str, most: int = MOST_WRITTEN, hear: Callable[[byte
             start_new_session=True,
         )
         try:
-            _limit(process.pid, min(most, MOST_WRITTEN))
-            _wait(process, lambda: hear and hear(_last(messages)))
+            _limit(process.pid, min(max_size, MAX_FILE_SIZE))
+            _wait(process, lambda: on_output and on_output(_read_end(messages)))
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         if process.returncode:
-            raise GitError(_reason(_last(messages), process.returncode))
+            raise GitError(_reason(_read_end(messages), process.returncode))
         output.seek(0)
         return output.read().decode("utf-8", "surrogateescape")
 
@@ -126,7 +128,9 @@ def _command(folder: Path, argv: tuple[str, ...]) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _KEPT.fullmatch(name)}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _KEPT_NAMES.fullmatch(name)
+    }
     kept.pop("SSH_ASKPASS", None)
     only = "file" if is_offline() else os.environ.get("GIT_ALLOW_PROTOCOL")
     allowed = [name for name in _PROTOCOLS if only is None or name in only.split(":")]
@@ -143,36 +147,36 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _limit(pid: int, most: int) -> None:
-    for kind, limit in ((resource.RLIMIT_FSIZE, most), (resource.RLIMIT_DATA, MEMORY)):
+def _limit(pid: int, max_size: int) -> None:
+    for kind, limit in ((resource.RLIMIT_FSIZE, max_size), (resource.RLIMIT_DATA, MEMORY)):
         with contextlib.suppress(ProcessLookupError):
             _, hard = resource.prlimit(pid, kind)
             least = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
             resource.prlimit(pid, kind, (least, least))
 
 
-def _wait(process: subprocess.Popen[bytes], look: Callable[[], object]) -> None:
-    end = time.monotonic() + SECONDS
+def _wait(process: subprocess.Popen[bytes], poll: Callable[[], object]) -> None:
+    end = time.monotonic() + COMMAND_TIMEOUT
     while time.monotonic() < end:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_TURN)
-            look()
+            process.wait(_POLL_INTERVAL)
+            poll()
             return
-        look()
-    raise GitError(f"it took longer than {SECONDS / 60:g} minutes")
+        poll()
+    raise GitError(f"it took longer than {COMMAND_TIMEOUT / 60:g} minutes")
 
 
-def _last(messages: IO[bytes]) -> bytes:
+def _read_end(messages: IO[bytes]) -> bytes:
     size = os.fstat(messages.fileno()).st_size
     # pread, because the child shares the position of the file.
-    return os.pread(messages.fileno(), _MESSAGES, max(size - _MESSAGES, 0))
+    return os.pread(messages.fileno(), _MESSAGES_SIZE, max(size - _MESSAGES_SIZE, 0))
 
 
 def _reason(messages: bytes, code: int) -> str:
     lines = re.split(r"[\r\n]+", messages.decode("utf-8", "replace"))
     chosen = [line for line in lines if _REASON.match(line)] or [line for line in lines if line.strip()]
     words = " ".join(redact(line).strip() for line in chosen[-3:])
-    return visible(words)[:_LONGEST_REASON] or (f"exit code {code}" if code > 0 else f"it was killed by signal {-code}")
+    return visible(words)[:_MAX_REASON] or (f"exit code {code}" if code > 0 else f"it was killed by signal {-code}")
 
 
 # (fragments of git's messages, message, remedy)
@@ -222,7 +226,7 @@ def explain_fetch(address: GitAddress, revision: str, reason: str, before: str |
         "folder": shown.removeprefix("file://"),
         "revision": revision,
         "reason": reason,
-        "most": MOST_WRITTEN >> 20,
+        "most": MAX_FILE_SIZE >> 20,
         "last": f"; to continue without it, use the commit of the last fetch: revision: {before}" if before else "",
     }
     message, remedy = next(
@@ -252,19 +256,19 @@ class Repository:
         :raises SourceError: it cannot be fetched.
         :raises GitError: the repository in the cache is damaged.
         """
-        if COMMIT.fullmatch(revision) and self._find(revision):
+        if COMMIT.fullmatch(revision) and self._resolve(revision):
             return revision
         ref = f"refs/wheelsmith/{hashlib.sha256(revision.encode()).hexdigest()}"
-        before = self._find(ref)
+        before = self._resolve(ref)
         try:
-            git(self.folder, "init", "--quiet", "--bare", "--template=", str(self.folder))
+            run_git(self.folder, "init", "--quiet", "--bare", "--template=", str(self.folder))
             self._remove_unfinished()
             self._fetch(revision, ref)
         except GitError as error:
             self._remove_unfinished()
-            git(self.folder, "rev-list", "--quiet", "--objects", "--all")
+            run_git(self.folder, "rev-list", "--quiet", "--objects", "--all")
             raise explain_fetch(self.address, revision, str(error), before) from None
-        commit = self._find(ref)
+        commit = self._resolve(ref)
         if commit is None:
             raise SourceError(
                 f"{revision} of {self.address.shown} is not a commit", remedy="name a branch, tag or commit"
@@ -278,15 +282,15 @@ class Repository:
         :raises GitError: it cannot be read or has unsafe names.
         """
         # Without -t, a huge hierarchy of folders without files would print nothing and never reach the limit of stdout.
-        listing = self._ask("ls-tree", "-r", "-t", "-z", "--long", "--full-tree", commit)
+        listing = self._query("ls-tree", "-r", "-t", "-z", "--long", "--full-tree", commit)
         entries = [(*item.partition("\t")[0].split(), item.partition("\t")[2]) for item in listing.split("\0")[:-1]]
         size = sum(int(size) for _, kind, _, size, _ in entries if kind == "blob")
-        if size > _MOST_BYTES:
-            raise SourceError(f"{self.address.shown} is too large for a source: over {_MOST_BYTES >> 20} MiB")
+        if size > _MAX_REPOSITORY:
+            raise SourceError(f"{self.address.shown} is too large for a source: over {_MAX_REPOSITORY >> 20} MiB")
         (self.folder / "info").mkdir(exist_ok=True)
         (self.folder / "info/attributes").write_text(_ATTRIBUTES)
-        git(self.folder, "read-tree", commit)
-        git(self.folder, f"--work-tree={folder}", "checkout-index", "--all", "--force")
+        run_git(self.folder, "read-tree", commit)
+        run_git(self.folder, f"--work-tree={folder}", "checkout-index", "--all", "--force")
         return {path: name for _, kind, name, _, path in entries if kind == "commit"}
 
     def submodules(self, commit: str) -> dict[str, str]:
@@ -296,7 +300,7 @@ class Repository:
         """
         try:
             # Without --no-includes, .gitmodules could include files of this machine.
-            text = self._ask("config", f"--blob={commit}:.gitmodules", "--no-includes", "--null", "--list")
+            text = self._query("config", f"--blob={commit}:.gitmodules", "--no-includes", "--null", "--list")
         except GitError as error:
             raise SourceError(f".gitmodules cannot be read: {error}") from None
         sections: dict[str, dict[str, str]] = {}
@@ -310,15 +314,15 @@ class Repository:
             if "path" in each and each.get("url")
         }
 
-    def _ask(self, *argv: str) -> str:
-        return git(self.folder, *argv, most=_MOST_PRINTED)
+    def _query(self, *argv: str) -> str:
+        return run_git(self.folder, *argv, max_size=_MAX_OUTPUT)
 
-    def _find(self, name: str) -> str | None:
+    def _resolve(self, name: str) -> str | None:
         """Return the commit of a ref or an id in the cache, or None."""
         if not self.folder.is_dir():
             return None
         try:
-            return self._ask("rev-parse", "--quiet", "--verify", f"{name}^{{commit}}").strip()
+            return self._query("rev-parse", "--quiet", "--verify", f"{name}^{{commit}}").strip()
         except GitError:
             return None
 
@@ -331,7 +335,7 @@ class Repository:
             # An old server serves only refs, so fetch the history of all refs, which should contain the commit.
             names = ("+refs/heads/*:refs/wheelsmith/heads/*", "+refs/tags/*:refs/wheelsmith/tags/*")
             self._download(*names, depth="2147483647")  # the depth that git uses for --unshallow
-            self._ask("update-ref", ref, revision)
+            self._query("update-ref", ref, revision)
 
     def _download(self, *refs: str, depth: str) -> None:
         if is_offline() and not self.address.is_local:
@@ -341,7 +345,7 @@ class Repository:
             )
         received = 0
 
-        def hear(messages: bytes) -> None:
+        def on_output(messages: bytes) -> None:
             nonlocal received
             size = max((parse_size(size.decode()) for size in _RECEIVED.findall(messages)), default=0)
             if size > received:
@@ -349,7 +353,7 @@ class Repository:
                 self.listen(Transfer(name=self.address.shown, done=received, total=0))
 
         quiet = ("--progress", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", f"--depth={depth}")
-        git(self.folder, "fetch", *quiet, "--", self.address.text, *refs, hear=hear)
+        run_git(self.folder, "fetch", *quiet, "--", self.address.text, *refs, on_output=on_output)
         if received:
             self.listen(Transfer(name=self.address.shown, done=received, total=received))
 

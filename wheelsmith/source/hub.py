@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.offline import is_offline
-from wheelsmith.source.tree import MOST_BYTES, MOST_FILES, FoundFile, SourceTree, check_path, make_tree, walk
+from wheelsmith.source.tree import MAX_BYTES, MAX_FILES, FoundFile, SourceTree, check_path, make_tree, walk
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import GitRefs, HfApi, RepoFile
 
 _T = TypeVar("_T")
-_MOST_LISTED = 200_000  # files and folders
+_MAX_LISTED = 200_000  # files and folders
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _VERSION = re.compile(r"v[0-9]{1,9}")
 # Kernels have their own repo type; older ones are model repos.
@@ -42,7 +42,7 @@ def read_hub(repo: str, revision: str) -> SourceTree:
     disable_progress_bars()
     api = HfApi(library_name="wheelsmith")
     root = _cached(api, repo, revision) if _COMMIT.fullmatch(revision) else None
-    root = root or explained(repo, revision, lambda: _download(api, repo, revision))
+    root = root or explain_hub_errors(repo, revision, lambda: _download(api, repo, revision))
     return make_tree(_files(root), origin=f"hub:{repo}", revision=revision, commit=root.name)
 
 
@@ -55,10 +55,10 @@ def newest_branch(repo: str) -> str:
 
     api = HfApi(library_name="wheelsmith")
 
-    def ask(repo_type: str) -> GitRefs:
+    def query(repo_type: str) -> GitRefs:
         return api.list_repo_refs(repo, repo_type=repo_type)
 
-    refs = explained(repo, "main", lambda: _of_its_type(ask))
+    refs = explain_hub_errors(repo, "main", lambda: _with_repo_type(query))
     counted = [ref.name for ref in refs.branches if _VERSION.fullmatch(ref.name)]
     return max(counted, key=lambda name: int(name[1:]), default="main")
 
@@ -66,22 +66,22 @@ def newest_branch(repo: str) -> str:
 def find_commit(api: HfApi, repo: str, revision: str) -> tuple[str, str]:
     """Return the type of a repo and the commit of a revision.
 
-    :raises huggingface_hub.errors.HfHubHTTPError: the request failed; see ``explained``.
+    :raises huggingface_hub.errors.HfHubHTTPError: the request failed; see ``explain_hub_errors``.
     """
 
-    def ask(repo_type: str) -> tuple[str, str]:
+    def query(repo_type: str) -> tuple[str, str]:
         return repo_type, api.repo_info(repo, revision=revision, repo_type=repo_type).sha or revision
 
-    return _of_its_type(ask)
+    return _with_repo_type(query)
 
 
-def _of_its_type(ask: Callable[[str], _T]) -> _T:
+def _with_repo_type(query: Callable[[str], _T]) -> _T:
     from huggingface_hub.errors import RepositoryNotFoundError
 
     for repo_type in _REPO_TYPES[:-1]:
         with suppress(RepositoryNotFoundError):
-            return ask(repo_type)
-    return ask(_REPO_TYPES[-1])
+            return query(repo_type)
+    return query(_REPO_TYPES[-1])
 
 
 def _cached(api: HfApi, repo: str, revision: str) -> Path | None:
@@ -129,9 +129,9 @@ def list_files(api: HfApi, repo: str, commit: str, repo_type: str) -> list[RepoF
     from huggingface_hub.hf_api import RepoFile
 
     entries = api.list_repo_tree(repo, recursive=True, revision=commit, repo_type=repo_type)
-    listed = list(islice(entries, _MOST_LISTED + 1))
-    if len(listed) > _MOST_LISTED:
-        raise SourceError(f"{repo} has more than {_MOST_LISTED} files and folders")
+    listed = list(islice(entries, _MAX_LISTED + 1))
+    if len(listed) > _MAX_LISTED:
+        raise SourceError(f"{repo} has more than {_MAX_LISTED} files and folders")
     return [entry for entry in listed if isinstance(entry, RepoFile)]
 
 
@@ -142,8 +142,8 @@ def check_files(what: str, files: list[RepoFile]) -> None:
     """
     for file in files:
         check_path(file.path)
-    if len(files) > MOST_FILES or sum(file.size for file in files) > MOST_BYTES:
-        raise SourceError(f"{what} has more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
+    if len(files) > MAX_FILES or sum(file.size for file in files) > MAX_BYTES:
+        raise SourceError(f"{what} has more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB")
 
 
 def _files(root: Path) -> Iterator[FoundFile]:
@@ -160,7 +160,7 @@ def repo_folder(snapshot: Path) -> Path:
     return snapshot.parent.parent.resolve()
 
 
-def explained(repo: str, revision: str, fetch: Callable[[], _T]) -> _T:
+def explain_hub_errors(repo: str, revision: str, fetch: Callable[[], _T]) -> _T:
     """Call ``fetch`` and raise its errors as a ``SourceError``, without their texts, which may contain headers.
 
     :raises SourceError: ``fetch`` failed.

@@ -22,10 +22,10 @@ from wheelsmith.toolchain.package_index import IndexFile, Location, list_files, 
 from wheelsmith.toolchain.pip import PipSettings, local_folder, pip_settings
 from wheelsmith.toolchain.remote import download, fetch_whole
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,199}")
-_SHOWN = 5  # versions in a message
-_MOST_PACKED = 256 << 20  # bytes
-_LONGEST_REASON = 200  # characters
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,199}")
+_VERSIONS_SHOWN = 5  # versions in a message
+_MAX_ARCHIVE = 256 << 20  # bytes
+_MAX_REASON = 200  # characters
 
 
 def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:
@@ -62,11 +62,11 @@ def newest_release(name: str) -> str:
 
     :raises SourceError: no index has one.
     """
-    known = (item for place in _places(canonicalize_name(name), pip_settings()) for item in place)
+    known = (item for place in _sdists_by_index(canonicalize_name(name), pip_settings()) for item in place)
     # Skip local versions: they are private builds, and a requirement cannot name a release with one.
     usable = [version for version, offer in known if offer.yanked is None and version.local is None]
     if not usable:
-        raise _nowhere(name)
+        raise _not_found_error(name)
     return str(max(usable, key=lambda version: (not version.is_prerelease, version)))
 
 
@@ -84,7 +84,7 @@ def _fetch(
     path = offer.location.path or scratch / "sdist"
     if offer.location.url:
         with settings.client() as client:
-            download(offer.filename, offer.location.url, path, client, listen, most=_MOST_PACKED)
+            download(offer.filename, offer.location.url, path, client, listen, most=_MAX_ARCHIVE)
     if not path.is_file():
         raise SourceError(f"{offer.filename} does not exist at the path that its index lists: {path}")
     sha256 = sha256_file(path)
@@ -104,7 +104,7 @@ def _choose(name: str, version: Version, settings: PipSettings) -> IndexFile:
     An unreachable index is an error. If it were skipped, the chosen file would depend on network failures.
     """
     known: list[tuple[Version, IndexFile]] = []
-    for place in _places(name, settings):
+    for place in _sdists_by_index(name, settings):
         known += place
         right = [offer for found, offer in place if found == version]
         # If a release has two, prefer the standard .tar.gz.
@@ -112,14 +112,14 @@ def _choose(name: str, version: Version, settings: PipSettings) -> IndexFile:
         if usable := next((offer for offer in right if offer.yanked is None), None):
             return usable
         if right:
-            reason = f": {right[0].yanked[:_LONGEST_REASON]}" if right[0].yanked else ""
-            raise _refusal(f"{name} {version} was yanked{reason}", known)
+            reason = f": {right[0].yanked[:_MAX_REASON]}" if right[0].yanked else ""
+            raise _no_sdist_error(f"{name} {version} was yanked{reason}", known)
     if not known:
-        raise _nowhere(name)
-    raise _refusal(f"no configured index has an sdist of {name} {version}", known)
+        raise _not_found_error(name)
+    raise _no_sdist_error(f"no configured index has an sdist of {name} {version}", known)
 
 
-def _places(name: str, settings: PipSettings) -> Iterator[list[tuple[Version, IndexFile]]]:
+def _sdists_by_index(name: str, settings: PipSettings) -> Iterator[list[tuple[Version, IndexFile]]]:
     for link in settings.find_links:
         folder = local_folder(link)
         if folder and folder.is_dir():
@@ -137,7 +137,7 @@ def _places(name: str, settings: PipSettings) -> Iterator[list[tuple[Version, In
 
 def _sdists(name: str, found: Iterator[IndexFile] | tuple[IndexFile, ...]) -> Iterator[tuple[Version, IndexFile]]:
     for offer in found:
-        if not _PLAIN.fullmatch(offer.filename):
+        if not _FILE_NAME.fullmatch(offer.filename):
             continue
         try:
             project, version = parse_sdist_filename(offer.filename)
@@ -147,14 +147,14 @@ def _sdists(name: str, found: Iterator[IndexFile] | tuple[IndexFile, ...]) -> It
             yield version, offer
 
 
-def _nowhere(name: str) -> SourceError:
+def _not_found_error(name: str) -> SourceError:
     return SourceError(
         f"no configured index has an sdist of {name}",
         remedy="check the name, or add an index that has it: PIP_EXTRA_INDEX_URL=… wheelsmith …",
     )
 
 
-def _refusal(message: str, known: list[tuple[Version, IndexFile]]) -> SourceError:
+def _no_sdist_error(message: str, known: list[tuple[Version, IndexFile]]) -> SourceError:
     others = sorted({version for version, offer in known if offer.yanked is None}, reverse=True)
-    shown = [str(version) for version in others[:_SHOWN]] + ["older ones"] * (len(others) > _SHOWN)
+    shown = [str(version) for version in others[:_VERSIONS_SHOWN]] + ["older ones"] * (len(others) > _VERSIONS_SHOWN)
     return SourceError(message, remedy=f"choose another release; the indexes have {listed(shown)}" if shown else None)

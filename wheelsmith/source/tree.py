@@ -20,15 +20,15 @@ from wheelsmith.base.errors import SourceError
 from wheelsmith.base.json_dataclass import Record, canonical_digest
 from wheelsmith.model import SourceId
 
-MOST_FILES = 20_000
-MOST_BYTES = 512 * 2**20
-_LONGEST_PATH = 512  # bytes; composable_kernel, a submodule of xformers and flash-attention, has 257
-_DEEPEST = 100  # nested folders; base/beneath.py handles 128
+MAX_FILES = 20_000
+MAX_BYTES = 512 * 2**20
+_MAX_PATH = 512  # bytes; composable_kernel, a submodule of xformers and flash-attention, has 257
+_MAX_DEPTH = 100  # nested folders; base/beneath.py handles 128
 _GIT = ".git"
 _READMES = ("README.md", "CARD.md")
 _CHUNK = 1 << 20  # bytes
-_AGE = int(sandbox_paths.SOURCE_DATE_EPOCH)
-_LONGEST_TEXT = 2 << 20  # bytes of a file that is read into memory, such as a description or scanned code
+_MTIME = int(sandbox_paths.SOURCE_DATE_EPOCH)
+_MAX_TEXT = 2 << 20  # bytes of a file that is read into memory, such as a description or scanned code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +103,9 @@ class SourceTree(Record):
                 remedy="wheelsmith builds kernels in kernel-builder layout: build.toml at the top",
             )
         file = self.files[place]
-        if file.size > _LONGEST_TEXT:
-            raise SourceError(f"{path} is larger than {_LONGEST_TEXT >> 20} MiB")
-        return b"".join(_planned(file))
+        if file.size > _MAX_TEXT:
+            raise SourceError(f"{path} is larger than {_MAX_TEXT >> 20} MiB")
+        return b"".join(_read_planned(file))
 
 
 def walk(
@@ -113,17 +113,17 @@ def walk(
     wanted: Callable[[str, os.DirEntry[str]], bool] = lambda path, entry: True,  # noqa: ARG005
     *,
     within: Path | None = None,
-    most: int = MOST_FILES,
+    limit: int = MAX_FILES,
 ) -> Iterator[FoundFile]:
     """Yield the files in a folder recursively. Links to files and folders are followed.
 
     :param wanted: returns True if a path is source; other folders are not entered.
     :param within: the folder that links must not leave; by default the root.
-    :param most: the largest allowed number of files and folders.
+    :param limit: the largest allowed number of files and folders.
     :raises SourceError: there are too many files, a name or link is unsafe, or a file cannot be read.
     """
     top = (within or root).resolve()
-    count, todo = 0, [("", follow("the folder", root, top))]
+    count, todo = 0, [("", resolve_link("the folder", root, top))]
     while todo:
         prefix, folder = todo.pop()
         try:
@@ -134,9 +134,9 @@ def walk(
                         continue
                     check_path(path)
                     count += 1
-                    if count > most:
-                        raise SourceError(f"the kernel has more than {most} files")
-                    real = follow(path, folder / entry.name, top) if entry.is_symlink() else folder / entry.name
+                    if count > limit:
+                        raise SourceError(f"the kernel has more than {limit} files")
+                    real = resolve_link(path, folder / entry.name, top) if entry.is_symlink() else folder / entry.name
                     if stat.S_ISDIR(mode := real.lstat().st_mode):
                         todo.append((f"{path}/", real))
                     elif stat.S_ISREG(mode):
@@ -148,7 +148,7 @@ def walk(
             raise SourceError(f"{prefix or root} cannot be read: {error.strerror or error}") from None
 
 
-def follow(path: str, link: Path, top: Path) -> Path:
+def resolve_link(path: str, link: Path, top: Path) -> Path:
     """Return the file or folder that a link leads to.
 
     :param path: the path of the link in messages.
@@ -174,12 +174,12 @@ def make_tree(
     :raises SourceError: a name is unsafe, the files are too many or too large, or a file cannot be read.
     """
     ordered = sorted(files, key=lambda file: file.path)
-    if len(ordered) > MOST_FILES:
-        raise SourceError(f"the kernel has more than {MOST_FILES} files")
-    left, read = MOST_BYTES, []
+    if len(ordered) > MAX_FILES:
+        raise SourceError(f"the kernel has more than {MAX_FILES} files")
+    left, read = MAX_BYTES, []
     for file in ordered:
         check_path(file.path)
-        read.append(_hashed(file, left))
+        read.append(_hash_file(file, left))
         left -= read[-1].size
     # Only an executable file has a mode in the digest. Digests never contained the mode of other files.
     named = [[file.path, file.sha256, *(["executable"] if file.executable else [])] for file in read]
@@ -195,9 +195,9 @@ def check_path(path: str) -> None:
     parts = PurePosixPath(path).parts
     if not parts or ".." in parts or "/".join(parts) != path or "\\" in path or not path.isprintable():
         raise SourceError(f"the kernel has a file with an unsafe name: {path!r}")
-    if len(parts) > _DEEPEST or len(path.encode()) > _LONGEST_PATH:
-        most = f"{_DEEPEST} folders or {_LONGEST_PATH} bytes"
-        raise SourceError(f"the path of a file in the kernel has more than {most}: {path[:60]!r}…")
+    if len(parts) > _MAX_DEPTH or len(path.encode()) > _MAX_PATH:
+        limit = f"{_MAX_DEPTH} folders or {_MAX_PATH} bytes"
+        raise SourceError(f"the path of a file in the kernel has more than {limit}: {path[:60]!r}…")
 
 
 def copy_into(tree: SourceTree, folder: WorkFolder, under: str) -> None:
@@ -208,33 +208,33 @@ def copy_into(tree: SourceTree, folder: WorkFolder, under: str) -> None:
     """
     for file in tree.files:
         # Compilers write the modification time of a source into their output.
-        with folder.create_with_mtime(f"{under}/{file.path}", _AGE, mode=0o777 if file.executable else 0o666) as copy:
-            copy.writelines(_planned(file))
+        with folder.create_with_mtime(f"{under}/{file.path}", _MTIME, mode=0o777 if file.executable else 0o666) as copy:
+            copy.writelines(_read_planned(file))
 
 
-def _hashed(file: FoundFile, most: int) -> SourceFile:
+def _hash_file(file: FoundFile, limit: int) -> SourceFile:
     digest, size = hashlib.sha256(), 0
-    for chunk in _chunks(file.path, file.real, most):
+    for chunk in _read_chunks(file.path, file.real, limit):
         digest.update(chunk)
         size += len(chunk)
-    if size > most:
-        raise SourceError(f"the kernel's source is larger than {MOST_BYTES >> 20} MiB")
+    if size > limit:
+        raise SourceError(f"the kernel's source is larger than {MAX_BYTES >> 20} MiB")
     return SourceFile(path=file.path, real=file.real, executable=file.executable, sha256=digest.hexdigest(), size=size)
 
 
-def _planned(file: SourceFile) -> Iterator[bytes]:
+def _read_planned(file: SourceFile) -> Iterator[bytes]:
     """Yield the content of a file. Raise at the end if it changed after it was hashed."""
     digest = hashlib.sha256()
-    for chunk in _chunks(file.path, file.real, file.size):
+    for chunk in _read_chunks(file.path, file.real, file.size):
         digest.update(chunk)
         yield chunk
     if digest.hexdigest() != file.sha256:
         raise SourceError(f"{file.path} was changed after the build was planned", remedy="run the same command again")
 
 
-def _chunks(path: str, real: Path, most: int) -> Iterator[bytes]:
-    """Yield the content of a file, but at most ``most`` + 1 bytes, which reveals a larger file."""
-    left = most + 1
+def _read_chunks(path: str, real: Path, limit: int) -> Iterator[bytes]:
+    """Yield the content of a file, but at limit ``limit`` + 1 bytes, which reveals a larger file."""
+    left = limit + 1
     try:
         with open_file(real) as content:
             while left and (chunk := content.read(min(left, _CHUNK))):

@@ -13,10 +13,10 @@ from wheelsmith.base.offline import SOURCE
 from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import SourceId
 from wheelsmith.plan.lock import DIGEST
-from wheelsmith.source.tree import MOST_FILES, SourceTree, copy_into, make_tree, walk
+from wheelsmith.source.tree import MAX_FILES, SourceTree, copy_into, make_tree, walk
 
 _IDENTITY, _FILES = "source.json", "files"
-_LONGEST = 1 << 16  # bytes
+_MAX_RECORD = 1 << 16  # bytes
 _REMEDY = "run wheelsmith vendor again on a machine with a network, and copy the complete folder"
 
 
@@ -37,13 +37,17 @@ def read_vendored(folder: Path, kernel: KernelRef) -> SourceTree | None:
 
     :raises SourceError: the matrix names another source, or the files have changed.
     """
-    found = _identity(folder / SOURCE / _IDENTITY)
+    found = _read_identity(folder / SOURCE / _IDENTITY)
     if found is None:
         return None
     named, identity = found
     asked = (kernel.hub, kernel.git, kernel.sdist, kernel.subdirectory, kernel.submodules)
     same = (named.hub, named.git, named.sdist, named.subdirectory, named.submodules) == asked
-    if not same or kernel.revision not in {named.revision, identity.commit} or not _is_of(identity.origin, kernel):
+    if (
+        not same
+        or kernel.revision not in {named.revision, identity.commit}
+        or not _matches_kernel(identity.origin, kernel)
+    ):
         raise SourceError(
             f"{folder} contains the source of another kernel or revision than the matrix names", remedy=_REMEDY
         )
@@ -51,14 +55,14 @@ def read_vendored(folder: Path, kernel: KernelRef) -> SourceTree | None:
     if not root.is_dir():
         raise SourceError(f"{root} does not exist", remedy=_REMEDY)
     # The limit also counts folders.
-    files = walk(root, most=3 * MOST_FILES)
+    files = walk(root, limit=3 * MAX_FILES)
     tree = make_tree(files, origin=identity.origin, revision=identity.revision, commit=identity.commit)
     if tree.id.tree != identity.tree:
         raise SourceError(f"the files in {root} have changed since they were vendored", remedy=_REMEDY)
     return tree
 
 
-def _is_of(origin: str, kernel: KernelRef) -> bool:
+def _matches_kernel(origin: str, kernel: KernelRef) -> bool:
     """Return True if the origin of a source matches a kernel."""
     if kernel.git:
         # The origin contains the shown address, which is `local` for a folder of this machine.
@@ -68,10 +72,10 @@ def _is_of(origin: str, kernel: KernelRef) -> bool:
     return origin == (f"hub:{kernel.hub}" if kernel.hub else f"sdist:{kernel.sdist}")
 
 
-def _identity(path: Path) -> tuple[KernelRef, SourceId] | None:
+def _read_identity(path: Path) -> tuple[KernelRef, SourceId] | None:
     try:
         with open_file(path) as file:
-            data = read_json(file.read(_LONGEST))
+            data = read_json(file.read(_MAX_RECORD))
         kernel, identity = KernelRef.from_json(data.pop("kernel")), SourceId.from_json(data)
     except FileNotFoundError:
         return None
