@@ -1,4 +1,5 @@
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,9 @@ def test_generated_pages_are_current(name):
 
 def test_every_rule_is_named_once():
     assert len({rule.name for rule in generate.RULES}) == len(generate.RULES)
+
+
+def test_findings_have_the_names_of_the_rules():
+    rules = (ROOT / "wheelsmith" / "wheel" / "rules").glob("*.py")
+    found = {name for path in rules for name in re.findall(r'finding\("([a-z0-9-]+)"', path.read_text())}
+    assert found <= {rule.name for rule in generate.RULES}

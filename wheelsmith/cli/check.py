@@ -33,11 +33,16 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context, *, wheels: tuple[Path, ...], verbose: bool, declared: tuple[str, ...], as_json: bool
 ) -> None:
-    """Check the metadata, symbols and GPU code of wheels."""
+    """Check the metadata, symbols and GPU code of wheels.
+
+    WHEELS are files, or folders with wheels or an index.
+    """
+    from wheelsmith.index.publish.input_folders import wheels_of_folder
     from wheelsmith.report import make_console
 
+    paths = dict.fromkeys(path for place in wheels for path in (wheels_of_folder(place) if place.is_dir() else [place]))
     with WheelReader() as reader:
-        reports = [_check(reader, path, declared) for path in wheels]
+        reports = [_check(reader, path, declared) for path in paths]
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "wheels": [r.to_json() for r in reports]}, indent=1))
     else:

@@ -11,7 +11,7 @@ from threading import Event as Flag
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.frameworks import read_local_version
-from wheelsmith.index.publish.input_folders import loose_wheels, read_releases
+from wheelsmith.index.publish.input_folders import wheels_of_folder
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
@@ -83,8 +83,7 @@ def _wheels_in(places: Sequence[str], folder: Path, listen: Listener) -> tuple[P
         if place.startswith(_ADDRESSES):
             found |= {each.path: None for each in published_wheels(place, folder / str(number), listen)}
         elif path.is_dir():
-            # Every loose wheel gets a result, even if it is unreadable.
-            found |= dict.fromkeys(loose_wheels(path) or [offer.wheel for offer in read_releases([path]).uploads])
+            found |= dict.fromkeys(wheels_of_folder(path))
         else:
             found[path] = None
     return tuple(found)

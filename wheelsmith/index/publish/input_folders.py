@@ -199,6 +199,15 @@ def loose_wheels(folder: Path) -> tuple[Path, ...]:
     return tuple(path for path in _find_below(folder, "*.whl") if path.is_file())
 
 
+def wheels_of_folder(folder: Path) -> tuple[Path, ...]:
+    """Return the wheels of an index or of the output of a run, or else the loose wheels at any depth.
+
+    :raises PackageIndexError: there is no wheel, or the index is incomplete.
+    """
+    # A loose wheel counts even if it is unreadable.
+    return loose_wheels(folder) or tuple(upload.wheel for upload in read_release(folder).uploads)
+
+
 def has_index(folder: Path) -> bool:
     """Return True if a folder is an index, or the output of a run with an index."""
     return _is_index(folder) or _is_index(folder / "index")

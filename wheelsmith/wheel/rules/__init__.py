@@ -33,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     symbols.SYMBOLS,
     symbols.TORCH_OPS,
     metadata.VARIANT,
+    metadata.RECORDED_PLAN,
     metadata.PLAN,
     compute_platform.GPU_CODE,
 )

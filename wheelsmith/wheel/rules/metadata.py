@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.sanitize import join_truncated
-from wheelsmith.model import WheelSpec, same_version
+from wheelsmith.model import same_version
 from wheelsmith.wheel.gpu import combine_gpu_code
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
@@ -174,12 +174,6 @@ METADATA = Rule(
 )
 
 
-def _check_plan(wheel: Inspection) -> Iterator[Finding]:
-    yield from _check_recorded_plan(wheel)
-    if wheel.expected:
-        yield from _compare_with_plan(wheel, wheel.expected)
-
-
 def _check_recorded_plan(wheel: Inspection) -> Iterator[Finding]:
     try:
         recorded = wheel.recorded_plan
@@ -198,31 +192,39 @@ def _check_recorded_plan(wheel: Inspection) -> Iterator[Finding]:
     yield finding("recorded-plan", mistakes, f"the plan {recorded.digest[:12]} of {planned['distribution'][:80]}")
 
 
-def _compare_with_plan(wheel: Inspection, spec: WheelSpec) -> Iterator[Finding]:
-    if spec.metadata is not None:
-        same = wheel.metadata_file == spec.metadata.encode()
-        yield finding("plan-metadata", [] if same else ["METADATA differs from the plan"], "METADATA as planned")
+RECORDED_PLAN = Rule(
+    name="recorded-plan",
+    proves="a recorded plan has the wheel's name, version and METADATA",
+    leaves_open="whether the plan builds this wheel (see `wheelsmith verify-rebuild`)",
+    examine=_check_recorded_plan,
+)
+
+
+def _compare_with_plan(wheel: Inspection) -> Iterator[Finding]:
+    spec = wheel.expected
+    if spec is None:
+        return
     name, version, tags = wheel.name.project, wheel.name.version, wheel.name.tags
-    planned = (canonicalize_name(spec.distribution), spec.version)
-    mistakes = [] if (name, str(version)) == planned else [f"the plan is for {spec.distribution} {spec.version}"]
-    yield finding("plan-name", mistakes, f"{name} {version} as planned")
+    mistakes = []
+    if spec.metadata is not None and wheel.metadata_file != spec.metadata.encode():
+        mistakes.append("METADATA differs from the plan")
+    if (name, str(version)) != (canonicalize_name(spec.distribution), spec.version):
+        mistakes.append(f"the plan is for {spec.distribution} {spec.version}")
     # A project may build an abi3 wheel, which also serves later Pythons, although the plan has another tag.
-    mistakes = [
-        str(tag)
+    mistakes += [
+        f"the plan has no tag {tag}"
         for tag in tags
         if (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag)
         and not (spec.metadata is None and tag.abi == "abi3")
     ]
-    yield finding("plan-tags", mistakes, f"{spec.python_tag}-{spec.abi_tag} as planned")
+    yield finding("plan", mistakes, f"{name} {version} {spec.python_tag}-{spec.abi_tag} as planned")
 
 
 PLAN = Rule(
     name="plan",
-    proves="in a build: name, version, tags and METADATA are as planned; a recorded plan has the wheel's name, version "
-    "and METADATA",
-    leaves_open="METADATA of a project, which the project writes and other rules check; whether the recorded plan "
-    "builds this wheel (see `wheelsmith verify-rebuild`)",
-    examine=_check_plan,
+    proves="in a build: name, version, tags and METADATA are as planned",
+    leaves_open="METADATA of a project, which the project writes and other rules check",
+    examine=_compare_with_plan,
 )
 
 
