@@ -151,7 +151,7 @@ def test_ten_folders_in_each_of_ten_folders(repo, refused):
 
 
 def test_more_than_any_repository_has_is_not_written(repo, refused, monkeypatch):
-    monkeypatch.setattr(git_repository, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(git_repository, "_MAX_REPOSITORY", 1000)
     repo.commit({**START, **{f"f{n}": "x" * 100 for n in range(10)}})
     assert "is too large for a source: over" in str(refused(repo.url))
 
@@ -247,12 +247,12 @@ def test_a_list_of_submodules_includes_no_file_of_this_machine(repo, refused, tm
 
 
 def test_submodules_without_end(repo, refused):
-    repo.commit({**START, **{f"m{n}": (MODULE, "1" * 40) for n in range(source._MOST_MODULES + 1)}})
-    assert f"{source._MOST_MODULES} submodules" in str(refused(repo.url))
+    repo.commit({**START, **{f"m{n}": (MODULE, "1" * 40) for n in range(source._MAX_SUBMODULES + 1)}})
+    assert f"{source._MAX_SUBMODULES} submodules" in str(refused(repo.url))
 
 
 def test_submodules_within_one_another(repo, refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "_MOST_MODULES", 3)
+    monkeypatch.setattr(source, "_MAX_SUBMODULES", 3)
     commit = repo.commit(START)
     for _ in range(4):
         commit = repo.commit({**START, ".gitmodules": modules(a="a ../evil"), "a": (MODULE, commit)}, parent=commit)
