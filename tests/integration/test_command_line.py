@@ -23,3 +23,46 @@ def test_check_takes_folders_of_wheels_and_indexes(run, tmp_path):
     (tmp_path / "none").mkdir()
     nothing = run("check", tmp_path / "none")
     assert (nothing.code, "contains no index and no wheel" in nothing.err) == (4, True)
+
+
+@pytest.fixture
+def index(tmp_path, run):
+    versions, requires = ("1+cpu", "1+cu130"), ("torch==2.11.*",)
+    wheels = [make_wheel(tmp_path / "made", "kernel", version, requires=requires) for version in versions]
+    assert run("index", "add", tmp_path / "index", *wheels).code == 0
+    return tmp_path / "index"
+
+
+@pytest.mark.usefixtures("in_process_worker")
+def test_changes_of_an_index_are_told_and_can_be_undone(run, index):
+    def state():
+        return (index / "_state" / "kernel.json").read_text()
+
+    def change(verb, *argv):
+        foreseen = run("index", verb, index, "kernel", *argv, "--dry-run")
+        done = run("index", verb, index, "kernel", *argv)
+        assert (foreseen.code, done.code, done.out) == (0, 0, "")
+        told, undo = done.err.splitlines()
+        assert foreseen.err.splitlines() == [told.replace(" is ", " would be ").replace("wheels ", "wheels would be ")]
+        return told, undo.removeprefix("  undo: ")
+
+    before = state()
+    told, undo = change("yank", "1", "--reason", "a b")
+    assert (told, undo) == (f"2 wheels yanked: {index}", f"wheelsmith index unyank {index} kernel 1")
+    told, again = change("unyank", "1")
+    assert (told, again) == (f"2 wheels unyanked: {index}", f"wheelsmith index yank {index} kernel 1 --reason 'a b'")
+    assert state() == before
+    assert change("status", "archived")[0] == f"kernel is archived: {index}"
+    assert change("status", "deprecated")[1] == f"wheelsmith index status {index} kernel archived"
+    told, undo = change("test", "1", "passed", "--on", "H200")
+    assert told == f"2 wheels recorded as passed on H200: {index}"
+    assert "record another outcome with the same --on and --cell" in undo
+    assert change("remove", "1") == (f"2 wheels removed: {index}", "publish the same files again")
+
+
+@pytest.mark.usefixtures("in_process_worker")
+def test_what_a_second_yank_changed_cannot_be_undone_by_unyank(run, index):
+    assert run("index", "yank", index, "kernel", "1").code == 0
+    again = run("index", "yank", index, "kernel", "1", "--reason", "worse")
+    assert again.err == f"2 wheels yanked: {index}\n"
+    assert run("index", "yank", index, "kernel", "1", "--reason", "worse").err == f"0 wheels yanked: {index}\n"

@@ -120,7 +120,9 @@ def test_it_is_verified_wherever_it_lies(signed, place):
 @pytest.mark.parametrize("serve", [serving_files, serving], ids=["HTML", "JSON"])
 @pytest.mark.parametrize("root", sampled(["simple/", "cu130"], "simple/"))
 def test_it_is_verified_on_an_index(signed, serve, root):
-    assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
+    published = signed.run_in_process("publish", "public", "--from", "dist")
+    assert published.returncode == 0
+    assert "1 wheel published, 0 already there, 1 new signature: " in published.stderr
     with serve(signed.folder / "public") as address:
         code, (answer,) = verify(signed, f"{address}/{root}")
         assert (code, answer["refused"]) == (0, None)

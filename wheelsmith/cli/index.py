@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,10 +14,11 @@ from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_moment
 from wheelsmith.cli.app import SuggestingGroup
+from wheelsmith.cli.index_change import PUBLISH_AGAIN, change_project
 from wheelsmith.cli.index_doctor import doctor
 from wheelsmith.cli.options import DURATION, Number
-from wheelsmith.cli.storage import dry_run_option, open_index, show_writes, target_argument
-from wheelsmith.index.entries.entry import ProjectState, ProjectStatus, WheelOutcome, WheelTest
+from wheelsmith.cli.storage import dry_run_option, open_index, published_text, show_writes, target_argument
+from wheelsmith.index.entries.entry import ProjectStatus, WheelOutcome, WheelTest
 from wheelsmith.index.entries.state import (
     outdated_versions,
     record_test,
@@ -60,8 +60,7 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     show_writes(opened.writes)
     for entry in published.new:
         click.echo(f"+ {entry.filename}: {', '.join(entry.roots) or 'not on any page'}", err=True)
-    new, known = counted(len(published.new), "wheel"), len(published.known)
-    click.echo(f"{new} {'would be ' if dry_run else ''}added, {known} already there: {opened.name}", err=True)
+    click.echo(f"{published_text(published, 'added', dry_run=dry_run)}: {opened.name}", err=True)
 
 
 @command.command("yank")
@@ -72,7 +71,9 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
 @dry_run_option
 def yank_(*, target: str, project: str, chosen: str, reason: str, dry_run: bool) -> None:
     """Yank wheels, so that only an exact pin still installs them."""
-    _change_project(target, project, partial(yank, chosen=chosen, reason=reason), dry_run=dry_run)
+    change = change_project(target, project, partial(yank, chosen=chosen, reason=reason), dry_run=dry_run)
+    was_yanked = any(wheel.yanked is not None for wheel in change.wheels)
+    change.show("yanked", None if was_yanked else change.command("unyank", chosen))
 
 
 @command.command("unyank")
@@ -82,7 +83,10 @@ def yank_(*, target: str, project: str, chosen: str, reason: str, dry_run: bool)
 @dry_run_option
 def unyank_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
     """Undo a yank."""
-    _change_project(target, project, partial(unyank, chosen=chosen), dry_run=dry_run)
+    change = change_project(target, project, partial(unyank, chosen=chosen), dry_run=dry_run)
+    reason, *others = {wheel.yanked or "" for wheel in change.wheels} or {""}
+    again = change.command("yank", chosen, *(("--reason", reason) if reason else ()))
+    change.show("unyanked", None if others else again)
 
 
 @command.command("remove")
@@ -95,7 +99,7 @@ def remove_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
 
     Prefer yank unless a file is lost. gc deletes the files later. The names cannot be reused for different files.
     """
-    _change_project(target, project, partial(remove, chosen=chosen), dry_run=dry_run)
+    change_project(target, project, partial(remove, chosen=chosen), dry_run=dry_run).show("removed", PUBLISH_AGAIN)
 
 
 @command.command("test")
@@ -128,7 +132,9 @@ def test(
     except ValueError as error:
         remedy = "describe the machine in one short line, and name a combination as wheelsmith plan does"
         raise WheelTestError(f"the test cannot be recorded: {in_one_line(error)}", remedy=remedy) from None
-    _change_project(target, project, partial(record_test, chosen=chosen, test=recorded), dry_run=dry_run)
+    change = change_project(target, project, partial(record_test, chosen=chosen, test=recorded), dry_run=dry_run)
+    undo = "record another outcome with the same --on and --cell, which replaces this one"
+    change.show(f"recorded as {outcome} on {recorded.where}", undo)
 
 
 @command.command("record-tests")
@@ -183,11 +189,14 @@ def retain_(*, target: str, project: str, keep: int, age: float | None, dry_run:
     storage = open_storage(target)
     state = Index(storage).known(project)
     removed = outdated_versions(state, keep=keep, before=before)
+    change = None
     if removed:
-        _change_project(target, project, partial(remove_outdated, keep=keep, before=before), dry_run=dry_run)
+        change = change_project(target, project, partial(remove_outdated, keep=keep, before=before), dry_run=dry_run)
     for version in removed:
         click.echo(version)
     click.echo(f"{counted(len(removed), 'version')} {'would be ' if dry_run else ''}removed: {storage.name}", err=True)
+    if change:
+        change.show_undo(PUBLISH_AGAIN)
 
 
 @command.command("status")
@@ -202,9 +211,12 @@ def status_(*, target: str, project: str, status: str | None, reason: str | None
     Archived and quarantined projects accept no wheels. Quarantined projects offer none.
     """
     if status:
-        _change_project(
-            target, project, partial(set_status, status=ProjectStatus(status), reason=reason), dry_run=dry_run
-        )
+        new = partial(set_status, status=ProjectStatus(status), reason=reason)
+        change = change_project(target, project, new, dry_run=dry_run)
+        before = change.before
+        click.echo(f"{before.project} {change.would_be or 'is '}{status}: {change.opened.name}", err=True)
+        earlier = ("--reason", before.status_reason) if before.status_reason else ()
+        change.show_undo(change.command("status", before.status, *earlier))
         return
     state = Index(open_storage(target)).known(project)
     click.echo(f"{state.status}: {state.status_reason}" if state.status_reason else state.status.value)
@@ -280,14 +292,6 @@ def _show_problems(problems: tuple[IndexProblem, ...], *, err: bool) -> None:
         click.echo(visible(problem.message), err=err)
         # The remedy goes to stderr, so that stdout has one line for each problem.
         click.echo(f"  help: {visible(problem.remedy)}", err=True)
-
-
-def _change_project(
-    target: str, project: str, transition: Callable[[ProjectState], ProjectState], *, dry_run: bool
-) -> None:
-    opened = open_index(target, dry_run=dry_run)
-    Index(opened.storage).change(project, transition)
-    show_writes(opened.writes)
 
 
 command.add_command(doctor)

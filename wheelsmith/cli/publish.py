@@ -15,6 +15,7 @@ from wheelsmith.cli.storage import (
     dry_run_option,
     open_index,
     published_json,
+    published_text,
     show_writes,
     target_argument,
 )
@@ -92,10 +93,7 @@ def command(
     _show_signatures(published, replaced, dry_run=dry_run)
     missing_count = sum(map(len, release.answers.values()))
     missing = f", {counted(missing_count, 'combination')} without a wheel" if missing_count else ""
-    new, known = counted(len(published.new), "wheel"), len(published.known)
-    click.echo(
-        f"{new} {'would be ' if dry_run else ''}published, {known} already there{missing}: {opened.name}", err=True
-    )
+    click.echo(f"{published_text(published, 'published', dry_run=dry_run)}{missing}: {opened.name}", err=True)
 
 
 def _show_signatures(published: Published, replaced: tuple[IndexEntry, ...], *, dry_run: bool) -> None:
@@ -169,8 +167,7 @@ def promote_command(  # noqa: PLR0913  # one parameter for each option
     show_writes(opened.writes)
     for entry in promoted.new:
         click.echo(f"+ {entry.filename}", err=True)
-    new, known = counted(len(promoted.new), "wheel"), len(promoted.known)
-    click.echo(f"{new} {'would be ' if dry_run else ''}promoted, {known} already there: {opened.name}", err=True)
+    click.echo(f"{published_text(promoted, 'promoted', dry_run=dry_run)}: {opened.name}", err=True)
 
 
 def _find_version(project: str | None, version: str | None, out: Path | None) -> tuple[str, str]:

@@ -15,7 +15,14 @@ from wheelsmith.base.redact import redact
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import engine_option, make_request, matrix_option
 from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
-from wheelsmith.cli.storage import channel_option, dry_run_option, open_index, show_writes, target_argument
+from wheelsmith.cli.storage import (
+    channel_option,
+    dry_run_option,
+    open_index,
+    published_text,
+    show_writes,
+    target_argument,
+)
 from wheelsmith.index.publish.kernels_layout import hub_builds
 from wheelsmith.index.publish.promote import channel_address
 from wheelsmith.index.publish.publishing import publish
@@ -99,8 +106,7 @@ class _Release:
         with hub_builds(found.uploads, self.index) as hub:
             published = publish(opened.storage, found, hub.builds)
         show_writes(opened.writes)
-        new, known = counted(len(published.new), "wheel"), len(published.known)
-        return f"{new} {'would be ' if self.dry_run else ''}published, {known} already there: {opened.name}"
+        return f"{published_text(published, 'published', dry_run=self.dry_run)}: {opened.name}"
 
     def live(self) -> str:
         """Download the published wheels as installers do, and compare and examine them."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from wheelsmith.base.units import counted, show_size
 from wheelsmith.index.publish.publishing import Published
 from wheelsmith.index.storage.location import open_storage
 from wheelsmith.index.storage.protocol import Staged, Storage, Write
@@ -57,10 +58,18 @@ def published_json(opened: OpenedIndex, published: Published) -> dict[str, objec
     }
 
 
+def published_text(published: Published, done: str, *, dry_run: bool) -> str:
+    """Describe published wheels, as in ``2 wheels published, 0 already there, 2 new signatures``.
+
+    :param done: the word for what happened to new wheels.
+    """
+    would_be = "would be " if dry_run else ""
+    signed = f", {counted(len(published.signed), 'new signature')}" if published.signed else ""
+    return f"{counted(len(published.new), 'wheel')} {would_be}{done}, {len(published.known)} already there{signed}"
+
+
 def show_writes(writes: tuple[Write, ...]) -> None:
     """Print each write on a line of stdout: action, size and key."""
-    from wheelsmith.base.units import show_size
-
     for write in writes:
         verb = "remove" if write.content is None else "write"
         click.echo(f"{verb:<6} {show_size(write.size):>9}  {write.key}")

@@ -31,11 +31,13 @@ class Published:
 
     :param new: the wheels that were added.
     :param known: the wheels that the index already had.
+    :param signed: the wheels whose signature was added.
     :param signed_otherwise: the known wheels whose signature differs from the offered one. The index keeps its own.
     """
 
     new: tuple[IndexEntry, ...]
     known: tuple[IndexEntry, ...]
+    signed: tuple[IndexEntry, ...] = ()
     signed_otherwise: tuple[IndexEntry, ...] = ()
 
 
@@ -58,12 +60,14 @@ def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] 
     :raises PackageIndexError: a file name was published with other bytes, or the index cannot be written.
     """
     check_signatures(release.uploads)
-    before = {entry.filename for project in release.projects for entry in Index(storage).entries(project)}
+    before = {entry.filename: entry for project in release.projects for entry in Index(storage).entries(project)}
+    signed_before = {name for name, entry in before.items() if BUNDLE in entry.side_files}
     added = add_release(storage, release, builds, upload_time=show_moment(time.time()))
     entries = tuple({entry.filename: entry for entry in added}.values())
     return Published(
         new=tuple(entry for entry in entries if entry.filename not in before),
         known=tuple(entry for entry in entries if entry.filename in before),
+        signed=tuple(each for each in entries if BUNDLE in each.side_files and each.filename not in signed_before),
         signed_otherwise=tuple(entry for entry in entries if _has_other_signature(entry, release)),
     )
 
