@@ -15,6 +15,8 @@ from run_github import OWN_ACTION, Github
 from run_gitlab import Gitlab
 from served_bucket import fetched
 
+from wheelsmith.base.distribution import DISTRIBUTION
+
 pytestmark = pytest.mark.release("act and gitlab-ci-local are other people's programs")
 
 ACTION = f"""
@@ -26,7 +28,7 @@ jobs:
       - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1
       - uses: {OWN_ACTION}
         with:
-          wheelsmith: wheelsmith
+          wheelsmith: {DISTRIBUTION}
       - uses: actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f
         with:
           name: wheelsmith-dist

@@ -85,7 +85,7 @@ def test_what_is_written_keeps_to_the_schema(system, kind, written):
 def test_the_steps_of_shards_keep_to_the_schema(how, tmp_path):
     """Those of a written pipeline, and those that plan prints for pipelines of one's own."""
     shards = (Shard(cells=("a",), seconds=1), Shard(cells=("b",), seconds=1))
-    words = Pipeline(wheelsmith="wheelsmith[x]==1", locked=True)
+    words = Pipeline(wheelsmith="wheelsmith-factory[x]==1", locked=True)
     text = buildkite_shards(words, shards) if how == "ci" else format_shards(shards, "buildkite", ("--locked",))
     (tmp_path / "steps.yml").write_text(text)
     judge(script("check-jsonschema"), "--builtin-schema", "vendor.buildkite", tmp_path / "steps.yml")

@@ -10,6 +10,7 @@ from wheelsmith.run.signatures import verify
 
 PICK = ("--torch", "2.11", "--cuda", "cpu")
 PROMOTE = ("k", "1", "--from", "a", "--to", "b")
+CI = ("--wheelsmith", "wheelsmith-factory==1")
 
 
 @pytest.mark.parametrize(
@@ -26,9 +27,21 @@ PROMOTE = ("k", "1", "--from", "a", "--to", "b")
         ("index", "doctor", "https://me:hunter2/x"),
         ("pick", "k", "--index", "ftp://127.0.0.1/x?token=hunter2", *PICK),
         ("pick", "k", "--index", "https://me:hunter2%40127.0.0.1/x", *PICK),
-        ("ci", "github", "--project", "k", "--test", "true", "--publish", "s3://b", "--url", "https://me:hunter2@h/w"),
-        ("ci", "gitlab", "--publish", "hf://me:hunter2@o/n"),
-        ("ci", "buildkite", "--wheelsmith", "wheelsmith @ https://me:hunter2@h/w.whl"),
+        (
+            "ci",
+            "github",
+            "--project",
+            "k",
+            "--test",
+            "true",
+            "--publish",
+            "s3://b",
+            "--url",
+            "https://me:hunter2@h/w",
+            *CI,
+        ),
+        ("ci", "gitlab", "--publish", "hf://me:hunter2@o/n", *CI),
+        ("ci", "buildkite", "--wheelsmith", "wheelsmith-factory @ https://me:hunter2@h/w.whl"),
     ],
     ids=lambda argv: " ".join(argv[:3]).replace("\uff20", "@"),
 )

@@ -22,11 +22,12 @@ from outside import outside
 from served_bucket import fetched, served_bucket
 from shop import make_torches
 
+from wheelsmith.base.distribution import DISTRIBUTION
 from wheelsmith.run.prepare import default_cache
 
 INDEX = f"s3://{loopback_s3.BUCKET}/kernels"
 HUB_INDEX = "hf://org/wheels"
-WORDS = ("--wheelsmith", "wheelsmith", "--shards", "3")
+WORDS = ("--wheelsmith", DISTRIBUTION, "--shards", "3")
 TESTING = ("--channel", "test", "--promote", "stable", "--project", "tiny")
 # Two cells in the first shard, one in each other.
 TORCHES = ("2.10", "2.11", "2.12", "2.13")

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wheelsmith.base.distribution import install_command
 from wheelsmith.base.errors import AttestationError, PolicyError, SigningKeyError
 from wheelsmith.index.entries.entry import check_address
 from wheelsmith.wheel.attestation.certificate import CertificateClaims, make_verifier, read_claims, signing_config
@@ -229,7 +230,7 @@ def test_what_is_not_installed_is_said(tmp_path, monkeypatch):
     for read in (make_verifier, signing_config, lambda trust: KeylessSigner.from_token("env:X", trust)):
         with pytest.raises(SigningKeyError, match="need sigstore") as caught:
             read(tmp_path / "root.json")
-        assert caught.value.remedy == "pip install 'wheelsmith[keyless]'"
+        assert caught.value.remedy == install_command("keyless")
 
 
 @pytest.mark.parametrize(

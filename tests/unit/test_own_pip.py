@@ -1,13 +1,14 @@
 """wheelsmith's own pip is all that makes environments: no Python that it builds for needs one."""
 
-import importlib.metadata
 import json
 import socket
 import subprocess
 import sys
 import threading
+import tomllib
 
 import pytest
+from factory import ROOT
 from packaging.requirements import Requirement
 from wheels import make_wheel
 
@@ -32,7 +33,8 @@ def offered(tmp_path, monkeypatch):
 
 def test_it_is_declared():
     """So it is there after ``uv tool install``, whose environments have nothing that nobody asks for."""
-    needs = [Requirement(text) for text in importlib.metadata.requires("wheelsmith") or ()]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needs = [Requirement(text) for text in project["dependencies"]]
     assert [need.name for need in needs if need.name == "pip" and not need.marker] == ["pip"]
 
 

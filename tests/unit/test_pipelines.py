@@ -21,7 +21,7 @@ from wheelsmith.report.pipelines import (
     gitlab_pipeline,
 )
 
-WHOLE = Pipeline(wheelsmith="wheelsmith[x]==1", sign=True, publish="s3://wheels/kernels", locked=True, shards="3")
+WHOLE = Pipeline(wheelsmith="wheelsmith-factory[x]", sign=True, publish="s3://wheels/kernels", locked=True, shards="3")
 TESTED = replace(
     WHOLE,
     channel="test",
@@ -33,7 +33,7 @@ TESTED = replace(
     require="passed",
 )
 KEYLESS = replace(TESTED, sign=False, keyless=True)
-LEAST = Pipeline(wheelsmith="wheelsmith==1", shards="3")
+LEAST = Pipeline(wheelsmith="wheelsmith-factory==1", shards="3")
 WRITERS = {"github": github_workflow, "gitlab": gitlab_pipeline, "buildkite": buildkite_pipeline}
 SHARDS = (Shard(cells=("a",), seconds=1), Shard(cells=(), seconds=0), Shard(cells=("b",), seconds=1))
 every_system = pytest.mark.parametrize("system", WRITERS)
@@ -135,7 +135,7 @@ def test_writing_it_again_shows_what_changed(system, file, line, tmp_path, monke
     monkeypatch.chdir(tmp_path)
 
     def run(*argv):
-        return run_command(monkeypatch, capsys, "ci", system, *argv)
+        return run_command(monkeypatch, capsys, "ci", system, "--wheelsmith", "wheelsmith-factory==1", *argv)
 
     assert run("--check").code == 1
     assert list(tmp_path.iterdir()) == []
@@ -189,8 +189,8 @@ def test_an_address_that_could_not_be_published_is_refused_before_anything_is_si
     [
         ("publish", "s3://me:hunter2@b/p"),
         ("url", "https://h/w?token=hunter2"),
-        ("wheelsmith", "wheelsmith @ git+https://hunter2@h/w@v1"),
-        ("wheelsmith", "wheelsmith@https://me:hunter2@h/w.whl"),
+        ("wheelsmith", "wheelsmith-factory @ git+https://hunter2@h/w@v1"),
+        ("wheelsmith", "wheelsmith-factory@https://me:hunter2@h/w.whl"),
     ],
 )
 def test_no_pipeline_has_a_password(system, option, address):
@@ -206,9 +206,9 @@ def test_a_pipeline_publishes_where_others_reach_it(place):
 
 
 @every_system
-@pytest.mark.parametrize("apart", ["@", " @ "])
-def test_wheelsmith_may_come_from_a_commit(system, apart):
-    where = f"wheelsmith{apart}git+https://git.example.org/wheelsmith@v1.2"
+@pytest.mark.parametrize("where", ["@git+https://git.example.org/w@v1.2", f" @ https://h/w.whl#sha256={'a' * 64}"])
+def test_wheelsmith_may_come_from_a_commit_or_a_hashed_file(system, where):
+    where = f"wheelsmith-factory{where}"
     assert where in WRITERS[system](replace(TESTED, wheelsmith=where))
 
 
@@ -338,7 +338,7 @@ def test_what_is_tested_is_in_the_command_that_writes_it_again(system, tmp_path,
     assert (again.code, again.out) == (0, "")
     assert run_command(monkeypatch, capsys, *words, "--output", "-").out == WRITERS[system](TESTED)
     assert run_command(monkeypatch, capsys, *words, "--check", "--require", "tested").code == 1
-    refused = run_command(monkeypatch, capsys, "ci", system, "--shards", "3", "--promote", "stable")
+    refused = run_command(monkeypatch, capsys, "ci", system, *words[2:6], "--promote", "stable")
     assert (refused.code, "--promote needs --test" in refused.err) == (2, True)
 
 
@@ -353,7 +353,7 @@ def test_buildkite_tests_nothing_where_the_secrets_are():
 def test_gitlab_has_to_know_how_many_jobs_there_are():
     for number, why in (("auto", "needs a fixed number of jobs"), ("201", "at most 200 parallel jobs")):
         with pytest.raises(SettingError, match=why):
-            gitlab_pipeline(Pipeline(wheelsmith="wheelsmith==1", shards=number))
+            gitlab_pipeline(Pipeline(wheelsmith="wheelsmith-factory==1", shards=number))
     build = read(WHOLE, "gitlab")["wheels:build"]
     assert build["parallel"] == "3"
     assert '--shard "$CI_NODE_INDEX/$CI_NODE_TOTAL"' in build["script"][0]

@@ -99,7 +99,7 @@ class LazyGroup(SuggestingGroup):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, package_name="wheelsmith")
+@click.version_option(__version__)
 def cli() -> None:
     """Build, check and publish wheels for every combination of torch, CUDA and CPU architecture.
 

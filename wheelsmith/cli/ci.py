@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wheelsmith import __version__
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.app import SuggestingGroup
 
@@ -65,8 +64,7 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
         click.option("--locked", is_flag=True, help="Fail if anything differs from wheelsmith.lock."),
         click.option(
             "--wheelsmith",
-            default=f"wheelsmith=={__version__}",
-            show_default=True,
+            show_default="the running version",
             metavar="REQUIREMENT",
             help="Requirement of wheelsmith for pip.",
         ),
@@ -148,8 +146,11 @@ def _write(ctx: click.Context, render: Callable[[Pipeline], str], *, output: Pat
     """Print the difference to the existing file, and write the file unless ``check`` is set."""
     from wheelsmith.base.errors import OutputError
     from wheelsmith.base.files import atomic_write
-    from wheelsmith.report.pipelines import WRITTEN, Pipeline
+    from wheelsmith.report.pipelines import WRITTEN, Pipeline, running_requirement
 
+    options["wheelsmith"] = options["wheelsmith"] or running_requirement(
+        lambda text: click.echo(f"warning: {text}", err=True)
+    )
     text = render(Pipeline(**options))
     if output == Path("-"):
         click.echo(text, nl=False)

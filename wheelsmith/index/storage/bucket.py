@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from wheelsmith.base.distribution import install_command
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.storage.compare_and_swap import backoff
 from wheelsmith.index.storage.location import Address, parse_address
@@ -189,7 +190,7 @@ def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Stor
         from obstore.store import AzureStore, GCSStore, S3Store
     except ImportError:
         raise PackageIndexError(
-            f"{address} needs obstore, which is not installed", remedy="pip install 'wheelsmith[buckets]'"
+            f"{address} needs obstore, which is not installed", remedy=install_command("buckets")
         ) from None
     kinds: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
     try:

@@ -1,4 +1,5 @@
 """Generates pipeline files for CI systems from templates."""
 
 from wheelsmith.report.pipelines.pipeline import WRITTEN, Pipeline
+from wheelsmith.report.pipelines.requirement import running_requirement
 from wheelsmith.report.pipelines.systems import buildkite_pipeline, buildkite_shards, github_workflow, gitlab_pipeline

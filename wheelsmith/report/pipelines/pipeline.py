@@ -12,7 +12,9 @@ from wheelsmith.index.entries.state import normalize_address
 from wheelsmith.index.storage.location import parse_address
 
 # Text that is safe between double quotes in a shell command in YAML. A colon and a space would begin a YAML value.
-_SAFE_TEXT = re.compile(r"(?:[A-Za-z0-9_.,/@+=~<>\[\] -]|:(?! ))+")
+_SAFE_CHARACTER = r"[A-Za-z0-9_.,/@+=~<>\[\] -]|:(?! )"
+_SAFE_TEXT = re.compile(f"(?:{_SAFE_CHARACTER})+")
+_SAFE_REQUIREMENT = re.compile(f"(?:{_SAFE_CHARACTER}|#)+")
 # Text that is safe between single quotes in a shell, without characters that CI systems replace.
 _SAFE_COMMAND = re.compile(r"""[A-Za-z0-9_.,:;/@+=~<>\[\](){}"&|*?!%^# -]+""")
 _CHANNEL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -186,7 +188,7 @@ class Pipeline:
 # Option with a value → its pattern. The other options are flags.
 _PATTERNS = {
     "matrix": _SAFE_TEXT,
-    "wheelsmith": _SAFE_TEXT,
+    "wheelsmith": _SAFE_REQUIREMENT,
     "publish": _SAFE_TEXT,
     "shards": _SHARDS,
     "python": _PYTHON,

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wheelsmith.base.distribution import install_command
 from wheelsmith.base.errors import AttestationError, SigningKeyError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import Record, in_one_line
@@ -103,7 +104,7 @@ def require_sigstore() -> None:
     except ImportError:
         raise SigningKeyError(
             "signatures without a key need sigstore, which is not installed",
-            remedy="pip install 'wheelsmith[keyless]'",
+            remedy=install_command("keyless"),
         ) from None
     # sigstore's exceptions contain the same texts as its log.
     logging.getLogger("sigstore").addHandler(logging.NullHandler())

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from wheelsmith.base.distribution import install_command
 from wheelsmith.base.errors import SigningKeyError
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
@@ -240,5 +241,5 @@ def _require_securesystemslib() -> None:
         import securesystemslib.signer  # noqa: F401  # as above
     except ImportError:
         raise SigningKeyError(
-            "signatures need securesystemslib, which is not installed", remedy="pip install 'wheelsmith[sign]'"
+            "signatures need securesystemslib, which is not installed", remedy=install_command("sign")
         ) from None
