@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import wants
 from arm64 import Arm64, lacking, lacking_for_emulation
-from factory import example
+from factory import gallery
 
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.manylinux import implies_tag
@@ -24,15 +24,6 @@ pytestmark = [
     pytest.mark.xdist_group("aarch64"),
 ]
 # PyPI's torch 2.9 for aarch64 is a CPU build, and so the small one. torch 2.13 there is a CUDA build.
-MATRIX = """\
-kernel: {path: examples/img2gray}
-axes: {torch: [2.9, 2.13], cuda: [cpu, 13.0], arch: [aarch64]}
-rules:
-  - exclude: {torch: 2.13, cuda: cpu}
-    reason: one CPU wheel is enough
-  - where: {cuda: 13.0}
-    set: {gpu-archs: [8.0, 9.0+PTX]}
-"""
 CELLS = {"cpu": "torch29-cxx11-cpu-aarch64-linux", "cuda": "torch213-cxx11-cu130-aarch64-linux"}
 # Integers and doubles of plain Python say what is right.
 SCRIPT = """
@@ -65,8 +56,7 @@ def need(reason: str | None) -> None:
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory) -> dict[str, Path]:
     need(lacking("aarch64-linux-gnu-g++"))
-    factory = example(tmp_path_factory.mktemp("aarch64"))
-    (factory.folder / "matrix.yaml").write_text(MATRIX)
+    factory = gallery(tmp_path_factory.mktemp("aarch64"), "arm64")
     answer = factory.run("build-matrix", "-j", "2")
     assert answer.returncode == 0, answer.stderr
     results = factory.results()

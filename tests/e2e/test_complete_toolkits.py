@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from factory import Factory
+from factory import gallery
 
 from wheelsmith.wheel.check import check_wheel
 from wheelsmith.wheel.inspection import Inspection
@@ -20,6 +20,14 @@ pytestmark = [
 PROJECTS = Path(__file__).parent / "projects"
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 DRIVER = "libcuda.so.1"
+MATRIX = """\
+kernel: {{path: k, test: "python3 -c 'import {imported}'"}}
+axes: {{torch: [2.13], cuda: [cpu, 13.0], python: [{python}]}}
+env: {{CAPABILITIES: "{{capabilities}}"}}
+rules:
+- where: {{cuda: "13.0"}}
+  set: {{gpu-archs: [8.0, 9.0+PTX]}}
+"""
 # Project → what its wheel for CUDA needs beside torch's libraries and the platform's.
 NEEDED = {
     "setuptools": {
@@ -36,17 +44,13 @@ IMPORTED = {"cmake": "torch, cmake_by_hand"}
 
 @pytest.mark.parametrize("name", NEEDED)
 def test_a_project_becomes_checked_wheels(name, tmp_path):
-    factory = Factory.at(tmp_path)
-    shutil.copytree(PROJECTS / name, tmp_path / "k")
-    (tmp_path / "matrix.yaml").write_text(
-        f"kernel:\n  path: k\n  test: python3 -c 'import {IMPORTED.get(name, 'torch')}'\n"
-        f"axes: {{torch: [2.13], cuda: [cpu, 13.0], python: [{PYTHON}]}}\n"
-        'env: {CAPABILITIES: "{capabilities}"}\n'
-        "rules:\n- where: {cuda: '13.0'}\n  set: {gpu-archs: [8.0, 9.0+PTX]}\n"
-    )
-    answer = factory.run("build-matrix", "--engine", "bwrap", "--test")
+    factory = gallery(tmp_path, "cmake")
+    if name != "scikit":
+        shutil.copytree(PROJECTS / name, factory.folder / "k")
+        (factory.folder / "matrix.yaml").write_text(MATRIX.format(imported=IMPORTED.get(name, "torch"), python=PYTHON))
+    answer = factory.run("build-matrix", "--engine", "bwrap", "--test", "--only", f"*-cp{PYTHON.replace('.', '')}")
     assert answer.returncode == 0, answer.stderr
-    for_cpu, for_cuda = sorted((tmp_path / "dist" / "wheels").iterdir())
+    for_cpu, for_cuda = sorted((factory.folder / "dist" / "wheels").iterdir())
     assert "+cpu.torch2.13-" in for_cpu.name
     assert "+cu130.torch2.13-" in for_cuda.name
     for wheel in (for_cpu, for_cuda):

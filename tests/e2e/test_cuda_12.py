@@ -1,8 +1,7 @@
 """CUDA 12 without an image: nvcc out of a distribution's package makes wheels, which serve the newer minors, too."""
 
 import pytest
-from factory import Factory
-from kernels import matrix, stable_kernel
+from factory import gallery
 
 from wheelsmith.wheel.check import check_wheel
 
@@ -12,14 +11,11 @@ pytestmark = [
     pytest.mark.release("another toolkit of 92 MB"),
     pytest.mark.xdist_group("cuda 12"),
 ]
-MORE = "cuda-compatibility: oldest-minor\ngpu-archs: [8.0, 9.0+PTX]\n"
 
 
 @pytest.fixture(scope="module")
 def factory(tmp_path_factory):
-    factory = Factory.at(tmp_path_factory.mktemp("cuda12"))
-    stable_kernel(factory.folder / "k")
-    matrix(factory.folder, "k", torch="2.10, 2.11", cuda="12.4, 12.8", more=MORE)
+    factory = gallery(tmp_path_factory.mktemp("cuda12"), "cuda-12")
     answer = factory.run("build-matrix", "--engine", "bwrap")
     assert answer.returncode == 0, answer.stdout[-3000:] + answer.stderr
     return factory

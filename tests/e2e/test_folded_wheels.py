@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from factory import Factory
-from kernels import matrix, stable_kernel
+from factory import gallery
+from kernels import matrix
 
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.model.events import ignore
@@ -32,7 +32,6 @@ TORCHES = os.environ.get("WHEELSMITH_TEST_TORCH", "2.11,2.13").split(",")
 # A setup.py's build environment: the one that the tests of projects make.
 BESIDE = ("setuptools>=40.8", "wheel")
 SIX = "2.10, 2.11, 2.12, 2.13, 2.14, 2.15"
-MORE = "cuda-compatibility: {}\ngpu-archs: [8.0, 9.0+PTX]\n"
 SCRIPT = """
 import affine, torch
 
@@ -45,9 +44,7 @@ print("OK", torch.__version__)
 
 @pytest.fixture(scope="module")
 def factory(tmp_path_factory):
-    factory = Factory.at(tmp_path_factory.mktemp("folding"))
-    stable_kernel(factory.folder / "k")
-    return factory
+    return gallery(tmp_path_factory.mktemp("folding"), "stable-abi")
 
 
 def build(factory, *argv):
@@ -61,7 +58,6 @@ def build(factory, *argv):
 @pytest.fixture(scope="module")
 def started(factory):
     """Six torches and two CUDAs, and then the CPU cells, which change nothing of the others."""
-    matrix(factory.folder, "k", torch=SIX, cuda="cpu, 13.0, 13.2", more=MORE.format("minor"))
     return build(factory, "--only", "*-cu13*"), build(factory)
 
 
@@ -90,7 +86,8 @@ def test_six_torches_and_two_cudas_are_two_builds(factory, started):
 
 def test_the_oldest_minor_answers_from_the_newer_ones_page(factory, started, tmp_path):
     """No build more: CUDA 13.0's wheel is there, and pip finds it where people with CUDA 13.2 look."""
-    matrix(factory.folder, "k", torch=SIX, cuda="13.2, 13.0", more=MORE.format("oldest-minor"))
+    more = "cuda-compatibility: oldest-minor\ngpu-archs: [8.0, 9.0+PTX]\n"
+    matrix(factory.folder, "affine", torch=SIX, cuda="13.2, 13.0", more=more)
     assert build(factory, "--out", "one") == []
     results = factory.results("one")
     assert {cell["version"] for cell in results.values()} == {"1+cu130.torchstable"}

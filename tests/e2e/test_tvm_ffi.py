@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from factory import Factory
+from factory import Factory, gallery
 from kept_objects import objects_kept
 from kernels import tvm_kernel
 
@@ -16,12 +16,6 @@ from wheelsmith.frameworks.tvm_ffi import tvm_ffi_releases
 from wheelsmith.wheel.check import check_wheel
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network, pytest.mark.xdist_group("tvm-ffi")]
-MATRIX = """\
-kernel: {{path: {kernel}}}
-axes: {{tvm-ffi: ["0.1"], cuda: {cuda}}}
-gpu-archs: [8.0, 9.0+PTX]
-engine: {{name: bwrap}}
-"""
 CALL = """
 import numpy, sys, tvm_ffi, twice
 x = numpy.arange(5, dtype="float32")
@@ -36,12 +30,9 @@ OTHER_PYTHONS = ("3.13", "3.12", "3.10")
 @pytest.fixture(scope="module")
 def built(request, tmp_path_factory):
     """The kernel's wheels and its index, for the CPU and for CUDA 13.0."""
-    folder = tmp_path_factory.mktemp("tvm")
-    kernel = tvm_kernel(folder / "k")
-    (folder / "matrix.yaml").write_text(MATRIX.format(kernel=kernel, cuda="[cpu, 13.0]"))
-    factory = Factory.at(folder)
+    factory = gallery(tmp_path_factory.mktemp("tvm"), "tvm-ffi")
     with objects_kept(request.config, "tvm-ffi", factory):
-        answer = factory.run("build-matrix", "--progress", "plain")
+        answer = factory.run("build-matrix", "--engine", "bwrap", "--progress", "plain")
         assert answer.returncode == 0, answer.stderr
     return factory
 

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from factory import Factory
-from kernels import cuda_kernel, matrix
+from factory import gallery
 from loopback import serving
 from wheels import make_wheel
 
@@ -27,10 +26,7 @@ MACHINES = {("13.0", "8.6"): LABEL, ("13.2", "12.0"): LABEL, ("12.8", "9.0"): No
 
 @pytest.fixture(scope="module")
 def factory(tmp_path_factory):
-    factory = Factory.at(tmp_path_factory.mktemp("variants"))
-    cuda_kernel(factory.folder / "k")
-    more = "gpu-archs: [8.0, 9.0+PTX]\noutput: {variants: true}\n"
-    matrix(factory.folder, "k", torch="2.13", cuda="13.0", more=more)
+    factory = gallery(tmp_path_factory.mktemp("variants"), "variants")
     answer = factory.run("build-matrix", "--engine", "bwrap")
     assert answer.returncode == 0, answer.stderr
     return factory
@@ -71,10 +67,10 @@ def test_uv_installs_what_fits(machine, factory, tmp_path):
     uv = [Path(sys.executable).with_name("uv"), "pip", "install", "--no-config", "--preview-features", "wheel-variants"]
     uv += ["--target", tmp_path / "site", "--cache-dir", tmp_path / "cache", "--find-links", tmp_path / "torches"]
     with serving(factory.folder / "dist" / "index") as url:
-        command = [*uv, "--default-index", f"{url}/simple/", "tiny", "torch==2.13.0"]
+        command = [*uv, "--default-index", f"{url}/simple/", "img2gray", "torch==2.13.0"]
         answer = subprocess.run(command, env=kept | forced, capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0, answer.stderr
-    (info,) = (tmp_path / "site").glob("tiny-*.dist-info")
+    (info,) = (tmp_path / "site").glob("img2gray-*.dist-info")
     found = info / "variant.json"
     label = next(iter(json.loads(found.read_bytes())["variants"])) if found.exists() else None
     assert (label, info.name.split("-")[1]) == (

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
@@ -78,6 +78,12 @@ class Factory:
 
     def hashes(self, out: str = "dist") -> dict[str, str]:
         return {name: cell["wheel"]["sha256"] for name, cell in self.results(out).items() if "wheel" in cell}
+
+
+def gallery(folder: Path, name: str) -> Factory:
+    """Lay out the examples elsewhere, to run a matrix of the gallery in its own folder."""
+    factory = example(folder)
+    return replace(factory, folder=folder / "examples" / "gallery" / name)
 
 
 def example(folder: Path) -> Factory:
