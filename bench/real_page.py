@@ -13,14 +13,14 @@ from bench.workshop import ROOT
 from wheelsmith.base.errors import WheelsmithError
 from wheelsmith.base.files import atomic_write
 
-_PAGE = ROOT / "docs" / "reference" / "real-wheels.md"
+_PAGE = ROOT / "bench" / "real_wheels.md"
 _HEAD = """\
 <!-- Written by bench/real_wheels report; do not edit. -->
 
 # Findings in published wheels
 
 This page shows the findings of `wheelsmith check` in {count} wheels on PyPI. They were chosen on {read} for their
-variety and are pinned by hash in [bench/real_wheels.json](../../bench/real_wheels.json). These are good projects.
+variety and are pinned by hash in [real_wheels.json](real_wheels.json). These are good projects.
 Nearly all of their wheels work for nearly all users, and several findings are deliberate choices. A finding is a fact
 about one file on one day. It does not judge the authors. Each finding has evidence from another tool and a note about
 its effect in practice. Please report a finding that is wrong or outdated.
@@ -28,7 +28,7 @@ its effect in practice. Please report a finding that is wrong or outdated.
 - **Findings**: a name, tag, library or requirement contradicts the file, and another tool confirms this. Findings of
   check without such evidence would be mistakes of check: {mistakes}.
 - **CPU, memory**: user and system time of `wheelsmith check`, and the peak memory of one process.
-- [A check](checks.md) does not prove that the code computes the right results.
+- [A check](../docs/reference/checks.md) does not prove that the code computes the right results.
 
 ## The wheels
 
@@ -40,7 +40,7 @@ _FOOT = """\
 
 {processor}, {cores} cores, Linux {kernel}, Python {python}, during other work. Measured {date} at {commit}; some of the
 largest wheels up to a few dozen commits earlier. The other tools:
-{tools}, GNU binutils and unzip. All figures: [real_wheels_results.json](../../bench/real_wheels_results.json).
+{tools}, GNU binutils and unzip. All figures: [real_wheels_results.json](real_wheels_results.json).
 
 ```console
 $ bench/real_wheels FOLDER    # fetches 4.2 GB; exits with 1 if check and bench/real_wheels.json differ
@@ -50,7 +50,7 @@ $ bench/real_wheels report
 
 
 def write_page() -> None:
-    """Write docs/reference/real-wheels.md from the figures."""
+    """Write bench/real_wheels.md from the figures."""
     atomic_write(_PAGE, page(_figures()).encode())
     print(f"wrote {_PAGE.relative_to(ROOT)}")
 

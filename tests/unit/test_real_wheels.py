@@ -23,5 +23,5 @@ def test_a_pin_is_of_its_file_and_its_facts_can_be_matched(wheel):
 
 
 def test_the_page_is_current():
-    shown = (ROOT / "docs" / "reference" / "real-wheels.md").read_text()
+    shown = (ROOT / "bench" / "real_wheels.md").read_text()
     assert shown == real_page.page(json.loads(FIGURES.read_text())["real"]), "run: bench/real_wheels report"
