@@ -135,3 +135,17 @@ def test_any_line_changed_gives_a_spec_or_an_error_of_ours(line, other):
         parse_build_toml(V5.replace(line, other, 1))
     except (MatrixMistakesError, BuildTomlError):
         pass
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "meant"),
+    [
+        ('"rocm"]', '"rocmm"]', "rocm"),
+        ('backend = "cuda"', 'backend = "CUDA"', "cuda"),
+        ("depends = []", "depend = []", "depends"),
+    ],
+)
+def test_a_similar_word_is_suggested(old, new, meant):
+    with pytest.raises(MatrixMistakesError) as caught:
+        parse_build_toml(V5.replace(old, new, 1))
+    assert f"did you mean {meant!r}?" in [mistake.remedy for mistake in caught.value.mistakes]

@@ -178,6 +178,35 @@ def test_mistakes(text, message):
     assert any(message in line for line in mistakes(text)), mistakes(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("axes: {torch: [2.13], cuda: [cu130, 13]}", "2:30: 'cu130' is not a release: write 13.0"),
+        ("axes: {torch: [2.13], cuda: [cu130, 13]}", "2:37: '13' is not a release: write 13.0"),
+        ("axes: {torch: [v2.13], cuda: [cpu]}", "'v2.13' is not a release: write 2.13"),
+        ("axes: {torch: [211], cuda: [cpu]}", "'211' is not a release: write 2.11"),
+        ("axes: {torch: [2], cuda: [cpu]}", f"'2' is not a release: write {list(torch_releases())[-1]}"),
+        ("axes: {torch: [3], cuda: [cpu]}", "'3' is not a release such as"),
+        ("axes: {torch: [2.13], cuda: [cpu], python: [cp312]}", "'cp312' is not a release: write 3.12"),
+        ("axes: {torch: 2.13, cuda: [cpu]}", "torch must be a list: write [2.13]"),
+        ("axes: {torch: [2.13], cuda: [cpu], arch: [arm64]}", "'arm64' is not one of x86_64, aarch64: write aarch64"),
+        ("gpu-archs: [sm_90]", "'sm_90' is not a compute capability: write 9.0"),
+        ("gpu-archs: [90A+ptx]", "write 9.0a+PTX"),
+        ("gpu-archs: [12]", "write 12.0"),
+        ("gpu-archs: [hopper]", "'hopper' is not a compute capability such as"),
+        ("output: {variants: yes}", "'yes' is neither true nor false: write true"),
+        ("engine: {memory: 8G}", "'8G' is not a size: write 8GiB"),
+        ("engine: {memory: 8 gb}", "'8 gb' is not a size: write 8GB"),
+        ("engine: {timeout: 45 min}", "'45 min' is not a duration: write 45m"),
+        ("env: {A: '{touch}'}", "did you mean {torch}?"),
+    ],
+)
+def test_another_spelling_is_answered_with_the_right_one(text, message):
+    axes = "" if text.startswith("axes") else "axes: {torch: [2.13], cuda: [cpu]}\n"
+    found = mistakes(f"kernel: {{path: k}}\n{axes}{text}\n")
+    assert any(message in line for line in found), found
+
+
 def test_a_git_repository():
     read = {
         said: parse_matrix(GIT.format(f"git: https://h/x, revision: v1{said}")).kernel

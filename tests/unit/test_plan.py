@@ -208,6 +208,7 @@ def test_stable_abi_is_one_build_for_every_torch():
     assert plan(cuda=None, **STABLE).wheel.version == "3+cpu.torch2.11"
 
 
+DEPENDING = '[kernel.more]\nbackend = "cuda"\ndepends = ["torch", "{}"]\nsrc = ["c.cu"]\n'
 STABLE = {"device": '\n[torch.stable-abi]\ncuda = "2.11"\n'}
 
 
@@ -222,6 +223,9 @@ STABLE = {"device": '\n[torch.stable-abi]\ncuda = "2.11"\n'}
         ({"device": 'cuda-minver = "13.5"'}, "no kernel section of build.toml applies"),
         ({"archs": ("5.0",)}, "contains 5.0, but CUDA 13.0 compiles only for"),
         ({"toolset": None}, "apt-get install g++"),
+        ({"device": DEPENDING.format("cutlas_3_8")}, "headers wheelsmith cannot provide: did you mean cutlass_3_8?"),
+        ({"device": DEPENDING.format("zzz")}, "headers wheelsmith cannot provide: it provides cutlass_"),
+        ({"general": 'python-depends = ["einop"]'}, "did you mean einops?"),
     ],
 )
 def test_a_cell_that_cannot_be_built_has_a_reason(options, reason):

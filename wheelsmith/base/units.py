@@ -13,6 +13,9 @@ _UNITS = {
     **{f"{u}B": 10 ** (3 * n) for n, u in enumerate("KMGT", 1)},
 }
 _TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|m|h|d)")
+# Other spellings, such as 8G, 8gib and 45 min.
+_OTHER_SIZE = re.compile(r"([0-9.]{1,9})\s*([KMGT])(i?b)?", re.ASCII | re.IGNORECASE)
+_OTHER_TIME = re.compile(r"([0-9.]{1,9})\s*([smhd])(ec|econd|in|inute|r|our|ay)?s?", re.ASCII | re.IGNORECASE)
 
 
 def parse_size(text: str) -> int:
@@ -22,7 +25,9 @@ def parse_size(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if not match or float(match[1]) == 0:
-        raise ValueError(f"{text!r} is not a size such as 8GiB")
+        meant = None if match else _OTHER_SIZE.fullmatch(text)
+        unit = f"{meant[2].upper()}{'B' if meant[3] in {'b', 'B'} else 'iB'}" if meant else ""
+        raise ValueError(f"{text!r} is not a size{f': write {meant[1]}{unit}' if meant else ' such as 8GiB'}")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
@@ -67,5 +72,7 @@ def parse_seconds(text: str) -> float:
     """
     match = _TIME.fullmatch(text)
     if not match or float(match[1]) == 0:
-        raise ValueError(f"{text!r} is not a duration such as 90s, 45m, 2h or 30d")
+        meant = None if match else _OTHER_TIME.fullmatch(text)
+        spelled = f": write {meant[1]}{meant[2].lower()}" if meant else " such as 90s, 45m, 2h or 30d"
+        raise ValueError(f"{text!r} is not a duration{spelled}")
     return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]

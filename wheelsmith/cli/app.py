@@ -10,6 +10,7 @@ import click
 from wheelsmith import __version__
 from wheelsmith.base.errors import ExitCode, MatrixMistakesError, WheelsmithError, system_error
 from wheelsmith.base.sanitize import visible
+from wheelsmith.base.suggest import closest
 from wheelsmith.cli.streams import SafeStreams
 
 # Command → its line in --help, so that --help imports no command.
@@ -66,10 +67,8 @@ class SuggestingGroup(click.Group):
         """
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], known, n=1, cutoff=0.5)
-            hint = f"Did you mean {close[0]!r}?" if close else f"Available: {', '.join(known)}."
+            close = closest(args[0], known)
+            hint = f"Did you mean {close!r}?" if close else f"Available: {', '.join(known)}."
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
 

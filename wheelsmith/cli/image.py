@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.base.errors import EngineError
+from wheelsmith.base.suggest import did_you_mean
 from wheelsmith.cli.app import SuggestingGroup
 from wheelsmith.cli.options import json_option
 from wheelsmith.model.build_host import AUTO, IMAGE_ENGINES
@@ -51,7 +52,7 @@ def build(recipe: str | None, name: str | None, base: str | None, packages: tupl
             click.echo(f"{item.name:16} {item.summary}")
         return
     if recipe not in known:
-        raise click.BadParameter(f"there is no recipe {recipe}; choose one of {', '.join(known)}")
+        raise click.BadParameter(f"there is no recipe {recipe}; {did_you_mean(recipe, known)}")
     # SIGTERM acts like Ctrl-C, so that the engine removes its unfinished work.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     start = time.monotonic()

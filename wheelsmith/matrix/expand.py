@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 
 from wheelsmith.base.errors import SelectionError
+from wheelsmith.base.suggest import closest
 from wheelsmith.frameworks import framework
 from wheelsmith.matrix.types import CudaCompatibility, Matrix, MatrixRule, ProjectSettings
 from wheelsmith.model import CUDA, Cell, Excluded
@@ -128,6 +128,6 @@ def _expand_braces(pattern: str) -> Iterator[str]:
 
 
 def _suggest(pattern: str, ids: list[str]) -> str:
-    close = difflib.get_close_matches(pattern, ids, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    close = closest(pattern, ids)
+    hint = f"did you mean {close!r}? " if close else ""
     return f"{hint}{_LIST_ALL}"

@@ -5,7 +5,6 @@ BaseLoader reads every scalar as text, so an unquoted 2.10 stays 2.10 and no sta
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place
+from wheelsmith.base.suggest import did_you_mean
 from wheelsmith.matrix.types import (
     CudaCompatibility,
     EngineChoice,
@@ -165,13 +165,15 @@ def _to_mistake(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError
     name = str(loc[-1]) if loc else "the file"
     kind = detail["type"]
     if kind == "extra_forbidden":
-        return MatrixError(f"unknown key {name!r}", where=places[(*loc, _KEY)], remedy=_suggest(name, _valid_keys(loc)))
+        return MatrixError(
+            f"unknown key {name!r}", where=places[(*loc, _KEY)], remedy=did_you_mean(name, _valid_keys(loc))
+        )
     where = _nearest_place(loc, places)
     if kind == "missing":
         return MatrixError(f"{name} is missing", where=where, remedy=_SCHEMA_HINT)
     if kind == "literal_error":
         choices = [choice.strip(" '") for choice in str(detail["ctx"]["expected"]).replace(" or ", ",").split(",")]
-        remedy = _suggest(str(detail["input"]), choices)
+        remedy = did_you_mean(str(detail["input"]), choices)
         return MatrixError(f"{detail['input']!r} is not one of {', '.join(choices)}", where=where, remedy=remedy)
     if kind == "value_error":
         return MatrixError(str(detail["ctx"]["error"]), where=where)
@@ -183,6 +185,8 @@ def _to_mistake(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError
         "model_type": "a mapping",
         "dict_type": "a mapping",
     }.get(kind)
+    if kind == "list_type" and isinstance(detail["input"], str):
+        return MatrixError(f"{name} must be a list: write [{detail['input']}]", where=where)
     if expected:
         return MatrixError(f"{name} must be {expected}", where=where, remedy=_SCHEMA_HINT)
     return MatrixError(f"{name}: {detail['msg']}", where=where)
@@ -212,11 +216,6 @@ def _valid_keys(loc: tuple[str | int, ...]) -> list[str]:
         elif found:
             here = {"items": definitions[found.rsplit("/", 1)[1]]}
     return list(here.get("properties", {}))
-
-
-def _suggest(word: str, choices: list[str]) -> str:
-    close = difflib.get_close_matches(word, choices, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"choose one of: {', '.join(choices)}"
 
 
 def _check_selectors(model: MatrixModel, places: dict[_Path, Place]) -> Iterator[MatrixError]:

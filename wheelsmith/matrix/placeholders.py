@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from wheelsmith.base.suggest import closest
 from wheelsmith.model import Cell
 from wheelsmith.platforms import platforms
 
@@ -49,7 +50,9 @@ def _replace(text: str, values: Mapping[str, str]) -> str:
         if part in {"{", "}"}:
             raise ValueError(f"{text!r} has a single brace: write it twice, or use one of {known}")
         if part[1:-1] not in values:
-            raise ValueError(f"{part} is not one of {known}; write a literal brace twice")
+            close = closest(part[1:-1], values)
+            hint = f"did you mean {{{close}}}?" if close else "write a literal brace twice"
+            raise ValueError(f"{part} is not one of {known}; {hint}")
         return values[part[1:-1]]
 
     return _BRACES.sub(replacement, text)

@@ -6,6 +6,7 @@ Only this module and ``values`` use pydantic. ``load`` turns the models into the
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
@@ -15,6 +16,7 @@ from wheelsmith.base.units import parse_seconds, parse_size
 from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.placeholders import PLACEHOLDERS
 from wheelsmith.matrix.values import (
+    MINOR,
     TEXT_OR_NUMBER,
     Arch,
     Boolean,
@@ -34,7 +36,6 @@ from wheelsmith.matrix.values import (
     ProjectName,
     PublicVersion,
     PythonMinor,
-    ReleaseMinor,
     Sdist,
     ShellCommand,
     Subfolder,
@@ -44,6 +45,7 @@ from wheelsmith.matrix.values import (
     as_text_or_number,
     check_distinct,
     computes_of,
+    release,
     toolkit_of,
 )
 from wheelsmith.model.build_host import AUTO
@@ -161,8 +163,12 @@ def _field_name(name: str) -> str:
 
 
 def _release_axis(framework: str) -> Any:
-    values = Annotated[list[ReleaseMinor], AfterValidator(check_distinct), Field(min_length=1)]
-    example = list(frameworks()[framework].releases())[-1]
+    known = frameworks()[framework].releases()
+    value = Annotated[
+        str, AfterValidator(partial(release, shape=MINOR, known=known)), Field(json_schema_extra=TEXT_OR_NUMBER)
+    ]
+    values = Annotated[list[value], AfterValidator(check_distinct), Field(min_length=1)]
+    example = list(known)[-1]
     text = f"{framework} releases, such as {example}; exactly one framework is required"
     return values | None, Field(None, alias=framework, description=text)
 

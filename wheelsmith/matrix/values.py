@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from wheelsmith.base.git_address import check_subfolder, parse_git_address
 from wheelsmith.base.redact import redact
+from wheelsmith.base.suggest import respell_release
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
 from wheelsmith.model import HOST, MAX_VERSION_LENGTH, PINNED, TORCH
@@ -23,8 +24,11 @@ from wheelsmith.model.build_host import AUTO, ENGINES
 from wheelsmith.platforms import CPU, Platform, cxx_toolchains, platforms
 
 ARCHES = ("x86_64", "aarch64")
+# Other names of the architectures, and of true and false.
+_ARCH_NAMES = {"amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
+_BOOLEANS = {"yes": "true", "on": "true", "true": "true", "no": "false", "off": "false", "false": "false"}
 # The name of a cell joins major and minor, so 21.1 and 2.11 would collide.
-_MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
+MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
 _PYTHON = re.compile(r"3\.[1-9][0-9]?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 # Variables that the sandbox needs, or that keep builds reproducible.
@@ -41,18 +45,26 @@ _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _MODULE = re.compile(r"[a-z][_a-z0-9]*[a-z0-9]")
 
 
-def _release(text: str, shape: re.Pattern[str]) -> str:
+def release(text: str, shape: re.Pattern[str], known: Collection[str] = ()) -> str:
+    """Validate a release as major and minor.
+
+    :param shape: matches such a release.
+    :param known: the known releases, oldest first.
+    :raises ValueError: the text is not such a release; the message shows the right spelling.
+    """
     if re.fullmatch(r"\d+\.\d+\.\d+\S*", text):
         short = ".".join(text.split(".")[:2])
         raise ValueError(f"{text} is a patch release: write {short}, since its wheel serves every {short}.x")
-    if not shape.fullmatch(text):
-        raise ValueError(f"{text!r} is not a release such as 2.11, 13.0 or 3.12")
-    return text
+    if shape.fullmatch(text):
+        return text
+    if meant := respell_release(text, shape, known):
+        raise ValueError(f"{text!r} is not a release: write {meant}")
+    raise ValueError(f"{text!r} is not a release such as 2.11, 13.0 or 3.12")
 
 
 def toolkit_of(platform: Platform) -> Callable[[str], str]:
     """Return a validator for one value of a platform's axis: a toolkit version or ``cpu``."""
-    return lambda text: text if text == CPU else _release(text, platform.version_pattern)
+    return lambda text: text if text == CPU else release(text, platform.version_pattern, platform.toolkits())
 
 
 def computes_of(platform: Platform) -> Callable[[list[str]], list[str]]:
@@ -98,9 +110,16 @@ def public_version(text: str) -> str:
 
 
 def _boolean(text: Any) -> bool:
-    if text not in {"true", "false"}:
-        raise ValueError(f"{text!r} is neither true nor false")
-    return bool(text == "true")
+    if text in {"true", "false"}:
+        return bool(text == "true")
+    meant = _BOOLEANS.get(str(text).lower())
+    raise ValueError(f"{text!r} is neither true nor false{f': write {meant}' if meant else ''}")
+
+
+def _arch(text: Any) -> Any:
+    if meant := _ARCH_NAMES.get(str(text).lower()):
+        raise ValueError(f"{text!r} is not one of {', '.join(ARCHES)}: write {meant}")
+    return text
 
 
 def _as_list(value: Any) -> Any:
@@ -234,8 +253,7 @@ def as_bool_or_list(schema: dict[str, Any]) -> None:
 # Editors read an unquoted 2.10 as a number; wheelsmith reads it as text.
 TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 
-ReleaseMinor = Annotated[str, AfterValidator(partial(_release, shape=_MINOR)), Field(json_schema_extra=TEXT_OR_NUMBER)]
-PythonMinor = Annotated[str, AfterValidator(partial(_release, shape=_PYTHON)), Field(json_schema_extra=TEXT_OR_NUMBER)]
+PythonMinor = Annotated[str, AfterValidator(partial(release, shape=_PYTHON)), Field(json_schema_extra=TEXT_OR_NUMBER)]
 Capability = Annotated[str, AfterValidator(_capability), Field(json_schema_extra=TEXT_OR_NUMBER)]
 Pattern = Annotated[str, AfterValidator(_pattern), Field(json_schema_extra=TEXT_OR_NUMBER)]
 Patterns = Annotated[
@@ -269,7 +287,7 @@ ModuleName = Annotated[str, AfterValidator(_module_name)]
 PublicVersion = Annotated[str, AfterValidator(public_version)]
 Image = Annotated[str, AfterValidator(_image)]
 Boolean = Annotated[bool, BeforeValidator(_boolean)]
-Arch = Literal["x86_64", "aarch64"]
+Arch = Annotated[Literal["x86_64", "aarch64"], BeforeValidator(_arch)]
 if TYPE_CHECKING:
     EngineName = str
     Toolchain = str

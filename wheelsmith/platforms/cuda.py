@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.files import read_facts, run_for_json, run_for_output
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.suggest import respell_release
 from wheelsmith.base.units import listed, numbers
 from wheelsmith.model import CUDA, BuildHost, PinnedFile, PinnedPackage, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
@@ -131,6 +132,11 @@ _GENCODE = "-gencode="
 _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
 
 
+_CAPABILITIES = " such as 8.0, 9.0a or 12.0+PTX"
+_NUMBER = re.compile(r"\d{1,2}\.\d", re.ASCII)
+_WRITTEN = re.compile(r"(.*?)([af]?)(\+ptx)?", re.ASCII | re.IGNORECASE | re.DOTALL)
+
+
 class Capability(NamedTuple):
     """A compute capability such as ``9.0a+PTX``.
 
@@ -160,8 +166,17 @@ def parse_capability(text: str) -> Capability:
     """
     match = _CAPABILITY.fullmatch(text)
     if not match:
-        raise ValueError(f"{text!r} is not a compute capability such as 8.0, 9.0a or 12.0+PTX")
+        meant = _respell_capability(text)
+        raise ValueError(f"{text!r} is not a compute capability{f': write {meant}' if meant else _CAPABILITIES}")
     return Capability(int(match["major"]), int(match["minor"]), match["suffix"] or "", bool(match["ptx"]))
+
+
+def _respell_capability(text: str) -> str | None:
+    """Return the spelling of a capability such as ``sm_90a``: 9.0a. None if there is none."""
+    base, suffix, ptx = _WRITTEN.fullmatch(text).groups("")  # type: ignore[union-attr]  # it matches any text
+    known = {each.rstrip("af") for toolkit in cuda_toolkits().values() for each in toolkit.capabilities}
+    meant = respell_release(base, _NUMBER, sorted(known, key=numbers))
+    return meant and f"{meant}{suffix.lower()}{ptx.upper()}"
 
 
 def base_capability(text: str) -> str:

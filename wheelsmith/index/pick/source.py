@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -17,6 +16,7 @@ from wheelsmith.base.errors import AttestationError, PackageIndexError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import parse_json
 from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
+from wheelsmith.base.suggest import closest
 from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, load_catalogue
 from wheelsmith.index.entries.state import check_project
 from wheelsmith.index.pick.decide import Decision
@@ -77,12 +77,10 @@ def find_catalogue(name: str, index: str) -> FoundCatalogue:
             raise PackageIndexError(f"{redact(url)} is the catalogue of {catalogue.project}")
         return FoundCatalogue(catalogue=catalogue, address=f"{address}/")
     names = [name for address in addresses for name in _project_names(address)]
-    close = get_close_matches(project, names, n=1, cutoff=0.5)
+    close = closest(project, names)
     raise PackageIndexError(
         f"{shown} has no project {project}",
-        remedy=f"did you mean {close[0]}?"
-        if close
-        else f"check the address: {shown}/index.html should list the projects",
+        remedy=f"did you mean {close}?" if close else f"check the address: {shown}/index.html should list the projects",
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from wheelsmith.base.errors import BuildTomlError, MatrixMistakesError, Place
+from wheelsmith.base.suggest import did_you_mean
 from wheelsmith.frameworks import frameworks
 from wheelsmith.model import TORCH
 from wheelsmith.plan.recipe.spec import BUILT_BACKENDS, Binding, KernelSpec, Section
@@ -52,7 +53,7 @@ def _kernel(root: TableReader) -> KernelSpec:
     backends = general.texts("backends")
     for backend in backends:
         if backend not in BACKENDS:
-            general.add_mistake(f"unknown backend {backend!r}", "backends", f"known: {', '.join(BACKENDS)}")
+            general.add_mistake(f"unknown backend {backend!r}", "backends", did_you_mean(backend, BACKENDS))
     python_depends = {"": general.texts("python-depends")}
     kernel_depends = {"": _kernel_depends(general)}
     bounds = _backend_tables(general, python_depends, kernel_depends)
@@ -193,7 +194,7 @@ def _stable_abi(table: TableReader) -> dict[str, str]:
         return {}
     for backend, release in named.items():
         if backend not in BACKENDS:
-            table.add_mistake(f"unknown backend {backend!r}", "stable-abi", f"known: {', '.join(BACKENDS)}")
+            table.add_mistake(f"unknown backend {backend!r}", "stable-abi", did_you_mean(backend, BACKENDS))
         if not isinstance(release, str) or not _STABLE.fullmatch(release):
             table.add_mistake(f"stable-abi must be a release such as 2.11, not {release!r}", "stable-abi")
             return {}
@@ -214,7 +215,7 @@ def _section(name: str, table: TableReader) -> Section | None:
         return None
     backend = table.required("backend")
     if backend not in BACKENDS:
-        table.add_mistake(f"unknown backend {backend!r}", "backend", f"known: {', '.join(BACKENDS)}")
+        table.add_mistake(f"unknown backend {backend!r}", "backend", did_you_mean(backend, BACKENDS))
         return None
     if backend not in BUILT_BACKENDS:
         return None

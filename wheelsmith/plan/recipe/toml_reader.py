@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from dataclasses import dataclass
 from typing import Any
 
 from wheelsmith.base.errors import BuildTomlError, Place, WheelsmithError
+from wheelsmith.base.suggest import did_you_mean
 
 LONGEST = 1 << 20  # characters; the longest of kernels-community, aiter-flash-attn-ck, has half of it
 # tomllib copies a dotted key, with its header, once for each of its names.
@@ -161,6 +161,4 @@ class TableReader:
         """Record a mistake for every key that was not read."""
         for key in self._table:
             if key not in self._known_keys:
-                close = difflib.get_close_matches(key, self._known_keys, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(self._known_keys))}"
-                self.add_mistake(f"unknown key {key!r}", key, hint)
+                self.add_mistake(f"unknown key {key!r}", key, did_you_mean(key, sorted(self._known_keys)))
