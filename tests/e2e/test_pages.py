@@ -284,7 +284,7 @@ def test_the_tables_for_browsers_without_scripts_have_commands_that_run(visit, b
     page = visit("projects/activation/", java_script_enabled=False)
     assert not page.locator(".picker").is_visible()
     row = page.locator(".commands tr", has=page.get_by_role("rowheader", name="2.11")).filter(has_text="CUDA 13.0")
-    command = row.filter(has_text="x86_64").locator("code").nth(1).text_content()
+    command = row.filter(has_text="x86_64").locator("code").first.text_content()
     assert "--extra-index-url" in command
     answer = venv.run(f"INDEX={shlex.quote(base.rstrip('/'))}\n{command}")
     assert answer.returncode == 0, answer.stderr
@@ -321,7 +321,7 @@ def test_impossible_choices_answer_with_the_reason_and_a_way_out(visit):
     page.get_by_text("2.9", exact=True).first.click()
     assert "No wheel: there is no wheel of activation 1.1" not in answer.text_content()
     assert "CUDA 12.6" in page.locator(".picker").text_content()
-    page.get_by_text("x86_64", exact=True).first.click()
+    page.get_by_text("Linux x86_64", exact=True).first.click()
     assert answer.text_content().startswith(
         "No wheel: there is no wheel of activation 1.1 for this: torch 2.9 has CUDA 12.8."
     )
@@ -359,7 +359,7 @@ def test_each_wheel_that_the_picker_gives_is_linked_to_its_answer(visit):
     links = page.locator("a.choose")
     assert links.count() > 10
     for number in range(links.count()):
-        name = links.nth(number).locator("xpath=..").locator(".wheel-name").text_content()
+        name = links.nth(number).locator("xpath=../..").locator(".wheel-name").text_content()
         links.nth(number).evaluate("(link) => { link.closest('details').open = true; link.click(); }")
         assert page.locator(".chosen .wheel-name").text_content() == name
     groups = page.locator("section[aria-labelledby=wheels] > .items").first.locator("h3")
@@ -380,7 +380,7 @@ def test_the_keyboard_alone_is_enough(visit):
     page = visit("projects/activation/#torch=2.11&compute=cu130&arch=x86_64&python=3.12")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    for _ in range(4):  # the index, the theme, the address, and the first question
+    for _ in range(5):  # the index, the theme, the source, the address, and the first question
         page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.name") == "torch"
     outline = "getComputedStyle(document.activeElement.nextElementSibling).outlineStyle"
@@ -396,7 +396,8 @@ def test_the_keyboard_alone_is_enough(visit):
 
 def test_the_command_and_the_address_are_copied(visit, base):
     page = visit("projects/activation/", permissions=["clipboard-read", "clipboard-write"])
-    for name, copied in (("the command", command_of(page)), ("the address of this index", base)):
+    assert "--extra-index-url" in command_of(page)  # torch is to be installed too
+    for name, copied in (("the command", command_of(page)), ("the index URL", f"{base}cu132/")):
         page.get_by_role("button", name=f"Copy {name}").click()
         page.get_by_role("button", name=f"Copied {name}").wait_for()
         assert page.evaluate("navigator.clipboard.readText()") == copied

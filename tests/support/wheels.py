@@ -16,15 +16,25 @@ from wheelsmith.model.run_record import RunRecord
 
 
 def make_wheel(
-    folder: Path, name: str, version: str, *, requires: tuple[str, ...] = (), files=None, tag: str = "py3-none-any"
+    folder: Path,
+    name: str,
+    version: str,
+    *,
+    requires: tuple[str, ...] = (),
+    files=None,
+    tag: str = "py3-none-any",
+    about: str = "",
 ) -> Path:
-    """Write ``name-version-tag.whl`` and give its path."""
+    """Write ``name-version-tag.whl`` and return its path.
+
+    :param about: the end of METADATA: more headers, and after an empty line the description.
+    """
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Python: >=3.9\n"
     contents = {
         f"{name}.py": f"VERSION = {version!r}\n".encode(),
         **(files or {}),
-        f"{info}/METADATA": (metadata + "".join(f"Requires-Dist: {r}\n" for r in requires)).encode(),
+        f"{info}/METADATA": (metadata + "".join(f"Requires-Dist: {r}\n" for r in requires) + about).encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
     }
     rows = []

@@ -34,6 +34,15 @@ class SourceId(Record):
     tree: str
 
     @property
+    def url(self) -> str | None:
+        """Return the public URL of the repository; None for another source."""
+        kind, _, address = self.origin.partition(":")
+        where = address.partition("#")[0]
+        if kind == "hub":
+            return f"https://huggingface.co/{where}"
+        return where if kind == "git" and where.startswith("https://") else None
+
+    @property
     def place(self) -> str | None:
         """Return the public address in short form; None for a source on this machine."""
         kind, _, address = self.origin.partition(":")

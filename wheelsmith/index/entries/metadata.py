@@ -97,6 +97,7 @@ def _parse_requirement(text: str) -> Requirement | None:
 # Maximum lengths on a page, in characters. A longer licence is the text of a licence, not a name, and is not shown.
 _MAX_LINE = 300
 _MAX_LICENCE, _MAX_LABEL, _MAX_LINKS = 80, 32, 6
+_MAX_README = 50_000
 _LINK_PATTERN = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,500}")
 
 
@@ -131,6 +132,27 @@ def read_about(metadata: bytes) -> About:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readme:
+    """The description of a project in METADATA, usually its README.
+
+    :param markdown: True if the text is Markdown.
+    """
+
+    text: str
+    markdown: bool
+
+
+def read_readme(metadata: bytes) -> Readme | None:
+    """Return the description in METADATA; None if it has none. A long one is shortened."""
+    headers = parse_headers(metadata)
+    text = headers.get("description", "").strip("\n")
+    if len(text) > _MAX_README:
+        text = text[:_MAX_README].rpartition("\n")[0] + "\n\n…"
+    kind = headers.get("description_content_type", "").partition(";")[0].strip().lower()
+    return Readme(text=text, markdown=kind == "text/markdown") if text.strip() else None
+
+
 def check_line(text: str) -> None:
     """Check that text is one visible line of at most 300 characters.
 
@@ -145,13 +167,13 @@ def check_link(address: str) -> None:
 
     :raises ValueError: the URL is not http or https, or its host is hidden, e.g. by a user name.
     """
-    if not _is_safe_link(address):
+    if not is_safe_link(address):
         raise ValueError(f"{address[:100]!r} is not an allowed link")
 
 
 def _links(headers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for label, address in (("Homepage", headers.get("home_page", "")), *headers.get("project_urls", {}).items()):
-        if (name := _single_line(label, _MAX_LABEL)) and _is_safe_link(address):
+        if (name := _single_line(label, _MAX_LABEL)) and is_safe_link(address):
             yield name, address
 
 
@@ -162,7 +184,8 @@ def _licence(headers: Mapping[str, Any]) -> str | None:
     return _single_line(headers.get("license_expression") or name or classified.rpartition(" :: ")[2], _MAX_LICENCE)
 
 
-def _is_safe_link(address: str) -> bool:
+def is_safe_link(address: str) -> bool:
+    """Return True if a page may link to a URL: it is http or https, and does not hide its host."""
     try:
         parts = urlsplit(address) if _LINK_PATTERN.fullmatch(address) else urlsplit("")
         return bool(parts.hostname) and "@" not in parts.netloc
@@ -172,9 +195,14 @@ def _is_safe_link(address: str) -> bool:
 
 def _single_line(text: str, max_length: int) -> str | None:
     """Return text as one line without invisible characters, shortened to ``max_length``; None if nothing is left."""
-    plain = "".join(map(_visible_character, text[: 4 * max_length]))
+    plain = remove_invisible(text[: 4 * max_length])
     words = " ".join(plain.split())
     return (words if len(words) <= max_length else f"{words[: max_length - 1].rstrip()}…") or None
+
+
+def remove_invisible(text: str) -> str:
+    """Remove format characters, which may reorder or hide text. Other control characters become spaces."""
+    return "".join(sign if sign == "\n" else _visible_character(sign) for sign in text)
 
 
 def _visible_character(sign: str) -> str:

@@ -155,10 +155,20 @@ class Listing(Record):
 
 
 def newest_about(entries: Iterable[IndexEntry]) -> About | None:
-    """Return the description of the newest wheel. Yanked wheels are used only if all wheels are yanked."""
-    described = [entry for entry in entries if entry.about]
-    newest = max(described, key=lambda each: (each.yanked is None, each.version, each.filename), default=None)
+    """Return the description of the newest wheel that has one. Yanked wheels are used only if all are yanked."""
+    newest = _newest(entry for entry in entries if entry.about)
     return newest.about if newest else None
+
+
+def newest_listed(state: ProjectState) -> IndexEntry | None:
+    """Return the newest listed wheel; None for a project in quarantine. Yanked wheels count only if all are yanked."""
+    if state.status is ProjectStatus.QUARANTINED:
+        return None
+    return _newest(entry for entry in state.entries if entry.roots and entry.variant is None)
+
+
+def _newest(entries: Iterable[IndexEntry]) -> IndexEntry | None:
+    return max(entries, key=lambda each: (each.yanked is None, each.version, each.filename), default=None)
 
 
 def listing_of(state: ProjectState) -> Listing:

@@ -126,7 +126,7 @@ def _write(storage: Storage, project: str, change: Transition, files: _WheelFile
     state = replace(state, entries=tuple(entry for entry in present if entry))
     replace_file(storage, state_key(project), stored, dump_state(state))
     states = load_states(storage)
-    expected = expected_files(states)
+    expected = expected_files(storage, states)
     for key, data in sorted(expected.items()):
         replace_file(storage, key, storage.read(key), data)
     used = {path for each in states.values() for entry in each.entries for path in entry.paths}

@@ -28,7 +28,7 @@ from wheelsmith.index.entries.stored_states import (
     state_key,
 )
 from wheelsmith.index.publish.release import UploadReader
-from wheelsmith.index.publish.writer import TEMPORARY, Index, project_pages, root_pages
+from wheelsmith.index.publish.writer import TEMPORARY, Index, load_readme, project_pages, root_pages
 from wheelsmith.index.storage.protocol import Storage
 
 _ROOT = re.compile(rf"{EVERYTHING}|projects|cpu|cu\d+")
@@ -80,7 +80,7 @@ def verify(storage: Storage) -> tuple[IndexProblem, ...]:
     with UploadReader() as reader:
         for entry in (entry for state in states.values() for entry in state.entries):
             problems += _wheel_problems(storage, entry, reader)
-    expected = expected_files(states, _broken_listings(storage, broken))
+    expected = expected_files(storage, states, _broken_listings(storage, broken))
     for key, data in sorted(expected.items()):
         stored = storage.read(key)
         if stored is None or stored.data != data:
@@ -104,7 +104,9 @@ def advise(storage: Storage) -> tuple[IndexProblem, ...]:
     return tuple(advice)
 
 
-def expected_files(states: Mapping[str, ProjectState], listed: Mapping[str, Listing] | None = None) -> dict[str, bytes]:
+def expected_files(
+    storage: Storage, states: Mapping[str, ProjectState], listed: Mapping[str, Listing] | None = None
+) -> dict[str, bytes]:
     """Return all files that are rendered from states: key → content.
 
     :param listed: list entries of projects with a broken state.
@@ -114,7 +116,8 @@ def expected_files(states: Mapping[str, ProjectState], listed: Mapping[str, List
     if listing:
         expected[LISTING] = dump_listing(listing)
     for state in states.values():
-        expected |= project_pages(state) | {file.path: file.data for file in variants_files(state)}
+        expected |= project_pages(state, load_readme(storage, state))
+        expected |= {file.path: file.data for file in variants_files(state)}
     return expected
 
 

@@ -21,8 +21,9 @@ from typing import TypeVar
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.index.entries.catalogue import catalogue_key
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, PlannedVersion, ProjectState
+from wheelsmith.index.entries.metadata import Readme, read_readme
 from wheelsmith.index.entries.render import simple_pages, simple_roots, variants_files
-from wheelsmith.index.entries.side_files import AnnouncedFile
+from wheelsmith.index.entries.side_files import CORE_METADATA, AnnouncedFile
 from wheelsmith.index.entries.state import Transition, add_entries, check_project
 from wheelsmith.index.entries.stored_states import (
     LISTING,
@@ -34,6 +35,7 @@ from wheelsmith.index.entries.stored_states import (
     load_listing,
     load_project,
     load_states,
+    newest_listed,
     project_names,
     read_project,
     state_key,
@@ -88,9 +90,23 @@ def _stored_sha256(storage: Storage, key: str, found: Listed) -> str | None:
     return hashlib.sha256(stored.data).hexdigest() if stored else None
 
 
-def project_pages(state: ProjectState) -> dict[str, bytes]:
-    """Return all pages of one project, for installers and for people: key → bytes."""
-    return simple_pages(state) | human_pages(state)
+def project_pages(state: ProjectState, readme: Readme | None = None) -> dict[str, bytes]:
+    """Return all pages of one project, for installers and for people: key → bytes.
+
+    :param readme: the description of the project.
+    """
+    return simple_pages(state) | human_pages(state, readme)
+
+
+def load_readme(storage: Storage, state: ProjectState) -> Readme | None:
+    """Return the description in METADATA of the newest wheel; None if there is none, or METADATA is damaged.
+
+    The state contains the hash of METADATA, so equal states have equal descriptions.
+    """
+    newest = newest_listed(state)
+    metadata = next((file for file in newest.announced if file.kind.suffix == CORE_METADATA), None) if newest else None
+    stored = storage.read(metadata.path) if metadata else None
+    return read_readme(stored.data) if metadata and stored and metadata.matches(stored.data) else None
 
 
 def root_pages(listing: Mapping[str, Listing]) -> dict[str, bytes]:
@@ -148,7 +164,8 @@ class _PageWriter:
             # A page must not refer to a file that does not exist yet.
             put_new_file(self._storage, file.path, file.data, len(file.data), file.sha256)
         before = (self._old_lists or {}).get(project)
-        return {**dict.fromkeys(_possible_pages(project, before.roots if before else ())), **project_pages(state)}
+        pages = project_pages(state, load_readme(self._storage, state))
+        return {**dict.fromkeys(_possible_pages(project, before.roots if before else ())), **pages}
 
     def _change_lists(self, projects: Sequence[str], files: ThreadPoolExecutor) -> None:
         # Repeat until nothing changes, because another writer may have changed a state and seen the older list.

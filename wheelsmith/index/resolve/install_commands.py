@@ -48,10 +48,10 @@ class Installer(StrEnum):
 
 
 class Presence(StrEnum):
-    """State of the framework: already installed and to be kept, or to be installed with the wheel."""
+    """State of the framework: to be installed with the wheel, or already installed and to be kept."""
 
-    PRESENT = "present"
     ABSENT = "absent"
+    PRESENT = "present"
 
     @property
     def label(self) -> str:

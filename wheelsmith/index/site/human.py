@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from wheelsmith.base.units import counted, numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.entries.entry import EVERYTHING, CellWithoutWheel, NoWheel, ProjectState
+from wheelsmith.index.entries.metadata import Readme, is_safe_link
 from wheelsmith.index.entries.stored_states import Listing
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import Installer, Presence, fill_template, slot_values, template_for
@@ -24,11 +25,14 @@ from wheelsmith.index.site.picker import (
     BASE,
     Picker,
     VersionOfWheels,
+    compute_names,
     format_releases,
     make_picker,
     picker_data,
     versions_of,
 )
+from wheelsmith.index.site.readme import render_readme
+from wheelsmith.index.site.requirements import requirements_of
 from wheelsmith.platforms import compute_name, compute_order
 
 if TYPE_CHECKING:
@@ -50,13 +54,16 @@ class Row:
     commands: tuple[tuple[str, str], ...]
 
 
-def human_pages(state: ProjectState) -> dict[str, bytes]:
-    """Return the page for people and the catalogue of a project: key → bytes. Unadvertised projects have none."""
+def human_pages(state: ProjectState, readme: Readme | None = None) -> dict[str, bytes]:
+    """Return the page for people and the catalogue of a project: key → bytes. Unadvertised projects have none.
+
+    :param readme: the description of the project.
+    """
     catalogue = catalogue_of(state)
     if not catalogue.unserved and not any(entry.roots for entry in state.entries):
         return {}
     key = catalogue_key(state.project)
-    return {key: dump_catalogue(catalogue), key.replace("catalogue.json", "index.html"): _project(catalogue)}
+    return {key: dump_catalogue(catalogue), key.replace("catalogue.json", "index.html"): _project(catalogue, readme)}
 
 
 def human_root(listing: Mapping[str, Listing]) -> dict[str, bytes]:
@@ -87,16 +94,17 @@ def environment() -> Environment:
 
     made = template_environment("wheelsmith.index.site")
     made.filters |= {"size": show_size, "compute_name": compute_name}
-    made.filters |= {"releases": format_releases, "computes": _compute_names}
+    made.filters |= {"releases": format_releases, "computes": compute_names}
     made.filters["counted"] = counted
     return made
 
 
-def _project(catalogue: Catalogue) -> bytes:
+def _project(catalogue: Catalogue, readme: Readme | None) -> bytes:
     chooser = Chooser(catalogue)
     picker = make_picker(chooser)
     shown = grids(catalogue_cells(catalogue))
     versions = versions_of(chooser, picker)
+    current = _current_version(versions)
     page = environment().get_template("page.html")
     return page.render(
         catalogue=catalogue,
@@ -111,10 +119,22 @@ def _project(catalogue: Catalogue) -> bytes:
         yanks=yank_reasons(shown),
         failed=[item for item in catalogue.unserved if item.status is NoWheel.FAILED],
         excluded=_group_excluded(catalogue),
-        current=_current_version(versions),
+        current=current,
+        links=_links(catalogue, current),
         versions=versions,
+        requirements=requirements_of(current) if current else None,
+        readme=render_readme(readme) if readme else None,
         **assets("address.js", "picker.js"),
     ).encode()
+
+
+def _links(catalogue: Catalogue, current: VersionOfWheels | None) -> tuple[tuple[str, str], ...]:
+    """Return pairs of label and URL: those in METADATA, or else the repository of the current version."""
+    if catalogue.about and catalogue.about.links:
+        return catalogue.about.links
+    wheels = current.wheels if current else ()
+    urls = (wheel.provenance.source.url for wheel in wheels if wheel.provenance)
+    return tuple(("Source", url) for url in islice(filter(None, urls), 1) if is_safe_link(url))
 
 
 def _rows(picker: Picker) -> tuple[Row, ...]:
@@ -153,11 +173,7 @@ def _quote_word(word: str) -> str:
 
 def _current_version(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | None:
     """Return the newest version with a wheel that is not yanked, or the newest version if all are yanked."""
-    not_yanked = (
-        version
-        for version in versions
-        if any(shown.wheel.yanked is None for group in version.groups for shown in group.wheels)
-    )
+    not_yanked = (version for version in versions if not version.is_yanked)
     return next(not_yanked, versions[0] if versions else None)
 
 
@@ -173,14 +189,6 @@ def _group_excluded(catalogue: Catalogue) -> tuple[tuple[CellWithoutWheel, ...],
 
 def _computes(item: Listing) -> list[str]:
     return sorted((root for root in item.roots if root != EVERYTHING), key=compute_order)
-
-
-def _compute_names(computes: Sequence[str]) -> str:
-    """Return the names as one text, e.g. ``CPU, CUDA 12.8, 13.0``."""
-    names = [compute_name(compute) for compute in computes]
-    cudas = [name.removeprefix("CUDA ") for name in names if name.startswith("CUDA ")]
-    others = [name for name in names if not name.startswith("CUDA ")]
-    return ", ".join([*others, *([f"CUDA {', '.join(cudas)}"] if cudas else [])])
 
 
 def _digest(text: str) -> str:

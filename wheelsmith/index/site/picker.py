@@ -188,14 +188,26 @@ class VersionOfWheels:
     groups: tuple[WheelGroup, ...]
 
     @property
-    def count(self) -> int:
-        """Return the number of wheels."""
-        return sum(len(group.wheels) for group in self.groups)
+    def wheels(self) -> tuple[IndexEntry, ...]:
+        """Return the wheels of all groups."""
+        return tuple(shown.wheel for group in self.groups for shown in group.wheels)
 
     @property
     def published(self) -> str:
         """Return the day of the latest upload, e.g. ``2026-11-21``."""
-        return max(shown.wheel.upload_time for group in self.groups for shown in group.wheels)[:10]
+        return max(wheel.upload_time for wheel in self.wheels)[:10]
+
+    @property
+    def is_yanked(self) -> bool:
+        """Return True if every wheel is yanked."""
+        return all(wheel.yanked is not None for wheel in self.wheels)
+
+    @property
+    def serves(self) -> str:
+        """Return the releases of the framework, e.g. ``torch 2.11, 2.13``; empty if the wheels name none."""
+        cells = {(cell.framework, cell.release) for wheel in self.wheels for cell in wheel.cells}
+        releases = format_releases(sorted({release for _, release in cells}, key=numbers))
+        return f"{min(cells)[0]} {releases}" if cells else ""
 
 
 def versions_of(chooser: Chooser, picker: Picker | None) -> tuple[VersionOfWheels, ...]:
@@ -310,3 +322,11 @@ def format_releases(names: Sequence[str]) -> str:
 def _is_next_release(before: str, name: str) -> bool:
     *major, minor = numbers(before)
     return numbers(name) == (*major, minor + 1)
+
+
+def compute_names(computes: Sequence[str]) -> str:
+    """Return the names as one text, e.g. ``CPU, CUDA 12.8, 13.0``."""
+    names = [compute_name(compute) for compute in computes]
+    cudas = [name.removeprefix("CUDA ") for name in names if name.startswith("CUDA ")]
+    others = [name for name in names if not name.startswith("CUDA ")]
+    return ", ".join([*others, *([f"CUDA {', '.join(cudas)}"] if cudas else [])])

@@ -27,7 +27,7 @@
   if (!source) return;
   const data = JSON.parse(source.textContent);
   const picker = document.querySelector(".picker");
-  const first = { ...Object.fromEntries(new URLSearchParams(data.first)), with: "present", installer: "pip" };
+  const first = { ...Object.fromEntries(new URLSearchParams(data.first)), with: "absent", installer: "pip" };
   const names = Object.keys(first);
   const radios = Object.fromEntries(names.map((name) => [name, Array.from(picker.querySelectorAll(`[name="${name}"]`))]));
   const values = Object.fromEntries(names.map((name) => [name, radios[name].map((radio) => radio.value)]));
@@ -73,9 +73,10 @@
     const words = command.split(/([ \n])/).map((word) => (word.trim() ? make("span", {}, word) : word));
     const parts = [make("pre", { className: "command" }, make("code", { id: "command" }, ...words))];
     for (const text of [...answer.notes, ...(note ? [note] : [])]) parts.push(make("p", { className: "note" }, text));
+    const file = make("a", { className: "wheel-name", href: base + wheel.slots.path }, wheel.filename);
     const more = make("a", { href: `#wheel-${wheel.place}` }, "hash, GPU code, provenance");
     more.addEventListener("click", reveal);
-    parts.push(make("p", { className: "chosen" }, make("span", { className: "wheel-name" }, wheel.filename), `, ${wheel.size}: `, more));
+    parts.push(make("p", { className: "chosen" }, file, `, ${wheel.size}: `, more));
     return parts;
   };
   const showReason = (answer) => {
@@ -110,6 +111,7 @@
     const refused = "reason" in answer;
     $("result").replaceChildren(...(refused ? showReason(answer) : showCommand(answer)));
     $("answer").classList.toggle("refused", refused);
+    $("address").textContent = `${base}${refused ? "simple" : answer.slots.root}/`;
   };
 
   picker.addEventListener("change", (event) => {

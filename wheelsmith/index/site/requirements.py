@@ -1,0 +1,50 @@
+"""The requirements of a version's wheels, for the page of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from wheelsmith.base.units import listed, numbers
+from wheelsmith.index.entries.entry import IndexEntry
+from wheelsmith.index.resolve.target import ParsedWheel, glibc_of
+from wheelsmith.index.site.picker import VersionOfWheels, compute_names, format_releases
+from wheelsmith.model import TORCH
+from wheelsmith.platforms import compute_order, parse_capability
+
+
+def requirements_of(version: VersionOfWheels) -> tuple[tuple[str, str], ...]:
+    """Return pairs of a label and a text, for all wheels of a version together."""
+    wheels = [wheel for wheel in version.wheels if wheel.yanked is None]
+    cells = [cell for wheel in wheels for cell in wheel.cells]
+    framework = cells[0].framework if cells else TORCH
+    torch = format_releases(sorted({cell.release for cell in cells}, key=numbers))
+    others = (text for wheel in wheels for text in ParsedWheel(wheel).other_requirements(framework))
+    gpu = sorted({name for wheel in wheels for name in wheel.gpu_archs}, key=parse_capability)
+    found = {
+        "System": _system(wheels, sorted({cell.arch for cell in cells}, reverse=True)),
+        "Python": "; ".join(_unique(wheel.requires_python for wheel in wheels)),
+        framework: torch or "; ".join(_unique(wheel.requires_torch for wheel in wheels)),
+        "Compute": compute_names(sorted({cell.compute for cell in cells}, key=compute_order)),
+        "GPU": f"compute capability {', '.join(gpu)}" if gpu else "",
+        "Packages": ", ".join(_unique(others)),
+    }
+    return tuple((label, text) for label, text in found.items() if text)
+
+
+def _system(wheels: Iterable[IndexEntry], archs: list[str]) -> str:
+    """Return the operating system, the architectures and the oldest C library."""
+    oldest = sorted({min(glibcs) for wheel in wheels if (glibcs := tuple(_glibcs(wheel)))})
+    if not archs and not oldest:
+        return ""
+    text = f"Linux on {listed(archs)}" if archs else "Linux"
+    first, *others = [f"{major}.{minor}" for major, minor in oldest] or [""]
+    some = f" ({listed(others)} for some wheels)" if others else ""
+    return f"{text}, glibc {first} or newer{some}" if first else text
+
+
+def _glibcs(wheel: IndexEntry) -> Iterator[tuple[int, int]]:
+    yield from (glibc for name in ParsedWheel(wheel).platforms if (glibc := glibc_of(name)))
+
+
+def _unique(texts: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(text for text in texts if text))
