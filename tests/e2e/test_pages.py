@@ -404,6 +404,19 @@ def test_the_command_and_the_address_are_copied(visit, base):
     page.get_by_role("button", name="Copy the command").wait_for()
 
 
+def test_each_wheel_has_a_link_that_downloads_it(visit, shop):
+    page = visit("projects/rmsnorm/")
+    links = page.get_by_role("link", name="Download")
+    assert links.count() == 2
+    assert page.get_by_role("heading", name="rmsnorm", level=3).is_visible()
+    assert page.get_by_role("link", name="Source").get_attribute("href") == "https://github.com/example/rmsnorm"
+    assert "Linux on x86_64, glibc 2.17 or newer" in page.locator("dl.facts").first.text_content()
+    with page.expect_download() as download:
+        links.first.click()
+    name = download.value.suggested_filename
+    assert Path(download.value.path()).read_bytes() == next((shop / "index").rglob(name)).read_bytes()
+
+
 @detail
 def test_the_theme_follows_the_system_and_can_be_chosen(visit):
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -454,6 +467,7 @@ def test_a_phone_needs_no_sideways_scrolling(visit, width):
         "projects/activation/",
         "projects/fused/#installer=uv-project",
         "projects/activation/#torch=2.9&compute=cu130",
+        "projects/rmsnorm/",
     ):
         page = visit(path, viewport={"width": width, "height": 800})
         page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
@@ -509,7 +523,7 @@ def test_a_page_works_from_a_folder(visit, shop):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(visit, judges, theme):
     axe = (judges / "axe-core" / "axe.min.js").read_text()
-    for path in ("", "projects/activation/#torch=2.9&compute=cu130", "projects/fused/#installer=uv-project"):
+    for path in ("", "projects/activation/#torch=2.9&compute=cu130", "projects/fused/", "projects/rmsnorm/"):
         page = visit(path, color_scheme=theme)
         page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
         page.evaluate(axe)

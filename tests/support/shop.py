@@ -14,6 +14,26 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 
+README = """Project-URL: Source, https://github.com/example/rmsnorm
+Description-Content-Type: text/markdown
+
+# rmsnorm
+
+[![CI](https://ci.example/badge.svg)](https://ci.example/) <img src="logo.png"> Norms of `rows`; see [notes](notes.md).
+
+### Speed
+
+| GPU | with a long name, without an empty cell | times |
+|-----|:---:|------:|
+| `A100-SXM4-80GB` | 1 | 4.5 |
+
+```python
+y = rmsnorm.rmsnorm(x, weight, eps=1e-6)  # a comment that makes this line too long for a phone, so that it has to wrap
+```
+
+1. one
+   > two
+"""
 NOW = "2026-01-02T03:04:05Z"
 HERE = "cp39-abi3-manylinux_2_17_x86_64"
 ARM = "cp39-abi3-manylinux_2_17_aarch64"
@@ -86,7 +106,7 @@ def make_shop(root: Path) -> None:
     ]
     for cuda in (None, "13.0"):
         cells = [Cell(release=torch, toolkit=cuda, arch="x86_64") for torch in ("2.11", "2.13")]
-        path = make_wheel(made, "rmsnorm", f"0.3+{name_of(cuda)}", requires=("torch>=2.10",), tag=HERE)
+        path = make_wheel(made, "rmsnorm", f"0.3+{name_of(cuda)}", requires=("torch>=2.10",), tag=HERE, about=README)
         offers.append(offer(path, *cells))
     everywhere = [
         Cell(release=t, toolkit=c, arch=a)

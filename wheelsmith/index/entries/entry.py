@@ -361,7 +361,7 @@ class PlannedVersion(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectState(Record):
-    """The state of one project in an index. The project's pages are rendered from the state only.
+    """The state of one project in an index. Its pages are rendered from the state and from METADATA of its wheels.
 
     :param project: the normalized name (PEP 503).
     :param entries: the wheels, sorted by file name.

@@ -2,7 +2,7 @@
 
 The order of the writes guarantees this: files, the state of the project, its pages, the project lists. Files are
 stored under the hash of their content and never change. States change by compare and swap. Pages are rendered from
-states only. If a writer is killed, ``repair`` completes its work.
+states, and from METADATA whose hash is in a state. If a writer is killed, ``repair`` completes its work.
 """
 
 from __future__ import annotations
