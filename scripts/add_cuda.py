@@ -4,11 +4,11 @@
 
 NVIDIA's package cuda-toolkit lists the packages of each release. The script runs their compilers to find the facts:
 ptxas reports its capabilities and PTX version, and nvcc compiles torch's headers to find the oldest usable C++
-standard. It writes platforms/cuda.json and, for the first toolkit of a major, drivers.json. It fetches about 150 MB and
+standard. It writes platforms/cuda.json and, with --driver, drivers.json. It fetches about 150 MB and
 needs g++.
 
 The headers of libraries such as cuBLAS and the default capabilities come from the previous toolkit of the same major.
-The first toolkit of a major has no predecessor: its default capabilities and oldest driver are options.
+The first toolkit of a major has no predecessor: it needs the options --default-capability and --driver.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ def main() -> None:
     options = _options()
     data = json.loads(TARGET.read_text())
     before = previous_toolkit(options.version, data["toolkits"])
-    if before is None and not (options.default_capability and options.driver and options.driver_source):
+    if before is None and not (options.default_capability and options.driver):
         raise SystemExit(
-            f"CUDA {options.version} is the first release of its major: pass --default-capability, --driver and "
-            "--driver-source"
+            f"CUDA {options.version} is the first release of its major: pass --default-capability and --driver"
         )
     entry = describe_toolkit(options, before)
     write(entry, data)
     if options.cxx_std is None:
         write({**entry, "cxx_std": find_cxx_standard(options.version)}, data)
-    if before is None:
+    if options.driver:
         add_driver(options)
+    if before is None:
         print("next: update the exported symbols with scripts/library_symbols.py cuda")
     known = cuda_toolkits()[options.version]
     print(f"CUDA {known.version}: PTX {known.ptx}, C++ {known.cxx_std}, {', '.join(known.capabilities)}")
@@ -86,8 +86,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--default-capability", action="append", help="a default capability, such as 9.0 or 12.1+PTX; repeatable"
     )
-    parser.add_argument("--driver", help="the oldest driver of a new major, such as 580")
-    parser.add_argument("--driver-source", help="the source of --driver")
+    parser.add_argument("--driver", help="the driver branch in the toolkit's release notes, such as 580")
     parser.add_argument("--source", help="the source of the other facts")
     options = parser.parse_args()
     if not re.fullmatch(r"\d+\.\d+", options.version):
@@ -225,16 +224,10 @@ def find_cxx_standard(version: str) -> int:
 
 
 def add_driver(options: argparse.Namespace) -> None:
-    """Add the oldest driver of a new major to ``drivers.json``."""
+    """Add the driver of a CUDA release to ``drivers.json``."""
     data = json.loads(DRIVERS.read_text())
-    data["floors"].append(
-        {
-            "cuda": options.version.partition(".")[0],
-            "driver": options.driver,
-            "source": options.driver_source,
-            "date": options.date,
-        }
-    )
+    data["newest_cuda"][options.driver] = options.version
+    data["date"] = options.date
     DRIVERS.write_text(json.dumps(data, indent=1) + "\n")
 
 

@@ -216,6 +216,40 @@ def test_another_machine_can_be_chosen_for(pick, url):
     assert 'activation = { index = "activation-cu130" }' in told["command"]
 
 
+@pytest.mark.parametrize(
+    ("installer", "program"), [("uv", "uv pip install"), ("pip", "pip install"), (None, "pip install")]
+)
+def test_a_command_for_another_machine_names_nothing_of_this_one(
+    pick, url, venv, monkeypatch, tmp_path, installer, program
+):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    asked = ["activation", "--index", url, "--python", venv, "--torch", "2.13", "--cuda", "13.0", "--arch", "aarch64"]
+    asked += ["--installer", installer] if installer else []
+    assert pick(*asked).out.startswith(f"{program} activation==1.1+cu130.torch2.13 torch==2.13.0+cu130 ")
+    refused = pick(*asked, "--run")
+    assert (refused.code, "which describe another machine" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda"),
+    [("580", "13.0"), ("580.65.06", "13.0"), ("589", "13.0"), ("575.57.08", "12.9"), ("12.8", "12.8")],
+)
+def test_a_driver_is_named_by_its_version_or_its_cuda(pick, venv, url, driver, cuda):
+    asked = ("activation", "--index", url, "--python", venv, "--torch", "2.13", "--cuda", "cpu")
+    answer = pick(*asked, "--driver", driver)
+    assert (answer.code, f"a driver for CUDA up to {cuda}" in answer.err) == (0, True), answer.err
+    old = pick(*asked, "--driver", "390.157")
+    assert (old.code, "driver 390.157 is too old for any known CUDA release" in old.err) == (2, True)
+    assert pick(*asked, "--driver", "58").code == 2
+
+
+def test_a_second_capability_adds_to_the_first(pick, venv, url):
+    asked = ("activation", "--index", url, "--python", venv, "--torch", "2.13", "--cuda", "13.0", "--json")
+    told = json.loads(pick(*asked, "--capability", "9.0", "--capability", "8.0").out)
+    assert told["target"]["capabilities"] == ["8.0", "9.0"]
+
+
 @pytest.mark.parametrize("name", ["/", "/cu130/", "/simple", "/cpu/"])
 def test_the_address_of_a_root_will_do(pick, venv, url, name):
     give_torch(venv, "2.11.0+cu130", "13.0")

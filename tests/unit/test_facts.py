@@ -7,7 +7,7 @@ from torch_symbols import write_table
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.plan.recipe.project_hints import dependencies, project_hints
-from wheelsmith.platforms import cuda_packages, cuda_prefix, cuda_toolkits, driver_floors, parse_capability
+from wheelsmith.platforms import cuda_drivers, cuda_packages, cuda_prefix, cuda_toolkits, parse_capability
 from wheelsmith.wheel.symbols import (
     TorchLibrary,
     cuda_exports,
@@ -35,7 +35,7 @@ def test_every_fact_has_a_source_and_a_date():
         *cuda_toolkits().values(),
         *dependencies(),
         *project_hints().values(),
-        *driver_floors().values(),
+        cuda_drivers(),
         cuda_packages(),
     )
     for fact in facts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,12 +39,29 @@ class _Pattern(click.ParamType[str]):
         return str(value)
 
 
+class _Driver(_Pattern):
+    """A parameter type for an NVIDIA driver, or for the newest CUDA release that it supports."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the CUDA release."""
+        from wheelsmith.platforms import platforms
+
+        text = super().convert(value, param, ctx)
+        if re.match(r"\d{1,2}\.", text):
+            return text
+        found = next((cuda for each in platforms().values() if (cuda := each.devices.newest_toolkit(text))), None)
+        return found or self.fail(f"driver {text} is too old for any known CUDA release", param, ctx)
+
+
 TORCH = _Pattern("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch release such as 2.11")
 CUDA = _Pattern("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu or a CUDA release such as 13.0")
 _ARCH = _Pattern("arch", r"[a-z0-9_]{1,20}", "an architecture such as x86_64")
 _PYTHON = _Pattern("version", r"3\.\d{1,2}(\.\d{1,3})?t?", "a Python such as 3.12, or 3.14t for free-threaded")
 _RELEASE = _Pattern("release", r"\d{1,3}\.\d{1,3}", "a release such as 2.28 or 13.0")
 _GPU = _Pattern("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
+_DRIVER = _Driver(
+    "version", r"\d{1,2}\.\d{1,3}|\d{3}(\.\d{1,4}){0,2}", "a driver such as 580, or a CUDA release such as 13.0"
+)
 
 
 @click.command("pick")
@@ -61,8 +78,18 @@ _GPU = _Pattern("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
 @click.option("--arch", type=_ARCH, help="CPU architecture, as in uname -m.")
 @click.option("--python-version", type=_PYTHON, help="Python version, such as 3.12, or 3.14t for free-threaded.")
 @click.option("--glibc", type=_RELEASE, help="glibc version, such as 2.28.")
-@click.option("--capability", type=_GPU, help="Compute capability of the GPU, such as 9.0.")
-@click.option("--driver", type=_RELEASE, help="Newest CUDA release that the NVIDIA driver supports, such as 13.0.")
+@click.option(
+    "--capability",
+    "capabilities",
+    type=_GPU,
+    multiple=True,
+    help="Compute capability of a GPU, such as 9.0. Repeatable.",
+)
+@click.option(
+    "--driver",
+    type=_DRIVER,
+    help="NVIDIA driver, such as 580 or 580.65.06, or the newest CUDA release that it supports, such as 13.0.",
+)
 @click.option(
     "--keep-torch/--with-torch",
     default=None,
@@ -82,24 +109,23 @@ def command(
     With --key, --identity or --policy, the wheel needs a trusted signature, and the command contains its hash.
     """
     from wheelsmith.index.pick.decide import Overrides, decide
-    from wheelsmith.index.pick.machine import probe_machine, run_install, use_environment
+    from wheelsmith.index.pick.machine import probe_machine, run_install
     from wheelsmith.index.pick.source import find_catalogue, verify_choice
     from wheelsmith.index.resolve.choose import Chooser
-    from wheelsmith.index.resolve.install_commands import Installer, quote_address
+    from wheelsmith.index.resolve.install_commands import quote_address
     from wheelsmith.index.resolve.target import Refusal
 
-    if run and installer not in {None, *_RUNNABLE}:
-        raise click.UsageError(f"--run supports only {' and '.join(_RUNNABLE)}, not --installer {installer}")
+    if run:
+        _check_runnable(installer, options)
     policy = make_optional_policy(**{option: options.pop(option) for option in POLICY_OPTIONS})
     if policy and installer == "uv-project":
         raise click.UsageError("--installer uv-project cannot pin the hash of the signed wheel: choose another one")
+    overrides = Overrides(compute=options.pop("cuda"), python=options.pop("python_version"), **options)
     found, machine = find_catalogue(name, index), probe_machine(python)
     chooser = Chooser(found.catalogue)
-    overrides = Overrides(compute=options.pop("cuda"), python=options.pop("python_version"), **options)
     decision, attestation = decide(chooser, machine, overrides), None
     if policy:
         decision, attestation = verify_choice(decision, found, policy)
-    chosen = Installer(installer or machine.installer)
     if not as_json:
         print_lines(describe_choice(machine, overrides, decision, found, chooser.warning))
         if attestation:
@@ -109,12 +135,36 @@ def command(
         if as_json:
             click.echo(json.dumps(_json_data(machine, decision, None, None), indent=1))
         raise NoMatchingWheelError(decision.answer.reason, remedy=suggest_nearest(decision.answer))
-    commands = use_environment(decision.commands(chosen, quote_address(found.base)), chosen, machine)
+    commands = _install_commands(decision, installer, quote_address(found.base), machine, overrides)
     click.echo(
         json.dumps(_json_data(machine, decision, commands, attestation), indent=1) if as_json else commands.text()
     )
     if run:
         run_install(commands)
+
+
+def _check_runnable(installer: str | None, options: Mapping[str, Any]) -> None:
+    """Check that the command can run on this machine.
+
+    :raises click.UsageError: it cannot.
+    """
+    if installer not in {None, *_RUNNABLE}:
+        raise click.UsageError(f"--run supports only {' and '.join(_RUNNABLE)}, not --installer {installer}")
+    if options["arch"] or options["python_version"]:
+        raise click.UsageError("--run cannot be used with --arch or --python-version, which describe another machine")
+
+
+def _install_commands(
+    decision: Decision, installer: str | None, base: str, machine: Machine, overrides: Overrides
+) -> Template:
+    """Return the install commands, which name the environment only if they are for this machine."""
+    from wheelsmith.index.pick.machine import use_environment
+    from wheelsmith.index.resolve.install_commands import Installer
+
+    if overrides.for_another_machine:
+        return decision.commands(Installer(installer or Installer.PIP), base)
+    chosen = Installer(installer or machine.installer)
+    return use_environment(decision.commands(chosen, base), chosen, machine)
 
 
 def print_lines(lines: Iterator[str]) -> None:
@@ -140,7 +190,9 @@ def describe_choice(
     yield f"{machine.python}: Python {version}, {torch}; {machine.arch}, glibc {machine.glibc}"
     yield f"{driver}, {gpus}"
     named = {"cuda" if name == "compute" else name: value for name, value in overrides.to_json().items()}
-    values = [f"{name} {value}" for name, value in named.items() if isinstance(value, str)]
+    values = [f"{name} {value}" for name, value in named.items() if isinstance(value, str) and name != "driver"]
+    values += [f"capability {value}" for value in overrides.capabilities]
+    values += [f"a driver for CUDA up to {overrides.driver}"] if overrides.driver else []
     if values:
         yield f"overrides: {', '.join(values)}"
     if warning:

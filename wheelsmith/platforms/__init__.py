@@ -4,12 +4,12 @@ from wheelsmith.platforms.cuda import (
     DEVELOPMENT,
     DRIVER_LIBRARIES,
     CudaToolkit,
+    cuda_drivers,
     cuda_folder,
     cuda_packages,
     cuda_prefix,
     cuda_toolkits,
     cuda_version_of,
-    driver_floors,
     parse_capability,
 )
 from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries, header_library, python_headers

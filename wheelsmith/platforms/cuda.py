@@ -46,23 +46,26 @@ def _from_nvidia_smi() -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriverFloor(Record):
-    """The oldest NVIDIA driver that runs code of every toolkit of a CUDA major version.
+class CudaDrivers(Record):
+    """Facts about NVIDIA's drivers for Linux.
 
-    :param cuda: the major version, e.g. ``13``.
-    :param driver: the driver's major version, e.g. ``580``.
+    :param newest_cuda: branch of the driver, e.g. ``580`` → the newest CUDA that it supports; oldest first.
     """
 
-    cuda: str
-    driver: str
+    newest_cuda: dict[str, str]
     source: str
     date: str
 
+    def oldest_for(self, major: str) -> str | None:
+        """Return the oldest branch that runs code of every toolkit of a CUDA major version, or None if unknown."""
+        return next((branch for branch, cuda in self.newest_cuda.items() if cuda.startswith(f"{major}.")), None)
+
 
 @cache
-def driver_floors() -> dict[str, DriverFloor]:
-    """Return the oldest driver of each CUDA major version, by that version."""
-    return {item["cuda"]: DriverFloor.from_json(item) for item in read_facts(__package__, "drivers.json")["floors"]}
+def cuda_drivers() -> CudaDrivers:
+    """Return the facts about NVIDIA's drivers."""
+    known = read_facts(__package__, "drivers.json")
+    return CudaDrivers.from_json({key: value for key, value in known.items() if key != "schema_version"})
 
 
 class CudaDevices(Devices):
@@ -73,6 +76,13 @@ class CudaDevices(Devices):
     def driver(self) -> Driver | None:
         """Return the NVIDIA driver."""
         return cuda_driver()
+
+    def newest_toolkit(self, version: str) -> str | None:
+        """Return the newest CUDA of the driver's branch, or of the newest known branch before it."""
+        branch = int(version.partition(".")[0])
+        return next(
+            (cuda for known, cuda in reversed(cuda_drivers().newest_cuda.items()) if int(known) <= branch), None
+        )
 
     def best_code(self, codes: Sequence[str], gpu: str) -> str | None:
         """Return the best of ``8.0``, ``9.0a``, ``9.0+PTX`` for a GPU, or None.
@@ -105,8 +115,8 @@ class CudaDevices(Devices):
         if numbers(version)[0] <= numbers(driver)[0]:
             return None
         major = version.split(".", maxsplit=1)[0]
-        floor = driver_floors().get(major)
-        needed = f"driver {floor.driver} or newer" if floor else f"a driver for CUDA {major}"
+        oldest = cuda_drivers().oldest_for(major)
+        needed = f"driver {oldest} or newer" if oldest else f"a driver for CUDA {major}"
         return f"it was built with CUDA {version}, which needs {needed}; this driver supports CUDA up to {driver}"
 
     def why_not_compiled(self, version: str, driver: str, gpus: Sequence[str]) -> str | None:

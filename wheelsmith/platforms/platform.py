@@ -45,6 +45,9 @@ class Devices(Protocol):
     def driver(self) -> Driver | None:
         """Return the driver of this machine, or None."""
 
+    def newest_toolkit(self, version: str) -> str | None:
+        """Return the newest toolkit that a driver such as ``580.65.06`` supports, or None if it is too old."""
+
     def best_code(self, codes: Sequence[str], gpu: str) -> str | None:
         """Return the entry of a wheel's GPU code that a GPU runs, such as ``8.0`` or ``9.0+PTX``, or None."""
 

@@ -34,7 +34,7 @@ class Overrides(Record):
     :param arch: CPU architecture.
     :param python: minor release, e.g. ``3.12``, or ``3.13t`` for a Python without the GIL.
     :param glibc: version of glibc.
-    :param capability: compute capability of the GPU.
+    :param capabilities: compute capabilities of the GPUs.
     :param driver: the newest CUDA that the driver supports.
     :param keep_torch: True keeps the installed torch. False installs torch with the wheel.
     """
@@ -44,9 +44,14 @@ class Overrides(Record):
     arch: str | None = None
     python: str | None = None
     glibc: str | None = None
-    capability: str | None = None
+    capabilities: tuple[str, ...] = ()
     driver: str | None = None
     keep_torch: bool | None = None
+
+    @property
+    def for_another_machine(self) -> bool:
+        """Return True if the command is not for this machine and environment."""
+        return self.arch is not None or self.python is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +253,7 @@ def _make_target(chooser: Chooser, machine: Machine, overrides: Overrides, relea
         free_threaded=overrides.python.endswith("t") if overrides.python else machine.free_threaded,
         # The detected values do not apply to another machine.
         glibc=overrides.glibc or (machine.glibc if here else None),
-        capabilities=((overrides.capability,) if overrides.capability else gpus) if on_gpu else (),
+        capabilities=tuple(sorted(set(overrides.capabilities)) or gpus) if on_gpu else (),
         driver=(overrides.driver or (machine.driver if here else None)) if on_gpu else None,
     )
 
