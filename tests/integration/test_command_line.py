@@ -5,6 +5,11 @@ import json
 import pytest
 from wheels import make_wheel
 
+from wheelsmith.base.errors import MatrixError
+from wheelsmith.model import ignore
+from wheelsmith.run.prepare import Request
+from wheelsmith.run.replan import plans_of_matrix
+
 
 @pytest.mark.usefixtures("in_process_worker")
 def test_check_takes_folders_of_wheels_and_indexes(run, tmp_path):
@@ -66,3 +71,44 @@ def test_what_a_second_yank_changed_cannot_be_undone_by_unyank(run, index):
     again = run("index", "yank", index, "kernel", "1", "--reason", "worse")
     assert again.err == f"2 wheels yanked: {index}\n"
     assert run("index", "yank", index, "kernel", "1", "--reason", "worse").err == f"0 wheels yanked: {index}\n"
+
+
+def test_init_says_when_it_uses_a_package_index(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "ninja").mkdir()
+    empty = run("init", "ninja")
+    assert empty.code == 4
+    assert (
+        "error: the kernel has no build.toml, pyproject.toml or setup.py\n  help: name a folder that has one"
+        in empty.err
+    )
+    (tmp_path / "ninja").rmdir()
+    monkeypatch.setattr("wheelsmith.source.sdist.newest_release", lambda name: "1.2")
+    monkeypatch.setattr("wheelsmith.run.init_matrix.first_matrix", lambda *_: ("kernel: {}", "ninja 1.2", 1))
+    written = run("init", "ninja")
+    assert (written.code, written.err.splitlines()[0]) == (
+        0,
+        "there is no folder ninja here: using ninja==1.2 from the package index",
+    )
+    named = run("init", "ninja==1.2", "--force")
+    assert (named.code, "from the package index" in named.err) == (0, False)
+
+
+@pytest.mark.parametrize("argv", [("plan",), ("build-matrix",), ("lock",), ("vendor",), ("shell", "x")])
+def test_without_a_matrix_init_is_named(run, tmp_path, monkeypatch, argv):
+    monkeypatch.chdir(tmp_path)
+    answer = run(*argv)
+    assert (answer.code, answer.err.splitlines()) == (
+        2,
+        [
+            "error: there is no matrix.yaml",
+            "  help: create it with wheelsmith init, or choose another file with --matrix",
+        ],
+    )
+
+
+def test_a_rebuild_without_a_matrix_names_the_source(tmp_path):
+    with pytest.raises(MatrixError) as caught:
+        plans_of_matrix(Request(matrix=tmp_path / "matrix.yaml", cache=tmp_path), ignore)
+    assert "name the source of the wheels with --source" in caught.value.remedy

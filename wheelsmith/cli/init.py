@@ -46,6 +46,8 @@ def command(*, source: str, matrix: Path, submodules: str | None, force: bool) -
             remedy="choose another file with --matrix, or overwrite it with --force",
         )
     kernel = parse_source(source, matrix.absolute().parent)
+    if kernel.sdist and "==" not in source and not source.startswith("sdist:"):
+        click.echo(f"there is no folder {source} here: using {kernel.sdist} from the package index", err=True)
     if submodules is not None:
         kernel = with_submodules(kernel, submodules)
     text, label, cells = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))

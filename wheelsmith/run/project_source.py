@@ -144,10 +144,16 @@ def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelS
 def read_metadata(source: SourceTree) -> KernelSpec | ProjectSpec:
     """Read the kernel's own metadata, from build.toml or from the files of a Python project.
 
-    :raises SourceError: a file is invalid.
+    :raises SourceError: a file is invalid, or there is none.
     """
-    if "build.toml" in source.paths or not set(PROJECT_FILES) & set(source.paths):
+    if "build.toml" in source.paths:
         return parse_build_toml(source.read_text("build.toml"), file="build.toml")
+    if not set(PROJECT_FILES) & set(source.paths):
+        raise SourceError(
+            f"the kernel has no build.toml, {', '.join(PROJECT_FILES[:-1])} or {PROJECT_FILES[-1]}",
+            remedy="name a folder that has one; a project on a package index is named with its version, as in "
+            "torch-scatter==2.1.2",
+        )
     return read_project(source.paths, source.read_bytes)
 
 

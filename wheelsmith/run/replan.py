@@ -96,6 +96,9 @@ def plans_of_matrix(request: Request, listen: Listener) -> Replanned:
 
     :raises WheelsmithError: it cannot be planned.
     """
+    if not request.matrix.exists():
+        remedy = "go to the folder of the matrix, or name the source of the wheels with --source FOLDER"
+        raise MatrixError(f"there is no {request.matrix}", remedy=remedy)
     prepared = prepare(request, listen)
     return Replanned(
         source=prepared.source,
