@@ -7,10 +7,12 @@ A unit test fails if the pages are out of date.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args
@@ -41,9 +43,7 @@ index.
 The check finds honest mistakes of people and toolchains. It compares the name, metadata, tags, requirements, binaries
 and GPU code of a wheel, and checks that the wheel can load on its platforms. **The check does not protect you from a
 malicious author: a wheel runs its code when it is imported. Signatures and policies decide whom to trust**
-(`wheelsmith verify`, [how to sign](../how-to/sign.md)).
-
-{threats}
+([how to sign](../how-to/sign.md), [the threat model](../../SECURITY.md)).
 
 A static check cannot prove that the kernel computes the right results (`--test` runs its own test), or that a symbol
 has the same meaning in two torch releases. The package contains the exports of torch {first} to {last} as 40-bit
@@ -83,6 +83,9 @@ def main() -> int:
         return error.exit_code
     return 0
 ```"""
+
+
+SHARED = "A command lists these by name alone, after `Also:`. Every command also has `--help`."
 
 
 def pages() -> dict[str, str]:
@@ -133,12 +136,15 @@ def format_signature(name: str, value: type | Callable[..., object]) -> str:
 
 
 def command_page() -> str:
-    """Return the page of commands, with the output of ``--help``."""
+    """Return the page of commands: their help, with the options of several commands explained once."""
     context = click.Context(cli, info_name="wheelsmith", terminal_width=100)
-    parts = [NOTE, "# The command line", _block(cli.get_help(context))]
-    for name in cli.list_commands(context):
-        if command := cli.get_command(context, name):
-            parts += _sections(command, context, name, "##")
+    commands = list(walk_commands())
+    shared = _shared_options([command for command, _ in commands])
+    parts = [NOTE, "# The command line", _help(cli, context, {})]
+    parts += ["## Options of several commands", SHARED, _block(_options(shared.values(), context))]
+    for command, place in commands:
+        depth = place.command_path.count(" ")
+        parts += [f"{'#' * (depth + 1)} {place.command_path.partition(' ')[2]}", _help(command, place, shared)]
     codes = [
         "| code | meaning |\n| --- | --- |",
         "| 0 | success: every selected combination has a wheel |\n| 1 | combinations failed, or wheels did not pass |",
@@ -148,33 +154,65 @@ def command_page() -> str:
     return "\n\n".join([*parts, "## Exit codes", "\n".join(codes)]) + "\n"
 
 
+def walk_commands() -> Iterator[tuple[click.Command, click.Context]]:
+    """Yield every command with its context, groups before their commands."""
+    yield from _walk(cli, click.Context(cli, info_name="wheelsmith", terminal_width=100))
+
+
+def _walk(group: click.Group, parent: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
+    for name in group.list_commands(parent):
+        if command := group.get_command(parent, name):
+            context = click.Context(command, parent, name, terminal_width=100)
+            yield command, context
+            if isinstance(command, click.Group):
+                yield from _walk(command, context)
+
+
+def _shared_options(commands: Sequence[click.Command]) -> dict[str, click.Option]:
+    """Return the options that at least three commands have with the same help, by name and help.
+
+    Of several options with one name, it is the most frequent one.
+    """
+    options = [option for each in commands for option in each.params if isinstance(option, click.Option)]
+    common = Counter(map(_option_key, options)).most_common()
+    found = {_option_key(option): option for option in options}
+    first = {found[key].opts[0]: key for key, count in reversed(common) if count > 2}  # noqa: PLR2004
+    return {key: found[key] for key in first.values()}
+
+
+def _option_key(option: click.Option) -> str:
+    return f"{option.opts} {option.help} {option.metavar} {option.default}"
+
+
+def _help(command: click.Command, context: click.Context, shared: Mapping[str, click.Option]) -> str:
+    """Return the help of a command without --help, and with the names alone of shared options."""
+    known = [each for each in command.params if isinstance(each, click.Option) and _option_key(each) in shared]
+    shown = copy.copy(command)
+    shown.add_help_option = False
+    shown.params = [each for each in command.params if each not in known]
+    text = shown.get_help(context).rstrip()
+    names = ", ".join(option.opts[0] for option in known)
+    return _block(f"{text}\n\nAlso: {names}" if names else text)
+
+
+def _options(options: Iterable[click.Option], context: click.Context) -> str:
+    """Return the help of options, in the order of their names."""
+    formatter = context.make_formatter()
+    records = (option.get_help_record(context) for option in sorted(options, key=lambda option: option.opts[0]))
+    formatter.write_dl([record for record in records if record])
+    return formatter.getvalue()
+
+
 def checks_page(rules: Sequence[Rule]) -> str:
     """Return the page of the check and its rules."""
     first, *_, last = torch_releases()
-    parts = [NOTE, CHECKS.format(first=first, last=last, threats=threat_model())]
+    parts = [NOTE, CHECKS.format(first=first, last=last)]
     for rule in rules:
         parts += [f"### {rule.name}", f"Proves: {rule.proves}."]
         parts.append(f"Leaves open: {rule.leaves_open}.")
-        parts.append(f"Seen in the wild: {rule.in_the_wild or 'none known'}.")
+        if rule.in_the_wild:
+            parts.append(f"Seen in the wild: {rule.in_the_wild}.")
     return "\n\n".join(parts) + "\n"
-
-
-def threat_model() -> str:
-    """Return the table of the threat model in SECURITY.md."""
-    text = (REFERENCE.parent.parent / "SECURITY.md").read_text(encoding="utf-8")
-    table = re.search(r"^\| source of the risk .*?(?=\n\n)", text, re.DOTALL | re.MULTILINE)
-    if table is None:
-        raise ValueError("SECURITY.md has no table of the threat model")
-    return table[0]
-
-
-def _sections(command: click.Command, parent: click.Context, name: str, heading: str) -> list[str]:
-    context = click.Context(command, parent, name, terminal_width=100)
-    parts = [f"{heading} {context.command_path.removeprefix('wheelsmith ')}", _block(command.get_help(context))]
-    if isinstance(command, click.Group):
-        for child in command.list_commands(context):
-            parts += _sections(command.commands[child], context, child, heading + "#")
-    return parts
 
 
 def matrix_page(schema: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@ import importlib.util
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
@@ -24,3 +25,11 @@ def test_findings_have_the_names_of_the_rules():
     rules = (ROOT / "wheelsmith" / "wheel" / "rules").glob("*.py")
     found = {name for path in rules for name in re.findall(r'finding\("([a-z0-9-]+)"', path.read_text())}
     assert found <= {rule.name for rule in generate.RULES}
+
+
+def test_every_option_is_in_the_section_of_its_command():
+    sections = dict(part.split("\n", 1) for part in re.split(r"^#+ ", generate.command_page(), flags=re.MULTILINE)[1:])
+    for command, place in generate.walk_commands():
+        names = {option.opts[0] for option in command.params if isinstance(option, click.Option)}
+        shown = set(re.findall(r"(?<![\w-])--?[a-z-]+", sections[place.command_path.partition(" ")[2]]))
+        assert names <= shown, place.command_path
