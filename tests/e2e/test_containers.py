@@ -139,7 +139,7 @@ def test_out_of_memory_is_told_and_the_others_finish(container_engine, tmp_path)
     assert cells["13.0"]["status"] == "built"
     failure = cells[None]["failure"]
     if wants.COUNTED:  # an ordinary user's assembler is refused more than the limit, and says so itself
-        assert failure["message"] == "out of memory: the limit is 0.586 GiB"
+        assert failure["message"] == "out of memory: the limit is 600 MiB"
     assert "engine.memory" in failure["remedy"]
     assert "out of memory" in answer.stderr
 

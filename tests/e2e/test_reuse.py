@@ -428,6 +428,6 @@ int tiny_answer() { return std::puts("42") + table[7]; }
     (cell,) = factory.results().values()
     assert answer.returncode == 1
     if wants.COUNTED:
-        assert cell["failure"]["message"].startswith("out of memory: the limit is 0.0312 GiB")
+        assert cell["failure"]["message"].startswith("out of memory: the limit is 32 MiB")
     assert "--memory" in cell["failure"]["remedy"]
     assert factory.run("build-matrix", "--engine", "bwrap", "--memory", "2GiB").returncode == 0

@@ -193,7 +193,7 @@ def test_a_look_has_an_end(root, monkeypatch):
         examine(url)
     monkeypatch.setattr("wheelsmith.index.doctor.http_exchange._SECONDS", 0.0)
     with serving(root) as url:
-        assert examine(url, ONE).unexamined == ("the rest: the time limit of 0 s was reached",)
+        assert examine(url, ONE).unexamined == ("the rest: the time limit of 0s was reached",)
 
 
 def test_credentials_go_home_and_nowhere_else(root, tmp_path, monkeypatch):

@@ -85,7 +85,7 @@ def test_command_line(argv, code, message, monkeypatch, capsys, tmp_path):
 KERNELS = [
     ("no build.toml", {"build.toml": None}, 4, "the kernel has no build.toml"),
     ("not toml", {"build.toml": "[general\n"}, 2, "build.toml:1:9: not TOML"),
-    ("long toml", {"build.toml": BUILD_TOML + "#" * 2**20}, 2, "build.toml: longer than 1024 KiB"),
+    ("long toml", {"build.toml": BUILD_TOML + "#" * 2**20}, 2, "build.toml: longer than 1 MiB"),
     ("edition 1", {"build.toml": '[general]\nname = "k1"\n[torch]\nuniversal = true\n'}, 2, "edition 1 or 2"),
     ("source missing", {"build.toml": BUILD_TOML.replace("tiny.cpp", "gone.cpp")}, 2, "gone.cpp, which does not exist"),
     ("odd source", {"build.toml": BUILD_TOML.replace("tiny.cpp", "README.md")}, 2, "neither C, C++, CUDA nor a header"),

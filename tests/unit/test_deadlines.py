@@ -58,7 +58,7 @@ def test_a_request_has_an_end(first):
     with (
         dripping(first) as url,
         httpx.Client(timeout=30) as client,
-        pytest.raises(TooSlowError, match=r"longer than 0\.2 s"),
+        pytest.raises(TooSlowError, match=r"longer than 0\.2s"),
         deadline(client, 0.2),
     ):
         client.get(url)
@@ -88,12 +88,12 @@ def test_toolchains_are_sought_on_the_next_index(first, monkeypatch):
 
 
 def test_a_download_that_stands_still_ends(first):
-    told = pytest.raises(TooSlowError, match=r"only \d+ bytes arrived")
+    told = pytest.raises(TooSlowError, match=r"only \d+ B arrived")
     with dripping(BODY) as url, httpx.Client() as client, client.stream("GET", url) as response, told:
         list(require_progress(response.iter_bytes(), window=0.2))
     del first
 
 
 def test_pip_has_an_end_too(first):
-    with dripping(first) as url, pytest.raises(ToolchainError, match="pip download took longer than 2 s"):
+    with dripping(first) as url, pytest.raises(ToolchainError, match="pip download took longer than 2s"):
         run_pip("download", "--no-deps", "--index-url", url, "p", seconds=2)

@@ -38,7 +38,7 @@ def test_a_row_has_columns_that_stay_where_they_are():
     lines = picture(running, 100, 24, 10)
     assert len(lines) == 3
     assert {line.index("compile") for line in lines} == {lines[0].index("compile")}
-    assert {line.index("1m03s") for line in lines} == {lines[0].index("1m03s")}
+    assert {line.index("1m 3s") for line in lines} == {lines[0].index("1m 3s")}
     assert "7/96" in lines[0]
     assert "cicc 90" in lines[0]
 
@@ -58,7 +58,7 @@ def test_the_whole_is_told_in_a_line():
     running = dict([cell(10, done=6, total=10)])
     whole = RunProgress(start=3.0, cells=3, load=LOAD)
     whole.finish("other", cell(12, done=10, total=10)[1])
-    told = "1 of 3 combinations · 16 of 20+ phases · 3 of 4 cores · 2.5 of 8.0 GiB · 1m00s elapsed"
+    told = "1 of 3 combinations · 16 of 20+ phases · 3 of 4 cores · 2.5 GiB of 8 GiB · 1m elapsed"
     assert status_line(whole, running, 63.0) == told
     name = next(iter(running))
     whole.expected = {"other": 1000.0, name: 100.0, "waiting": 40.0}

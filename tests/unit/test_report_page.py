@@ -37,7 +37,7 @@ def test_it_says_what_became_of_the_run_and_escapes_all_that_it_is_told():
     assert "alert(1)</script>" not in text
     assert "1 failed" in text
     assert "1 excluded" in text
-    assert "1m01s" in text
+    assert "1m 1s" in text
     assert "9 of 12 compiler phases" in text
     assert 'href="logs/x.log"' in text
 

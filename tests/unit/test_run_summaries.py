@@ -71,7 +71,7 @@ def test_the_first_line_is_the_count(planned, results, count):
     left_out = replace(LEFT_OUT, cell=replace(LEFT_OUT.cell, arch="aarch64"))
     first, *others = summary(planned, results, [left_out], interrupted=True).splitlines()
     assert first == f"### {count}"
-    assert "Interrupted after 1m01s" in "".join(others)
+    assert "Interrupted after 1m 1s" in "".join(others)
 
 
 def test_the_reason_of_a_failure_stands_before_the_table_and_once_for_cells_of_one_wheel():
@@ -93,8 +93,8 @@ def test_every_cell_has_a_row_of_its_own_with_its_time():
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(summary(PLANS, results, [LEFT_OUT]))
     texts = [token.content for token in tokens if token.type == "inline"][-25:]
     rows = {row[0].strip("`"): row[1:] for row in zip(*[iter(texts)] * 5, strict=True)}
-    assert rows[CELLS[0].id] == ("built", "`k-2.10.whl`", "7 B", "1m15s")
-    assert rows[CELLS[1].id] == ("cached", "`k-2.11.whl`", "7 B", "1m15s when built")
+    assert rows[CELLS[0].id] == ("built", "`k-2.10.whl`", "7 B", "1m 15s")
+    assert rows[CELLS[1].id] == ("cached", "`k-2.11.whl`", "7 B", "1m 15s when built")
     assert rows[CELLS[2].id] == ("failed", "compile", "", "")
     assert rows[CELLS[3].id][0] == "excluded"
 

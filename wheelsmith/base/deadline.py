@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from wheelsmith.base.units import show_duration, show_size
+
 if TYPE_CHECKING:
     import httpx
 
@@ -44,7 +46,7 @@ def deadline(client: httpx.Client, seconds: float) -> Iterator[None]:
     except (httpx.HTTPError, httpx.StreamError, OSError, ValueError, RuntimeError) as error:
         # Closing the client in another thread raises different errors at different places of a read.
         if expired.is_set():
-            raise TooSlowError(f"it took longer than {seconds:g} s") from error
+            raise TooSlowError(f"it took longer than {show_duration(seconds)}") from error
         raise
     finally:
         timer.cancel()
@@ -64,5 +66,5 @@ def require_progress(chunks: Iterable[bytes], *, window: float = _WINDOW) -> Ite
         if elapsed < window:
             continue
         if received < _MIN_SPEED * elapsed:
-            raise TooSlowError(f"only {received} bytes arrived in {elapsed:.0f} s")
+            raise TooSlowError(f"only {show_size(received)} arrived in {show_duration(elapsed)}")
         start, received = time.monotonic(), 0

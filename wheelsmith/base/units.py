@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
 _UNITS = {
@@ -37,6 +38,26 @@ def show_size(count: int) -> str:
         if count >= scale:
             return f"{count / scale:.1f} {unit}"
     return f"{count} B"
+
+
+def show_binary_size(count: int) -> str:
+    """Format memory and limits as ``64 MiB`` or ``1.5 GiB``. The units are powers of two, as in the settings."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if count >= _UNITS[unit]:
+            return f"{count / _UNITS[unit]:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{count} B"
+
+
+def show_duration(seconds: float) -> str:
+    """Format seconds as ``0.4s``, ``12s``, ``3m 5s``, ``2h 10m`` or ``12d 5h``."""
+    if seconds < 10:  # noqa: PLR2004  # tenths are useful below this
+        return f"{seconds:.1f}s" if seconds % 1 else f"{seconds:.0f}s"
+    whole = round(seconds)
+    for (unit, scale), (smaller, step) in pairwise((("d", 86400), ("h", 3600), ("m", 60), ("s", 1))):
+        if whole >= scale:
+            rest = whole % scale // step
+            return f"{whole // scale}{unit} {rest}{smaller}" if rest else f"{whole // scale}{unit}"
+    return f"{whole}s"
 
 
 def show_moment(seconds: float) -> str:

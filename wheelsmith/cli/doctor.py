@@ -14,7 +14,7 @@ import click
 
 from wheelsmith.base.errors import EngineError, ExitCode
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.base.units import counted
+from wheelsmith.base.units import counted, show_binary_size, show_size
 from wheelsmith.cli.options import json_option
 from wheelsmith.engine import (
     ContainerEngine,
@@ -143,11 +143,11 @@ def _machine() -> Iterator[Symptom]:
     yield Symptom(
         what="cache",
         ok=free >= _ENOUGH_DISK,
-        found=f"{cache}, {free / 2**30:.1f} GiB free",
+        found=f"{cache}, {show_size(free)} free",
         remedy="free disk space, or choose another folder with WHEELSMITH_CACHE",
     )
     user = "root" if os.getuid() == 0 else f"user {os.getuid()}"
-    granted = f"{counted(available_cores(), 'core')}, {available_memory() / 2**30:.1f} GiB of memory available"
+    granted = f"{counted(available_cores(), 'core')}, {show_binary_size(available_memory())} of memory available"
     yield Symptom(what="resources", ok=True, found=f"{granted}, as {user}")
     yield Symptom(what="python", ok=True, found=f"{platform.python_version()} at {sys.executable}")
 

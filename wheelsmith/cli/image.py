@@ -12,6 +12,7 @@ import click
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.base.suggest import did_you_mean
+from wheelsmith.base.units import show_duration, show_size
 from wheelsmith.cli.app import SuggestingGroup
 from wheelsmith.cli.options import json_option
 from wheelsmith.model.build_host import AUTO, IMAGE_ENGINES
@@ -64,7 +65,7 @@ def build(recipe: str | None, name: str | None, base: str | None, packages: tupl
         packages=packages,
         on_line=lambda line: click.echo(line, err=True),
     )
-    click.echo(f"{image.name} {image.digest} {image.size / 1e6:.0f} MB in {time.monotonic() - start:.0f} s")
+    click.echo(f"{image.name} {image.digest} {show_size(image.size)} in {show_duration(time.monotonic() - start)}")
 
 
 @command.command("list")
@@ -95,7 +96,7 @@ def prune(engine: str, *, everything: bool) -> None:
 
 def _show(image: Image, note: str) -> None:
     digest = image.digest.removeprefix("sha256:")[:12]
-    click.echo(f"{image.name or '-':20} {image.recipe:16} {digest} {image.size / 1e6:6.0f} MB  {note}".rstrip())
+    click.echo(f"{image.name or '-':20} {image.recipe:16} {digest} {show_size(image.size):>9}  {note}".rstrip())
 
 
 def _engine(name: str) -> ContainerEngine:

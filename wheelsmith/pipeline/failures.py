@@ -7,6 +7,7 @@ import signal
 from dataclasses import replace
 
 from wheelsmith.base.errors import WheelsmithError, system_error
+from wheelsmith.base.units import show_binary_size, show_duration
 from wheelsmith.engine import Exit, ExitReason, Limits, visible
 from wheelsmith.model import Failure, Status
 from wheelsmith.wheel import CheckReport
@@ -79,23 +80,22 @@ def check_failed(report: CheckReport) -> StageError:
 
 def _message_and_remedy(what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> tuple[str, str | None]:
     limit = limits.effective_memory or 0
-    gib = f"{limit / 2**30:.3g} GiB"
     return {
         ExitReason.EXITED: (
             f"{what} ended with exit code {exit_.code}",
             f"if memory ran out: raise {_MORE_MEMORY}" if _lacked_memory(exit_, tail) else None,
         ),
         ExitReason.TIMEOUT: (
-            f"{what} ran longer than {limits.seconds:g} s",
+            f"{what} ran longer than {show_duration(limits.seconds)}",
             "raise engine.timeout in matrix.yaml",
         ),
         ExitReason.OUT_OF_MEMORY: (
-            f"out of memory: the limit is {gib}",
+            f"out of memory: the limit is {show_binary_size(limit)}",
             f"raise {_MORE_MEMORY}, or build with fewer jobs (-j 1)",
         ),
-        ExitReason.TOO_MUCH_OUTPUT: (f"{what} printed more than {limits.output} bytes", None),
+        ExitReason.TOO_MUCH_OUTPUT: (f"{what} printed more than {show_binary_size(limits.output)}", None),
         ExitReason.DISK_FULL: (
-            f"{what} wrote more than {limits.disk / 2**30:.3g} GiB, or the disk is full",
+            f"{what} wrote more than {show_binary_size(limits.disk)}, or the disk is full",
             "free disk space, or raise engine.disk in matrix.yaml",
         ),
         ExitReason.TOO_MANY_PROCESSES: (f"{what} started more than {limits.pids} processes", None),

@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from wheelsmith.base.units import counted, show_size
+from wheelsmith.base.units import counted, show_binary_size, show_duration, show_size
 from wheelsmith.model import (
     CellFinished,
     CellLine,
@@ -30,9 +30,8 @@ from wheelsmith.model import (
     Transfer,
 )
 from wheelsmith.report.reporters import PlainReporter
-from wheelsmith.report.style import ID_WIDTH, duration
+from wheelsmith.report.style import ID_WIDTH
 
-_GIB = 2**30
 _WIDE = 76  # columns; a narrower terminal does not show the newest step
 
 
@@ -103,7 +102,7 @@ def rows(running: Mapping[str, RunningCell], now: float, console: Console, max_r
     table = Table.grid(padding=(0, 1), expand=wide)
     for width in (1, ID_WIDTH if wide else None, 8):
         table.add_column(width=width, no_wrap=True, overflow="ellipsis")
-    for width in (9, 6):
+    for width in (9, 7):
         table.add_column(width=width, no_wrap=True, justify="right")
     if wide:
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -111,7 +110,7 @@ def rows(running: Mapping[str, RunningCell], now: float, console: Console, max_r
         spinner = Spinner("dots" if console.encoding.startswith("utf") else "line")
         spinner.start_time = cell.start
         steps = f"{cell.done}/{cell.total}" if cell.total else ""
-        columns = [name, cell.stage, steps, duration(now - cell.start), *([cell.line] if wide else [])]
+        columns = [name, cell.stage, steps, show_duration(now - cell.start), *([cell.line] if wide else [])]
         table.add_row(spinner.render(now), *map(Text, columns))
     if running:
         yield table
@@ -130,10 +129,10 @@ def status_line(progress: RunProgress, running: Mapping[str, RunningCell], now: 
         parts.append(f"{done} of {total}+ phases" if is_waiting else f"{done} of {counted(total, 'phase')}")
     if load := progress.load:
         parts.append(f"{load.cores} of {counted(load.all_cores, 'core')}")
-        parts.append(f"{load.memory / _GIB:.1f} of {load.all_memory / _GIB:.1f} GiB")
-    parts.append(f"{duration(now - progress.start)} elapsed")
+        parts.append(f"{show_binary_size(load.memory)} of {show_binary_size(load.all_memory)}")
+    parts.append(f"{show_duration(now - progress.start)} elapsed")
     if (left := progress.remaining_seconds(running)) is not None:
-        parts.append(f"about {duration(left)} left")
+        parts.append(f"about {show_duration(left)} left")
     return " · ".join(parts)
 
 
@@ -196,7 +195,7 @@ class LiveReporter(PlainReporter):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the current state within the height of the terminal. Hidden rows are counted."""
         now, running = time.monotonic(), dict(self._running)
-        preparing = [f"{duration(now - since)}  {what}" for what, since in dict(self._preparing).items()]
+        preparing = [f"{show_duration(now - since)}  {what}" for what, since in dict(self._preparing).items()]
         footer = [Text(line, style="dim") for line in (self._transfer, *preparing) if line]
         footer.append(Text(status_line(self._progress, running, now), style="bold"))
         lines = sum(len(text.wrap(console, options.max_width)) for text in footer)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from wheelsmith.base.sanitize import visible
-from wheelsmith.base.units import counted, show_size
+from wheelsmith.base.units import counted, show_duration, show_size
 from wheelsmith.index.entries.catalogue import CellChange, VersionChanges
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.model import BuildResult, Status
 from wheelsmith.model.run_record import CellRecord, RunRecord
-from wheelsmith.report.style import duration, wall_time
+from wheelsmith.report.style import wall_time
 from wheelsmith.report.summary import failures
 
 # Limits that keep a summary below 1 MiB, the limit of GitHub's step summaries and of Buildkite's annotations.
@@ -30,7 +30,7 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
     :param seconds: the duration of the run.
     """
     ending = "Interrupted after" if record.interrupted else "In"
-    lines = [f"### {_count(record)}", "", f"{ending} {duration(seconds)}: {_escape(record.kernel)}", ""]
+    lines = [f"### {_count(record)}", "", f"{ending} {show_duration(seconds)}: {_escape(record.kernel)}", ""]
     reasons = (
         "\n".join(_reason(first, len(others), log=number < _MOST_LOGS))
         for number, (first, *others) in enumerate(failures(record.results))

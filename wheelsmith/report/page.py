@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from wheelsmith import __version__
 from wheelsmith.base.sanitize import visible
-from wheelsmith.base.units import counted, show_size
+from wheelsmith.base.units import counted, show_duration, show_size
 from wheelsmith.index.entries.catalogue import public_cell
 from wheelsmith.index.site.grid import GridCell, GridStatus, grids, legend_statuses
 from wheelsmith.index.site.human import assets, environment
 from wheelsmith.model import RebuildResult, RunFinished, Status
 from wheelsmith.model.run_record import CellRecord, RunRecord
-from wheelsmith.report.style import duration, wall_time
+from wheelsmith.report.style import wall_time
 from wheelsmith.report.timeline import Timeline, rows
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline:
             record=record,
             engine=engine,
             finished=finished,
-            took=duration(finished.seconds),
+            took=show_duration(finished.seconds),
             score=_score(built, len(builds), len(record.planned)),
             complete=built == len(builds),
             tally=_tally(record),
@@ -94,7 +94,7 @@ def _report_environment() -> Environment:
         **shared.filters,
         "took": lambda result: wall_time(result.timings),
         "built_in": lambda result: wall_time(result.built_in),
-        "duration": duration,
+        "duration": show_duration,
         "kind": _css_class,
         "rows": rows,
     }

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from wheelsmith.base.units import show_size
+from wheelsmith.base.units import show_duration, show_size
 from wheelsmith.model import BuildResult, Folded, Status, Timing
 
 if TYPE_CHECKING:
@@ -39,25 +39,9 @@ def status_sign(status: Status, console: Console) -> tuple[str, str]:
     return (fancy if (console.encoding or "").lower().startswith("utf") else plain), style
 
 
-def duration(seconds: float) -> str:
-    """Return a duration as text such as ``0.4s``, ``12s`` or ``3m05s``."""
-    if seconds < 10:  # noqa: PLR2004  # tenths are useful below this
-        return f"{seconds:.1f}s"
-    whole = round(seconds)
-    return f"{whole}s" if whole < 60 else f"{whole // 60}m{whole % 60:02d}s"  # noqa: PLR2004  # seconds
-
-
-def age(seconds: float) -> str:
-    """Return an age in the largest fitting unit, such as ``12d``, ``5h`` or ``3min``."""
-    for unit, scale in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= scale:
-            return f"{int(seconds // scale)}{unit}"
-    return "now"
-
-
 def wall_time(timings: Iterable[Timing]) -> str:
     """Return the total wall time of a cell's stages as text."""
-    return duration(sum(timing.seconds for timing in timings))
+    return show_duration(sum(timing.seconds for timing in timings))
 
 
 def describe_result(result: BuildResult, shared: Folded | None) -> str:

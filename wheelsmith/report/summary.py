@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wheelsmith.base.units import counted, numbers
+from wheelsmith.base.units import counted, numbers, show_duration
 from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildResult, RunFinished, RunStarted, Status
-from wheelsmith.report.style import duration
 from wheelsmith.report.tables import sharing_reasons, totals
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
     counts["excluded"] = len(finished.excluded)
     text = " · ".join(f"{count} {word}" for word, count in counts.items() if count) or "no combinations"
     ending = "interrupted after" if finished.interrupted else "in"
-    console.print(f"{text} {ending} {duration(finished.seconds)}", style="bold", soft_wrap=True)
+    console.print(f"{text} {ending} {show_duration(finished.seconds)}", style="bold", soft_wrap=True)
     if phases := finished.compiled + finished.reused:
         console.print(f"{finished.reused} of {counted(phases, 'compiler phase')} reused", soft_wrap=True)
     usable = [result for result in finished.results if result.wheel and result.cell.settings.advertise]

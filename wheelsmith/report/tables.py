@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from wheelsmith.base.units import counted, show_size
+from wheelsmith.base.units import counted, show_duration, show_size
 from wheelsmith.model import BuildPlan, Excluded, Folded
 from wheelsmith.plan.shards import Shard, shard_label
-from wheelsmith.report.style import age, duration
 from wheelsmith.store import CacheInventory, Kind, Pruning
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def shard_table(shards: Sequence[Shard], cores: int) -> Table:
     table = _table("shard", "estimate", "combinations")
     for number, shard in enumerate(shards, 1):
         table.add_row(
-            shard_label(number, shards), duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
+            shard_label(number, shards), show_duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
         )
     return table
 
@@ -88,7 +87,7 @@ def inventory_table(inventory: CacheInventory, now: float) -> Table:
     table = _table("kind", "items", "disk", "oldest use", right=True)
     for kind in Kind:
         part = inventory.of(kind)
-        oldest = age(now - min(item.used for item in part.items)) if part.items else ""
+        oldest = show_duration(now - min(item.used for item in part.items)) if part.items else ""
         table.add_row(kind.value, str(len(part.items)), show_size(part.size), oldest)
     return table
 
@@ -103,9 +102,9 @@ def pruning_table(pruning: Pruning, now: float) -> Table:
         part = pruning.of(kind)
         if kind in _NAMED:
             for item in part.removed.items:
-                table.add_row(item.path.name, "1", show_size(item.size), age(now - item.used))
+                table.add_row(item.path.name, "1", show_size(item.size), show_duration(now - item.used))
         elif part.removed.items:
-            newest = age(now - max(item.used for item in part.removed.items))
+            newest = show_duration(now - max(item.used for item in part.removed.items))
             table.add_row(kind.value, str(len(part.removed.items)), show_size(part.freed), newest)
     return table
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from threading import Lock
 
+from wheelsmith.base.units import show_duration
 from wheelsmith.model import CellFinished, CellStage, Event, RunFinished, RunStarted, StepFinished
-from wheelsmith.report.style import duration
 
 # Part of a run. Narrower bars would be invisible, and would make the page slow.
 _MIN_WIDTH = 0.0003
@@ -53,7 +53,7 @@ class Timeline:
         """Return the ticks of the axis: seconds, and a short label such as ``30s`` or ``10m``."""
         step = next((seconds for seconds in _TICK_STEPS if self.seconds / seconds <= _MAX_TICKS), 86400)
         places = [number * step for number in range(math.floor(self.seconds / step) + 1)]
-        return [(place, duration(place).removesuffix("00s") if place else "0s") for place in places]
+        return [(place, show_duration(place)) for place in places]
 
 
 class TimelineRecorder:

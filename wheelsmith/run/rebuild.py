@@ -10,6 +10,7 @@ from threading import Event as Flag
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.files import sha256_file
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.frameworks import read_local_version
 from wheelsmith.index.publish.input_folders import wheels_of_folder
 from wheelsmith.model import (
@@ -91,7 +92,7 @@ def _wheels_in(places: Sequence[str], folder: Path, listen: Listener) -> tuple[P
 
 def _read_record(path: Path, reader: WheelReader) -> RecordedPlan:
     if path.is_file() and path.stat().st_size > MAX_WHEEL_SIZE:
-        raise WheelError(f"it has more than {MAX_WHEEL_SIZE >> 30} GiB")
+        raise WheelError(f"it has more than {show_binary_size(MAX_WHEEL_SIZE)}")
     recorded = reader.recorded_plan(path)
     if recorded is None:
         raise WheelError("it records no plan: it was not built by wheelsmith, or by an old version")

@@ -11,6 +11,7 @@ from typing import Any
 
 from wheelsmith.base.errors import Place, SourceError, WheelError
 from wheelsmith.base.files import sha256_file
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.base.zip_archive import Archive
 from wheelsmith.model import SourceId
 from wheelsmith.source.cached import make_cached
@@ -146,4 +147,4 @@ def _check_name(name: str) -> None:
 
 def _check_size(count: int, size: int) -> None:
     if count > MAX_FILES or size > MAX_BYTES:
-        raise SourceError(f"it contains more than {MAX_FILES} files and folders, or {MAX_BYTES >> 20} MiB")
+        raise SourceError(f"it contains more than {MAX_FILES} files and folders, or {show_binary_size(MAX_BYTES)}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.sanitize import visible
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.plan.recipe.recipe import is_licence
 from wheelsmith.source.hub import check_files, explain_hub_errors, find_commit, list_files, repo_folder
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, resolve_link, walk
@@ -147,7 +148,7 @@ class _Repo:
                 wanted.append(name)
         if sum(file.size for name in wanted for file in self.builds[name]) > _MAX_DOWNLOAD:
             raise SourceError(
-                f"the selected builds of {self.name} are larger than {_MAX_DOWNLOAD >> 30} GiB in total",
+                f"the selected builds of {self.name} are larger than {show_binary_size(_MAX_DOWNLOAD)} in total",
                 remedy="select fewer: --only GLOB",
             )
         if wanted:

@@ -26,7 +26,7 @@ from wheelsmith.base.git_address import GitAddress
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.base.sanitize import visible
-from wheelsmith.base.units import parse_size
+from wheelsmith.base.units import parse_size, show_binary_size, show_duration
 from wheelsmith.model import Listener, Transfer
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -163,7 +163,7 @@ def _wait(process: subprocess.Popen[bytes], poll: Callable[[], object]) -> None:
             poll()
             return
         poll()
-    raise GitError(f"it took longer than {COMMAND_TIMEOUT / 60:g} minutes")
+    raise GitError(f"it took longer than {show_duration(COMMAND_TIMEOUT)}")
 
 
 def _read_end(messages: IO[bytes]) -> bytes:
@@ -207,7 +207,7 @@ _EXPLANATIONS = (
     ),
     (
         ("invalid index-pack output",),
-        "the download of {shown} is incomplete or larger than {most} MiB: {reason}",
+        "the download of {shown} is incomplete or larger than {most}: {reason}",
         "try again, or name a repository without large files",
     ),
     ((), "{shown} could not be fetched: {reason}", "check the network: git ls-remote must reach it{last}"),
@@ -226,7 +226,7 @@ def explain_fetch(address: GitAddress, revision: str, reason: str, before: str |
         "folder": shown.removeprefix("file://"),
         "revision": revision,
         "reason": reason,
-        "most": MAX_FILE_SIZE >> 20,
+        "most": show_binary_size(MAX_FILE_SIZE),
         "last": f"; to continue without it, use the commit of the last fetch: revision: {before}" if before else "",
     }
     message, remedy = next(
@@ -286,7 +286,9 @@ class Repository:
         entries = [(*item.partition("\t")[0].split(), item.partition("\t")[2]) for item in listing.split("\0")[:-1]]
         size = sum(int(size) for _, kind, _, size, _ in entries if kind == "blob")
         if size > _MAX_REPOSITORY:
-            raise SourceError(f"{self.address.shown} is too large for a source: over {_MAX_REPOSITORY >> 20} MiB")
+            raise SourceError(
+                f"{self.address.shown} is too large for a source: over {show_binary_size(_MAX_REPOSITORY)}"
+            )
         (self.folder / "info").mkdir(exist_ok=True)
         (self.folder / "info/attributes").write_text(_ATTRIBUTES)
         run_git(self.folder, "read-tree", commit)

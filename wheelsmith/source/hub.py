@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.offline import is_offline
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.source.tree import MAX_BYTES, MAX_FILES, FoundFile, SourceTree, check_path, make_tree, walk
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def check_files(what: str, files: list[RepoFile]) -> None:
     for file in files:
         check_path(file.path)
     if len(files) > MAX_FILES or sum(file.size for file in files) > MAX_BYTES:
-        raise SourceError(f"{what} has more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB")
+        raise SourceError(f"{what} has more than {MAX_FILES} files or {show_binary_size(MAX_BYTES)}")
 
 
 def _files(root: Path) -> Iterator[FoundFile]:

@@ -18,6 +18,7 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder, open_file
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.json_dataclass import Record, canonical_digest
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.model import SourceId
 
 MAX_FILES = 20_000
@@ -104,7 +105,7 @@ class SourceTree(Record):
             )
         file = self.files[place]
         if file.size > _MAX_TEXT:
-            raise SourceError(f"{path} is larger than {_MAX_TEXT >> 20} MiB")
+            raise SourceError(f"{path} is larger than {show_binary_size(_MAX_TEXT)}")
         return b"".join(_read_planned(file))
 
 
@@ -218,7 +219,7 @@ def _hash_file(file: FoundFile, limit: int) -> SourceFile:
         digest.update(chunk)
         size += len(chunk)
     if size > limit:
-        raise SourceError(f"the kernel's source is larger than {MAX_BYTES >> 20} MiB")
+        raise SourceError(f"the kernel's source is larger than {show_binary_size(MAX_BYTES)}")
     return SourceFile(path=file.path, real=file.real, executable=file.executable, sha256=digest.hexdigest(), size=size)
 
 

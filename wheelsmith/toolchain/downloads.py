@@ -29,6 +29,7 @@ from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.offline import ARCHIVES, PARTS, VENDOR_REMEDY, WHEELS, is_offline, vendored_folder
 from wheelsmith.base.redact import redact
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.model import Listener, LockedWheel, PinnedFile, PinnedPackage, PinnedTree, read_wheel_name
 from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip import PipSettings, local_folder, pip_settings
@@ -309,7 +310,7 @@ def _local_archive(place: str) -> Path | None:
     if path and size is None:
         raise ToolchainError("it does not exist")
     if size is not None and size > _MAX_PACKED:
-        raise ToolchainError(f"it is larger than {_MAX_PACKED >> 20} MiB")
+        raise ToolchainError(f"it is larger than {show_binary_size(_MAX_PACKED)}")
     return path
 
 
@@ -411,4 +412,4 @@ class _LimitedGzip(gzip.GzipFile):
 
     def _check_limit(self, end: int) -> None:
         if end > self._most:
-            raise BadArchiveError(f"it unpacks to more than {self._most >> 20} MiB")
+            raise BadArchiveError(f"it unpacks to more than {show_binary_size(self._most)}")

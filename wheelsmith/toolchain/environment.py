@@ -27,7 +27,7 @@ from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.base.sanitize import visible
-from wheelsmith.base.units import show_size
+from wheelsmith.base.units import show_binary_size, show_size
 from wheelsmith.frameworks.torch_without_cuda import CPU_EDITS, CUDA_HEADERS
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.pip import run_pip
@@ -83,7 +83,7 @@ def check_programs(wheel: Path) -> None:
 
 def _check_entry_points(wheel: Path, content: bytes) -> None:
     if len(content) > _MAX_ENTRY_POINTS:
-        raise _entry_points_error(wheel, f"is larger than {_MAX_ENTRY_POINTS >> 20} MiB")
+        raise _entry_points_error(wheel, f"is larger than {show_binary_size(_MAX_ENTRY_POINTS)}")
     try:
         scripts = [point for point in _EntryPoints(content.decode()).entry_points if point.group in _SCRIPT_GROUPS]
     except (ValueError, TypeError):  # invalid UTF-8; a line without a name

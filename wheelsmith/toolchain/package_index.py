@@ -18,6 +18,7 @@ from wheelsmith.base.deadline import deadline
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline
 from wheelsmith.base.redact import redact
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.model import PinnedFile
 from wheelsmith.toolchain.http import REQUEST_ERRORS, failure_reason, open_response
 from wheelsmith.toolchain.pip import PipSettings, local_folder
@@ -239,7 +240,7 @@ def _read_text(response: httpx.Response) -> str:
     for chunk in response.iter_bytes():
         data += chunk
         if len(data) > _MAX_PAGE:
-            raise ValueError(f"its page is larger than {_MAX_PAGE >> 20} MiB")
+            raise ValueError(f"its page is larger than {show_binary_size(_MAX_PAGE)}")
     # JSON and HTML pages are UTF-8. Ignore the server's charset, because some codecs take days.
     return data.decode("utf-8", "replace")
 

@@ -20,6 +20,7 @@ from urllib.request import url2pathname
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import WHEELS, is_offline, vendored_folder
+from wheelsmith.base.units import show_duration
 
 if TYPE_CHECKING:
     import httpx
@@ -43,7 +44,7 @@ def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subproce
     completed = _run_until(command, _environment(), time.monotonic() + seconds, cancel or Event())
     if completed is None:
         raise ToolchainError(
-            f"pip {argv[0]} took longer than {seconds:g} s",
+            f"pip {argv[0]} took longer than {show_duration(seconds)}",
             remedy="check that the index responds; its address is in: python3 -m pip config list",
         )
     if completed.returncode and "No module named pip" in completed.stderr:

@@ -14,6 +14,7 @@ from installer.records import InvalidRecordEntry, parse_record_file
 
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.frameworks import framework
 from wheelsmith.model import PinnedFile, PrefixId
 from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_folder, cuda_toolkits, cxx_toolchains, header_library
@@ -146,7 +147,7 @@ def _read_record(pin: PinnedFile, archive: zipfile.ZipFile) -> dict[str, tuple[s
     if name is None:
         raise ToolchainError(f"{pin.filename} has no RECORD")
     if archive.getinfo(name).file_size > _MAX_RECORD:
-        raise ToolchainError(f"{pin.filename}: RECORD is larger than {_MAX_RECORD >> 20} MiB")
+        raise ToolchainError(f"{pin.filename}: RECORD is larger than {show_binary_size(_MAX_RECORD)}")
     data = archive.read(name)
     if pin.record_sha256 and hashlib.sha256(data).hexdigest() != pin.record_sha256:
         raise ToolchainError(f"{pin.filename}: RECORD differs from the pinned one")

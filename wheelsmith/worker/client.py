@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import WheelsmithError, WorkerError
+from wheelsmith.base.units import show_duration
 from wheelsmith.worker.process import WorkerProcess
 from wheelsmith.worker.protocol import READY, WorkerLimits, parse_response
 
@@ -77,7 +78,7 @@ class Worker:
         try:
             response = process.read(limits.seconds)
         except Empty:
-            raise WorkerError.about(subject, f"it took more than {limits.seconds} s") from None
+            raise WorkerError.about(subject, f"it took more than {show_duration(limits.seconds)}") from None
         if not response:
             raise WorkerError.about(subject, _end_reason(process.wait(), limits), details=process.stderr_tail)
         return response
@@ -104,7 +105,7 @@ def _end_reason(status: int, limits: WorkerLimits) -> str:
     """Return the reason why a process ended without a response."""
     number = status - _SIGNALLED
     if number == signal.SIGXCPU:
-        return f"it took more than {limits.cpu_seconds} s of CPU time"
+        return f"it took more than {show_duration(limits.cpu_seconds)} of CPU time"
     if number == signal.SIGKILL:
         return "the reader was killed"
     ending = f"signal {number}" if number > 0 else f"exit code {status}"

@@ -15,6 +15,7 @@ from wheelsmith.base import errors
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import MatrixMistakesError, OutputError, Place, WheelsmithError, WorkerError
 from wheelsmith.base.json_dataclass import parse_json
+from wheelsmith.base.units import show_binary_size
 
 READY = b'{"ready": true}'  # the worker accepts requests
 REQUEST, RESPONSE = "request.json", "response.json"  # in the folder of a job
@@ -63,7 +64,7 @@ def parse_response(response: bytes, subject: str, limits: WorkerLimits | None = 
         case {"error": {"type": str(), "message": str()} as error}:
             raise _error_from_json(error)
         case {"failure": "memory"}:
-            amount = f" ({limits.memory / 2**30:.3g} GiB)" if limits else ""
+            amount = f" ({show_binary_size(limits.memory)})" if limits else ""
             raise WorkerError.about(subject, f"the reader ran out of memory{amount}")
         case {"failure": str(reason)}:
             raise WorkerError.about(subject, reason, details=str(data.get("traceback", "")))

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.index.doctor.finding import Diagnosis, IndexFinding, Severity, finding, host_of, merge_findings
 from wheelsmith.index.doctor.http_exchange import MAX_PAGE, PIP_ACCEPT, Exchange, IndexClient, OutOfTimeError
 from wheelsmith.index.doctor.pages import (
@@ -137,7 +138,7 @@ class _Crawl:
             return False
         self._pages += 1
         if page.truncated:
-            self._unexamined[f"{page.url}: it is larger than {MAX_PAGE >> 20} MiB"] = None
+            self._unexamined[f"{page.url}: it is larger than {show_binary_size(MAX_PAGE)}"] = None
             return True
         try:
             wheels = read_wheels(page, project)
@@ -159,7 +160,9 @@ class _Crawl:
         whole = self._client.get(url, _MAX_WHEEL)
         self._add(check_wheel(whole, raw, file))
         if whole.truncated:
-            self._unexamined[f"{file.filename}: its hash, because it is larger than {_MAX_WHEEL >> 20} MiB"] = None
+            self._unexamined[f"{file.filename}: its hash, because it is larger than {show_binary_size(_MAX_WHEEL)}"] = (
+                None
+            )
         if whole.ok and whole.headers.get("content-encoding", "identity") == "identity":
             self._add(check_range_request(whole, self._client.get(url, _MAX_WHEEL, range="bytes=0-99")))
             side_car = self._client.get(parts._replace(path=f"{parts.path}.metadata").geturl(), _MAX_METADATA)

@@ -15,6 +15,7 @@ from wheelsmith.base.deadline import deadline
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
 from wheelsmith.base.sanitize import visible
+from wheelsmith.base.units import show_duration
 from wheelsmith.toolchain.http import REQUEST_ERRORS, failure_reason, open_response
 
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -105,7 +106,7 @@ class IndexClient:
         key = (url, limit, *headers.items())
         if key not in self._exchanges:
             if time.monotonic() > self._deadline:
-                raise OutOfTimeError(f"the time limit of {_SECONDS:g} s was reached")
+                raise OutOfTimeError(f"the time limit of {show_duration(_SECONDS)} was reached")
             sent = {"accept-encoding": "identity", **{name.replace("_", "-"): text for name, text in headers.items()}}
             self._exchanges[key] = self._send(Exchange(url=redact(url), final=redact(url), sent=sent), url, limit)
         return self._exchanges[key]

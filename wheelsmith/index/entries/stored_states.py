@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.base.json_dataclass import Record, dumps_pretty, in_one_line, read_json
-from wheelsmith.base.units import numbers
+from wheelsmith.base.units import numbers, show_binary_size
 from wheelsmith.index.entries.entry import (
     SCHEMA_VERSION,
     IndexEntry,
@@ -62,7 +62,7 @@ def load_state(data: bytes, place: str, project: str) -> ProjectState:
     :raises UnreadableError: the state is broken, belongs to another project, or was written by a newer wheelsmith.
     """
     if len(data) > _MAX_SIZE:
-        raise UnreadableError(f"{place} is larger than {_MAX_SIZE >> 20} MiB")
+        raise UnreadableError(f"{place} is larger than {show_binary_size(_MAX_SIZE)}")
     try:
         plain = read_json(data)
         if plain["schema_version"] > SCHEMA_VERSION:

@@ -12,6 +12,7 @@ from typing import Any
 from wheelsmith.base.beneath import NotRegularError, open_file
 from wheelsmith.base.errors import PackageIndexError, Place, WheelError
 from wheelsmith.base.files import sha256_file
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.frameworks import (
     Framework,
     LocalVersion,
@@ -84,7 +85,9 @@ def _read_side_files(wheel: Path) -> dict[str, bytes]:
         except OSError as error:
             raise PackageIndexError(f"{path} cannot be read: {error.strerror}") from None
         if len(found[suffix]) > MAX_SIZE:
-            raise PackageIndexError(f"{path} is larger than {MAX_SIZE >> 20} MiB", remedy="move it to another folder")
+            raise PackageIndexError(
+                f"{path} is larger than {show_binary_size(MAX_SIZE)}", remedy="move it to another folder"
+            )
     return found
 
 

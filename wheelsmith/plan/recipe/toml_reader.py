@@ -9,6 +9,7 @@ from typing import Any
 
 from wheelsmith.base.errors import BuildTomlError, Place, WheelsmithError
 from wheelsmith.base.suggest import did_you_mean
+from wheelsmith.base.units import show_binary_size
 
 LONGEST = 1 << 20  # characters; the longest of kernels-community, aiter-flash-attn-ck, has half of it
 # tomllib copies a dotted key, with its header, once for each of its names.
@@ -28,7 +29,7 @@ def load_toml(text: str, file: str, mistake: type[WheelsmithError]) -> dict[str,
     :param mistake: the error to raise if it is invalid or too long.
     """
     if len(text) > LONGEST:
-        raise mistake(f"longer than {LONGEST >> 10} KiB", where=Place(file=file))
+        raise mistake(f"longer than {show_binary_size(LONGEST)}", where=Place(file=file))
     dots = [line.count(".") for line in text.split("\n")]
     most = max(dots)
     if sum((count + 1) * (count + most + 1) for count in dots) > _MOST_COPIES:

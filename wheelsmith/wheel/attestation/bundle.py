@@ -14,6 +14,7 @@ from typing import Any
 
 from wheelsmith.base.errors import AttestationError
 from wheelsmith.base.json_dataclass import canonical_json, in_one_line, parse_json
+from wheelsmith.base.units import show_binary_size
 
 SUFFIX = ".sigstore.json"
 LONGEST = 4 << 20  # bytes of a bundle
@@ -61,7 +62,7 @@ def read_bundle(data: bytes) -> Bundle:
     :raises AttestationError: it is not a bundle, or of an unsupported kind.
     """
     if len(data) > LONGEST:
-        raise AttestationError(f"the bundle has more than {LONGEST >> 20} MiB")
+        raise AttestationError(f"the bundle has more than {show_binary_size(LONGEST)}")
     with report_unreadable("the bundle"):
         return _parse_bundle(parse_json(data.decode()))
 

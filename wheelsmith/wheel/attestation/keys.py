@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from wheelsmith.base.distribution import install_command
 from wheelsmith.base.errors import SigningKeyError
 from wheelsmith.base.json_dataclass import in_one_line
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def _read_key_file(path: Path, name: str) -> bytes:
         why = (error.strerror if isinstance(error, OSError) else None) or "it is not a valid path"
         raise SigningKeyError(f"{name} cannot be read: {why}") from None
     if len(data) > _MAX_SIZE:
-        raise SigningKeyError(f"{path} is not a key: it is larger than {_MAX_SIZE >> 10} KiB")
+        raise SigningKeyError(f"{path} is not a key: it is larger than {show_binary_size(_MAX_SIZE)}")
     return data
 
 

@@ -12,6 +12,7 @@ from wheelsmith.base.beneath import NotRegularError, open_file
 from wheelsmith.base.ci import LOCAL
 from wheelsmith.base.errors import AttestationError, WheelError
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
 from wheelsmith.wheel.attestation.certificate import CertificateClaims, verify_certified
 from wheelsmith.wheel.attestation.keys import VerifyingKey
@@ -80,7 +81,7 @@ def verify_wheel(wheel: Path, bundle: bytes, policy: SignaturePolicy, reader: Wh
     try:
         with open_file(wheel) as file:
             if os.fstat(file.fileno()).st_size > LARGEST:
-                raise AttestationError(f"it has more than {LARGEST >> 30} GiB")
+                raise AttestationError(f"it has more than {show_binary_size(LARGEST)}")
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # a BufferedReader
     except NotRegularError:
         raise AttestationError("it is not a regular file") from None
