@@ -52,9 +52,10 @@ in three million symbols that torch does not export.
 
 ## The rules
 
-The rules have the same names as in `--json`. Examples: the [findings in published wheels](../../bench/real_wheels.md).
-A finding is `ok` or `wrong`. An `ok` finding may contain a note, for example about a file outside of the wheel's import
-packages. A file that belongs to another project is an error unless it is declared: `--declare 'torch/*'`."""
+The rules have the same names as in `--json`. `bench/real_wheels.md` in the repository
+shows findings in published wheels. A finding is `ok` or `wrong`. An `ok` finding may contain a note, for example about
+a file outside of the wheel's import packages.
+A file that belongs to another project is an error unless it is declared: `--declare 'torch/*'`."""
 
 
 PYTHON = """# From Python

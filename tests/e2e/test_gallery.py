@@ -10,7 +10,7 @@ from factory import ROOT, gallery
 MATRICES = sorted((ROOT / "examples" / "gallery").glob("*/matrix.yaml"))
 NAMES = [path.parent.name for path in MATRICES]
 PAGE = (ROOT / "docs" / "how-to" / "gallery.md").read_text()
-SECTIONS = {re.search(r"examples/gallery/([\w-]+)\)", part)[1]: part for part in PAGE.split("\n## ")[1:]}
+SECTIONS = {re.search(r"examples/gallery/([\w-]+)`", part)[1]: part for part in PAGE.split("\n## ")[1:]}
 PLANNED = re.compile(r"^\d+ combinations? → \d+ builds?", re.MULTILINE)
 
 

@@ -59,7 +59,7 @@ def judge(*argv):
 
 
 def test_this_repository_has_workflows_of_its_own():
-    assert {path.stem for path in OWN} >= {"tests", "release", "nightly"}
+    assert {path.stem for path in OWN} >= {"tests", "release", "nightly", "docs"}
 
 
 @every_workflow

@@ -16,6 +16,16 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FILES = [*WORKFLOWS, ROOT / "action.yml"]
 # Publishes to PyPI by trusted publishing, with attestations.
 PYPI = ("pypa/gh-action-pypi-publish", "dc37677b2e1c63e2034f94d8a5b11f265b73ba33", "v1.14.2")
+# Publish the documentation to GitHub Pages.
+PAGES = {
+    ("actions/upload-pages-artifact", "fc324d3547104276b827a68afc52ff2a11cc49c9", "v5.0.0"),
+    ("actions/deploy-pages", "cd2ce8fcbc39b97be8ca5fce6e763baed58fa128", "v5.0.0"),
+}
+# The jobs that publish, with their environments and rights.
+PUBLISHING = {
+    ("release", "publish"): ("pypi", {"id-token": "write"}),
+    ("docs", "publish"): ("github-pages", {"id-token": "write", "pages": "write"}),
+}
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 every_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 
@@ -37,7 +47,7 @@ def job_of(name, workflow="release"):
 @every_file
 def test_every_action_is_one_that_is_told_of_at_its_commit(path):
     known = read_facts("wheelsmith.report.pipelines", "actions.json")["actions"].values()
-    told = {(each["uses"], each["commit"], each["version"]) for each in known} | {PYPI}
+    told = {(each["uses"], each["commit"], each["version"]) for each in known} | {PYPI, *PAGES}
     used = re.findall(r"uses: (\S+)@([0-9a-f]{40}) # (v[\d.]+)$", path.read_text(), re.MULTILINE)
     assert used
     assert len(used) == path.read_text().count("uses:")
@@ -45,13 +55,13 @@ def test_every_action_is_one_that_is_told_of_at_its_commit(path):
 
 
 @every_workflow
-def test_a_job_may_read_the_repository_and_only_the_publishing_one_has_a_token(path):
+def test_a_job_may_read_the_repository_and_only_publishing_ones_have_a_token(path):
     data = read(path)
     assert data["permissions"] == {}
     for name, job in data["jobs"].items():
-        publishes = (path.stem, name) == ("release", "publish")
-        assert job["permissions"] == ({"id-token": "write"} if publishes else {"contents": "read"})
-        assert ("environment" in job) == publishes
+        environment, rights = PUBLISHING.get((path.stem, name), (None, {"contents": "read"}))
+        assert job["permissions"] == rights
+        assert job.get("environment") == environment
         assert "secrets." not in str(job)
 
 
@@ -63,6 +73,13 @@ def test_what_publishes_runs_nothing_else_and_waits_for_the_tests():
     assert [step["run"] for step in job_of("tests")["steps"] if "scripts/test" in step.get("run", "")] == [
         "scripts/test --all"
     ]
+
+
+def test_only_the_main_branch_publishes_the_documentation():
+    publish = job_of("publish", "docs")
+    assert publish["if"] == "${{ github.ref == 'refs/heads/main' }}"
+    assert publish["needs"] == "build"
+    assert [step["uses"].partition("@")[0] for step in publish["steps"]] == ["actions/deploy-pages"]
 
 
 @every_file

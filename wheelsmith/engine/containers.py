@@ -181,7 +181,7 @@ class ContainerEngine(ABC):
         if not data:
             raise EngineError(
                 f"image {image.name} cannot be used for builds: {output}",
-                remedy="an image needs python3 and g++; docker/README.md shows how to build one",
+                remedy="an image needs python3 and g++; `wheelsmith image build debian` builds one",
             )
         return data
 
