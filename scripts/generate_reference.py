@@ -186,7 +186,12 @@ def _option_key(option: click.Option) -> str:
 
 
 def _help(command: click.Command, context: click.Context, shared: Mapping[str, click.Option]) -> str:
-    """Return the help of a command without --help, and with the names alone of shared options."""
+    """Return the help of a command without --help, and with the names alone of shared options.
+
+    Of a group it is the description: the page has a section for each of its commands.
+    """
+    if isinstance(command, click.Group) and context.parent:
+        return (command.help or "").strip()
     known = [each for each in command.params if isinstance(each, click.Option) and _option_key(each) in shared]
     shown = copy.copy(command)
     shown.add_help_option = False
