@@ -12,7 +12,11 @@ from factory import Factory
 from kernels import matrix, tiny_kernel
 from wheels import make_wheel
 
-pytestmark = [pytest.mark.network, pytest.mark.xdist_group("joined shards")]
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.xdist_group("joined shards"),
+    pytest.mark.usefixtures("in_process_worker"),
+]
 OUTPUTS = ("s1", "s2")
 
 

@@ -18,6 +18,8 @@ from loopback_hub import Hub, serve, use_here
 from sampled import sampled
 from zips import wheel_entries, write_zip
 
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
 AXES = "axes: {torch: [2.13], cuda: [cpu]}\n"
 
 

@@ -19,6 +19,8 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.plan.planned_run import PlannedRun
 
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
 
 @pytest.fixture
 def run(monkeypatch, capsys, stored, tmp_path):

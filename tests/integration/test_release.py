@@ -14,6 +14,8 @@ from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
 WHEEL = "pure-1-py3-none-any.whl"
 STEPS = ["build", "check", "sign", "changes", "publish", "live"]
 

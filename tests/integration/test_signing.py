@@ -29,7 +29,7 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.wheel.attestation.keys import KeySigner
 
-pytestmark = pytest.mark.xdist_group("signing")
+pytestmark = [pytest.mark.xdist_group("signing"), pytest.mark.usefixtures("in_process_worker")]
 
 WHEEL = "pure-1-py3-none-any.whl"
 BUNDLE = f"{WHEEL}.sigstore.json"
