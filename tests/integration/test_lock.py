@@ -132,6 +132,7 @@ def test_without_a_lock_there_is_nothing_to_keep_to(factory, kernel):
     assert "help: create it: wheelsmith lock" in refused.stderr
 
 
+@pytest.mark.release("other tools resolve the environments again")
 def test_environments_are_pylocks_that_others_can_read_and_stay(factory, index):
     found = index.write()
     assert factory.run_in_process("lock", "--engine", "local", **found).returncode == 0

@@ -65,6 +65,7 @@ def test_a_project_of_another_build_system_has_no_module_to_choose(monkeypatch, 
 
 
 @pytest.mark.network
+@pytest.mark.release("installs two projects anew")
 def test_both_are_installed_side_by_side(monkeypatch, capsys, tmp_path, tools):
     answer = ask(monkeypatch, capsys, tmp_path, "build-matrix", OWN)
     assert answer.code == 0, answer.err

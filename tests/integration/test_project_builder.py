@@ -56,6 +56,7 @@ def test_it_builds(source):
     assert (source / "compiled").read_text() == "nothing before"
 
 
+@pytest.mark.release("one more build of a project")
 def test_a_local_version_of_the_projects_own_is_no_other_version(source):
     assert build(source, version="1.0+cu130torch2.11").returncode == 0
     assert wheels(source) == ["my_project-1.0+cu130torch2.11-py3-none-any.whl"]
@@ -97,6 +98,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 """
 
 
+@pytest.mark.release("one more build of a project")
 def test_the_backend_is_told_settings(source):
     (source / "backend.py").write_text(BACKEND)
     system = "[build-system]\nrequires = ['setuptools']\nbuild-backend = 'backend'\nbackend-path = ['.']\n"

@@ -117,6 +117,7 @@ def storm(nightly, stable, folder, environ):
     }
 
 
+@pytest.mark.release("many processes publish for a minute")
 def test_in_a_folder(tmp_path):
     storm(str(tmp_path / "nightly"), str(tmp_path / "stable"), tmp_path, dict(os.environ))
 

@@ -281,6 +281,7 @@ def test_a_repo_that_cannot_be_had(factory, hub, repo, env, code, said):
     assert said in answer.stderr
 
 
+@pytest.mark.release("one more repack")
 def test_a_hub_with_hostile_names_is_refused_before_anything_is_fetched(factory, hub):
     files = hub.repos["org/pure-thing"].first
     hub.add("org/evil", files={**files, "build/torch-cuda/../../../x.py": b"1", "build/torch-c*/x.py": b"1"})

@@ -27,6 +27,7 @@ def shell(tmp_path):
     return shell
 
 
+@pytest.mark.release("opens a shell in the sandbox of a whole build")
 def test_it_says_the_command_that_builds(shell):
     answer = shell("exit 7\n")
     assert answer.returncode == 7, answer.stderr

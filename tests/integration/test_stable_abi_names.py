@@ -93,6 +93,7 @@ def test_a_torch_that_is_there_or_that_a_constraint_names_decides(
 
 
 @pytest.mark.parametrize("installer", INSTALLERS)
+@pytest.mark.release("installs with every pip")
 def test_what_was_published_before_stays_and_is_passed_over(installer, index, tools, loopback):
     where = (index[1], f"{loopback.whl}/cu130/")
     empty = tools.environment("empty")

@@ -77,6 +77,7 @@ BUILD = ("build-matrix", "--locked", "--offline", "--engine", "bwrap")
 
 
 @pytest.mark.network
+@pytest.mark.release("builds twice, without a network the second time")
 def test_the_same_wheel_comes_of_what_was_vendored(vendored):
     answer = offline(vendored, *BUILD)
     assert answer.returncode == 0, answer.stderr

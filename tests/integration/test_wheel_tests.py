@@ -110,6 +110,7 @@ def test_what_was_published_is_tested_recorded_and_promoted(factory):
 
 
 @pytest.mark.usefixtures("world")
+@pytest.mark.release("installs anew for each of its commands")
 def test_a_test_that_fails_is_said_to_have_failed_and_nothing_is_promoted(factory):
     ended = try_it(factory, "--on", "a bench", "--attempts", "2", *python("print('##[error]'); raise SystemExit(3)"))
     assert (ended.returncode, ended.stdout) == (1, "failed\n"), ended.stderr
