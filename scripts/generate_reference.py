@@ -43,7 +43,7 @@ index.
 The check finds honest mistakes of people and toolchains. It compares the name, metadata, tags, requirements, binaries
 and GPU code of a wheel, and checks that the wheel can load on its platforms. **The check does not protect you from a
 malicious author: a wheel runs its code when it is imported. Signatures and policies decide whom to trust**
-([how to sign](../how-to/sign.md), [the threat model](../../SECURITY.md)).
+([how to sign](../how-to/sign.md)). `SECURITY.md` in the repository has the threat model.
 
 A static check cannot prove that the kernel computes the right results (`--test` runs its own test), or that a symbol
 has the same meaning in two torch releases. The package contains the exports of torch {first} to {last} as 40-bit
