@@ -8,10 +8,17 @@ from rich.console import Console
 
 from wheelsmith.model import BuildResult, Cell, Status, Timing
 from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage, Load, StepFinished
-from wheelsmith.report.live import RunningCell, RunProgress, rows, status_line
+from wheelsmith.report.live import RunningCell, RunProgress, rows, shorten_start, status_line
+from wheelsmith.report.style import print_words
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
 
+OTHER = BuildResult(
+    cell=Cell(release="2.11", toolkit=None, arch="x86_64"),
+    plan_digest="",
+    status=Status.BUILT,
+    timings=(Timing(stage="compile", seconds=4.0), Timing(stage="check", seconds=1.5)),
+)
 LOAD = Load(cores=3, all_cores=4, memory=5 * 2**29, all_memory=8 * 2**30)
 
 
@@ -56,16 +63,71 @@ def test_no_terminal_is_too_small(width, room):
 
 def test_the_whole_is_told_in_a_line():
     running = dict([cell(10, done=6, total=10)])
-    whole = RunProgress(start=3.0, cells=3, load=LOAD)
-    whole.finish("other", cell(12, done=10, total=10)[1])
-    told = "1 of 3 combinations · 16 of 20+ phases · 3 of 4 cores · 2.5 GiB of 8 GiB · 1m elapsed"
-    assert status_line(whole, running, 63.0) == told
-    name = next(iter(running))
-    whole.expected = {"other": 1000.0, name: 100.0, "waiting": 40.0}
-    # Two fifths of one and all of another, on four cores.
-    assert status_line(whole, running, 63.0) == f"{told} · about 20s left"
-    del whole.expected[name]
-    assert whole.remaining_seconds(running) is None  # what nobody knows is not told
+    (name, found) = next(iter(running.items()))
+    computes = {name: "cu130", "waiting": "cu130", OTHER.cell.id: "cpu"}
+    whole = RunProgress(start=3.0, cells=3, load=LOAD, computes=computes)
+    whole.finish(OTHER, cell(12, done=9, total=10)[1])
+    told = "1 of 3 combinations · 16 of 20+ steps · 1m elapsed"
+    load = "3 of 4 cores · 2.5 GiB of 8 GiB"
+    assert whole.costs == {OTHER.cell.id: 5.5}
+    # Two fifths of one and all of another, on four cores; it counts down from the last event.
+    whole.costs |= {name: 100.0, "waiting": 40.0}
+    whole.estimated = 61.0
+    assert status_line(whole, running, 63.0, 200) == f"{told} · about 18s left · {load}"
+    assert status_line(whole, running, 63.0, 80) == f"{told} · about 18s left"
+    assert status_line(whole, running, 99.0, 200).split(" · ")[3] == "about 10s left"
+    # The steps that remain are longer than the others.
+    found.update(StepFinished(cell_id=name, step="", kind="", seconds=30.0, cpu=None, peak_memory=None, reused=False))
+    assert whole.remaining_seconds(running, 61.0) == (70 + 40) / 4
+    # A build without a known cost costs as much as others for its compute platform.
+    del whole.costs["waiting"]
+    assert whole.remaining_seconds(running, 61.0) == (70 + 100) / 4
+    found.update(StepFinished(cell_id=name, step="", kind="", seconds=99.0, cpu=None, peak_memory=None, reused=False))
+    assert whole.remaining_seconds(running, 61.0) == (40 + 100) / 4
+    assert RunProgress(start=3.0, load=LOAD, computes=computes).remaining_seconds(running, 61.0) is None
+
+
+def test_the_number_of_steps_never_decreases():
+    name, found = cell(10, done=38, total=39)
+    seen = []
+    for event in (
+        CellProgress(cell_id=name, done=37, total=39, step="late"),
+        CellStage(cell_id=name, stage="build"),
+        CellProgress(cell_id=name, done=1, total=6, step="link"),
+        CellProgress(cell_id=name, done=1, total=2, step="link"),
+    ):
+        found.update(event)
+        seen.append((found.done, found.total))
+    assert seen == [(38, 39), (39, 39), (40, 45), (40, 45)]
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (40, "torch-ext/csrc/binding.cpp: cicc 90"),
+        (30, "…/binding.cpp: cicc 90"),
+        (12, "…pp: cicc 90"),
+    ],
+)
+def test_a_step_keeps_the_end_of_its_file_name(width, text):
+    assert shorten_start("torch-ext/csrc/binding.cpp: cicc 90", width) == text
+    found = RunningCell(start=0.0)
+    found.update(CellProgress(cell_id="", done=1, total=2, step="torch-ext/csrc/binding.cpp: cicc 90"))
+    assert found.text(width) == text
+
+
+def test_lines_are_wrapped_between_words():
+    console = Console(file=io.StringIO(), width=20, highlight=False)
+    print_words(console, "  a wheel: averylongname-1.0-py3-none-any.whl and more")
+    print_words(console, "pip install it --index-url http://h/", ending=" \\")
+    assert console.file.getvalue().splitlines() == [
+        "  a wheel:",
+        "averylongname-1.0-py3-none-any.whl",
+        "    and more",
+        "pip install it \\",
+        "  --index-url \\",
+        "  http://h/",
+    ]
 
 
 class Planned:

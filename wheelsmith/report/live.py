@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Self
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from wheelsmith.base.units import counted, show_binary_size, show_duration, show_size
 from wheelsmith.model import (
+    BuildResult,
     CellFinished,
     CellLine,
     CellProgress,
@@ -27,12 +29,16 @@ from wheelsmith.model import (
     Preparing,
     RunFinished,
     RunStarted,
+    Status,
+    StepFinished,
     Transfer,
 )
 from wheelsmith.report.reporters import PlainReporter
 from wheelsmith.report.style import ID_WIDTH
 
-_WIDE = 76  # columns; a narrower terminal does not show the newest step
+# Columns of the terminal from which a row shows the newest step, and from which it shows the stage, too.
+_WITH_STEP, _WITH_STAGE = 76, 100
+_SOON = 10.0  # seconds
 
 
 @dataclass(slots=True)
@@ -40,25 +46,53 @@ class RunningCell:
     """A cell that is being built.
 
     :param start: seconds of the monotonic clock.
-    :param done: the number of finished phases of ``total``.
-    :param line: the newest step or line of output.
+    :param done: the number of finished steps of ``total``. Neither number ever decreases.
+    :param earlier: the number of steps of the earlier stages.
+    :param line: the newest line of output; empty after a step or a stage.
+    :param spent: core seconds of the finished compiler calls.
+    :param reused: True if the result of a compiler call was reused, so that ``spent`` says little about the rest.
     """
 
     start: float
     stage: str = "fetch"
     done: int = 0
     total: int = 0
+    earlier: int = 0
+    step: str = ""
     line: str = ""
+    spent: float = 0.0
+    reused: bool = False
 
-    def update(self, event: CellStage | CellProgress | CellLine) -> None:
+    def update(self, event: CellStage | CellProgress | CellLine | StepFinished) -> None:
         """Update the cell from an event."""
         match event:
             case CellStage():
-                self.stage, self.line = event.stage, ""
+                # A stage counts its own steps, from 0.
+                self.done = self.earlier = self.total
+                self.stage, self.step, self.line = event.stage, "", ""
             case CellProgress():
-                self.done, self.total, self.line = event.done, event.total, event.step
+                # Threads may report their steps in another order.
+                self.done = max(self.done, self.earlier + event.done)
+                self.total = max(self.total, self.earlier + event.total)
+                self.step, self.line = event.step, ""
             case CellLine():
                 self.line = event.line
+            case StepFinished():
+                self.spent += event.seconds
+                self.reused |= event.reused
+
+    def left(self, cost: float) -> float:
+        """Return the core seconds that remain.
+
+        :param cost: core seconds of the whole build.
+        """
+        by_steps = cost * (1 - self.done / self.total) if self.total else cost
+        # Few long calls may remain after many short ones. On a busy machine, many remain when the cost is spent.
+        return max(by_steps, cost - self.spent) if self.spent and not self.reused else by_steps
+
+    def text(self, width: int) -> str:
+        """Return the newest output line, step or stage. A step that is too long keeps its end."""
+        return self.line or shorten_start(self.step, width) or self.stage
 
 
 @dataclass(slots=True)
@@ -67,30 +101,57 @@ class RunProgress:
 
     :param start: seconds of the monotonic clock.
     :param cells: the number of cells.
+    :param computes: cell id → compute platform, of the cells with a build of their own.
     :param finished: ids of the finished cells.
-    :param phases: the number of phases of the finished cells.
-    :param expected: cell id → core seconds of its previous build.
+    :param steps: the number of steps of the finished cells.
+    :param costs: cell id → core seconds of its build, in this run or an earlier one.
+    :param estimated: the time for which the costs of running cells were updated, in seconds of the monotonic clock.
     """
 
     start: float
     cells: int = 0
+    computes: dict[str, str] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
-    phases: int = 0
+    steps: int = 0
     load: Load | None = None
-    expected: dict[str, float] = field(default_factory=dict)
+    costs: dict[str, float] = field(default_factory=dict)
+    estimated: float = 0.0
 
-    def finish(self, name: str, cell: RunningCell | None) -> None:
+    def finish(self, result: BuildResult, cell: RunningCell | None) -> None:
         """Record that a cell has finished."""
-        self.finished.add(name)
-        self.phases += cell.done if cell else 0
+        self.finished.add(result.cell.id)
+        if cell:
+            self.steps += cell.total
+        if cell and result.status is Status.BUILT and not cell.reused:
+            rest = sum(timing.seconds for timing in result.timings if timing.stage != "compile" or not cell.spent)
+            self.costs[result.cell.id] = cell.spent + rest
 
-    def remaining_seconds(self, running: Mapping[str, RunningCell]) -> float | None:
-        """Return the estimated seconds that remain, or None if the cost of a running cell is unknown."""
-        left = {name: seconds for name, seconds in self.expected.items() if name not in self.finished}
-        if self.load is None or not left or not running.keys() <= left.keys():
+    def remaining_seconds(self, running: Mapping[str, RunningCell], now: float) -> float | None:
+        """Return the estimated seconds that remain, or None if no cost is known."""
+        waiting = self.computes.keys() - self.finished
+        if self.load is None or not self.costs or not waiting:
             return None
-        done = {name: cell.done / cell.total for name, cell in running.items() if cell.total}
-        return sum(seconds * (1 - done.get(name, 0.0)) for name, seconds in left.items()) / self.load.all_cores
+        costs = {name: self._cost(name) for name in waiting}
+        left = sum(running[name].left(cost) if name in running else cost for name, cost in costs.items())
+        left /= self.load.all_cores
+        # Between two events, the estimate counts down, but not to 0: the machine may be busier than before.
+        return max(left / 2, left - (now - max(self.start, self.estimated)))
+
+    def _cost(self, name: str) -> float:
+        """Return the cost of a build, or the mean of the known costs, preferably for the same compute platform."""
+        if name in self.costs:
+            return self.costs[name]
+        alike = [cost for each, cost in self.costs.items() if self.computes.get(each) == self.computes[name]]
+        return fmean(alike or self.costs.values())
+
+
+def shorten_start(text: str, width: int) -> str:
+    """Return a text that is at most ``width`` long. A path loses its folders first: ``…/binding.cpp: cicc 90``."""
+    if len(text) <= width:
+        return text
+    path, separator, rest = text.partition(": ")
+    short = f"…/{path.rpartition('/')[2]}{separator}{rest}" if "/" in path else text
+    return short if len(short) <= width else f"…{text[len(text) - width + 1 :]}"
 
 
 def rows(running: Mapping[str, RunningCell], now: float, console: Console, max_rows: int) -> Iterator[RenderableType]:
@@ -98,41 +159,45 @@ def rows(running: Mapping[str, RunningCell], now: float, console: Console, max_r
 
     :param max_rows: the number of lines available.
     """
-    wide = console.width >= _WIDE
-    table = Table.grid(padding=(0, 1), expand=wide)
-    for width in (1, ID_WIDTH if wide else None, 8):
-        table.add_column(width=width, no_wrap=True, overflow="ellipsis")
-    for width in (9, 7):
-        table.add_column(width=width, no_wrap=True, justify="right")
-    if wide:
+    with_step, with_stage = console.width >= _WITH_STEP, console.width >= _WITH_STAGE or console.width < _WITH_STEP
+    widths = [1, ID_WIDTH if with_step else None, *([8] if with_stage else []), 9, 7]
+    table = Table.grid(padding=(0, 1), expand=with_step)
+    for number, width in enumerate(widths):
+        is_number = number >= len(widths) - 2
+        justify: JustifyMethod = "right" if is_number else "left"
+        table.add_column(width=width, no_wrap=True, overflow="ellipsis", justify=justify)
+    if with_step:
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    room = console.width - sum(width or 0 for width in widths) - len(widths)
     for name, cell in list(running.items())[:max_rows]:
         spinner = Spinner("dots" if console.encoding.startswith("utf") else "line")
         spinner.start_time = cell.start
         steps = f"{cell.done}/{cell.total}" if cell.total else ""
-        columns = [name, cell.stage, steps, show_duration(now - cell.start), *([cell.line] if wide else [])]
-        table.add_row(spinner.render(now), *map(Text, columns))
+        columns = [name, *([cell.stage] if with_stage else []), steps, show_duration(now - cell.start)]
+        table.add_row(spinner.render(now), *map(Text, [*columns, *([cell.text(room)] if with_step else [])]))
     if running:
         yield table
     if len(running) > max_rows:
         yield Text(f"  and {len(running) - max_rows} more running", style="dim", no_wrap=True, overflow="ellipsis")
 
 
-def status_line(progress: RunProgress, running: Mapping[str, RunningCell], now: float) -> str:
-    """Return the status line of the run."""
+def status_line(progress: RunProgress, running: Mapping[str, RunningCell], now: float, width: int) -> str:
+    """Return the status line of the run. Its last parts are left out if they do not fit."""
     parts = [f"{len(progress.finished)} of {counted(progress.cells, 'combination')}"]
-    done = progress.phases + sum(cell.done for cell in running.values())
-    total = progress.phases + sum(cell.total for cell in running.values())
+    done = progress.steps + sum(cell.done for cell in running.values())
+    total = progress.steps + sum(cell.total for cell in running.values())
     if total:
-        # The number of phases of a waiting cell is unknown.
-        is_waiting = progress.cells > len(progress.finished) + len(running)
-        parts.append(f"{done} of {total}+ phases" if is_waiting else f"{done} of {counted(total, 'phase')}")
+        # The number of steps of a waiting cell is unknown.
+        is_known = progress.cells <= len(progress.finished) + sum(cell.total > 0 for cell in running.values())
+        parts.append(f"{done} of {counted(total, 'step')}" if is_known else f"{done} of {total}+ steps")
+    parts.append(f"{show_duration(now - progress.start)} elapsed")
+    if (left := progress.remaining_seconds(running, now)) is not None:
+        parts.append(f"about {show_duration(left)} left" if left >= _SOON else "a few seconds left")
     if load := progress.load:
         parts.append(f"{load.cores} of {counted(load.all_cores, 'core')}")
         parts.append(f"{show_binary_size(load.memory)} of {show_binary_size(load.all_memory)}")
-    parts.append(f"{show_duration(now - progress.start)} elapsed")
-    if (left := progress.remaining_seconds(running)) is not None:
-        parts.append(f"about {show_duration(left)} left")
+    while len(parts) > 1 and len(" · ".join(parts)) > width:
+        parts.pop()
     return " · ".join(parts)
 
 
@@ -143,7 +208,7 @@ class LiveReporter(PlainReporter):
         super().__init__(console, out)
         self._running: dict[str, RunningCell] = {}
         self._progress = RunProgress(start=time.monotonic())
-        self._transfer = ""
+        self._transfer: Transfer | None = None
         self._preparing: dict[str, float] = {}
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
@@ -160,18 +225,18 @@ class LiveReporter(PlainReporter):
         """Update the state from an event. The live view redraws itself."""
         match event:
             case Expectation():
-                self._progress.expected = dict(event.seconds)
+                self._progress.costs |= event.seconds
             case Load():
                 self._progress.load = event
             case CellStarted():
-                self._running[event.cell_id] = RunningCell(start=time.monotonic())
-            case CellStage() | CellProgress() | CellLine():
+                self._running.setdefault(event.cell_id, RunningCell(start=time.monotonic()))
+            case CellStage() | CellProgress() | CellLine() | StepFinished():
                 if cell := self._running.get(event.cell_id):
                     cell.update(event)
+                if isinstance(event, StepFinished):
+                    self._progress.estimated = time.monotonic()
             case Transfer():
-                of = f" of {show_size(event.total)}" if event.total else ""
-                done = event.total and event.done >= event.total
-                self._transfer = "" if done else f"fetching {event.name}  {show_size(event.done)}{of}"
+                self._transfer = None if event.total and event.done >= event.total else event
             case Preparing(done=True):
                 self._preparing.pop(event.what, None)
             case Preparing():
@@ -183,9 +248,11 @@ class LiveReporter(PlainReporter):
         """Handle an event that prints permanent lines."""
         match event:
             case RunStarted():
-                self._progress = RunProgress(start=time.monotonic(), cells=len(event.plans))
+                builds = (plan.cell for plan in event.plans if plan.cell.id not in event.folded)
+                computes = {cell.id: cell.compute for cell in builds}
+                self._progress = RunProgress(start=time.monotonic(), cells=len(event.plans), computes=computes)
             case CellFinished(result=result):
-                self._progress.finish(result.cell.id, self._running.pop(result.cell.id, None))
+                self._progress.finish(result, self._running.pop(result.cell.id, None))
             case RunFinished():
                 self._live.stop()
             case _:
@@ -194,11 +261,15 @@ class LiveReporter(PlainReporter):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the current state within the height of the terminal. Hidden rows are counted."""
-        now, running = time.monotonic(), dict(self._running)
-        preparing = [f"{show_duration(now - since)}  {what}" for what, since in dict(self._preparing).items()]
-        footer = [Text(line, style="dim") for line in (self._transfer, *preparing) if line]
-        footer.append(Text(status_line(self._progress, running, now), style="bold"))
-        lines = sum(len(text.wrap(console, options.max_width)) for text in footer)
+        now, running, width = time.monotonic(), dict(self._running), options.max_width
+        lines = [f"{show_duration(now - since)}  {what}" for what, since in dict(self._preparing).items()]
+        if transfer := self._transfer:
+            of = f" of {show_size(transfer.total)}" if transfer.total else ""
+            start = f"fetching {show_size(transfer.done)}{of}  "
+            lines.insert(0, start + shorten_start(transfer.name, width - len(start)))
+        footer = [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in lines]
+        status = status_line(self._progress, running, now, width)
+        footer.append(Text(status, style="bold", no_wrap=True, overflow="ellipsis"))
         # One line for the cursor, one for the count of hidden rows.
-        yield from rows(running, now, console, max(1, console.height - lines - 2))
+        yield from rows(running, now, console, max(1, console.height - len(footer) - 2))
         yield from footer

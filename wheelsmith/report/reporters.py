@@ -21,7 +21,7 @@ from wheelsmith.model import (
     Status,
     Transfer,
 )
-from wheelsmith.report.style import ID_WIDTH, describe_result, make_console, status_sign
+from wheelsmith.report.style import ID_WIDTH, describe_result, make_console, print_words, status_sign
 from wheelsmith.report.summary import show_failure, show_start, show_summary
 
 if TYPE_CHECKING:
@@ -118,4 +118,4 @@ class PlainReporter(LineReporter):
                 pass
 
     def _print(self, text: str, style: str | None = None) -> None:
-        self._console.print(text, style=style, soft_wrap=True)
+        print_words(self._console, text, style)

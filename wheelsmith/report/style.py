@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.units import show_duration, show_size
@@ -31,6 +32,26 @@ def make_console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 10_000
     return Console(stderr=stderr, highlight=False, markup=False, width=width, emoji=False)
+
+
+def print_words(console: Console, text: str, style: str | None = None, *, ending: str = "") -> None:
+    """Print text, wrapped between words. A word that is longer than the terminal stays whole.
+
+    :param ending: the end of each wrapped line but the last, e.g. a backslash for a shell.
+    """
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    wrapper = TextWrapper(
+        width=console.width - len(ending),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        expand_tabs=False,
+    )
+    lines = [
+        part for line in text.splitlines() for part in (wrapper.wrap(line) if len(line) > console.width else [line])
+    ]
+    fitting = (line if len(line) <= console.width else line.lstrip() for line in lines)
+    console.print(f"{ending}\n".join(fitting), style=style, soft_wrap=True)
 
 
 def status_sign(status: Status, console: Console) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from wheelsmith.base.units import counted, numbers, show_duration
 from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildResult, RunFinished, RunStarted, Status
+from wheelsmith.report.style import print_words
 from wheelsmith.report.tables import sharing_reasons, totals
 
 if TYPE_CHECKING:
@@ -21,26 +22,26 @@ if TYPE_CHECKING:
 def show_start(started: RunStarted, console: Console) -> None:
     """Print the number of cells and builds, and the engine."""
     text = totals(started.plans, started.folded)
-    console.print(f"{started.kernel} · {text} · {len(started.excluded)} excluded · {started.engine}", soft_wrap=True)
+    print_words(console, f"{started.kernel} · {text} · {len(started.excluded)} excluded · {started.engine}")
     for line in sharing_reasons(started.folded):
-        console.print(f"  {line}", soft_wrap=True)
+        print_words(console, f"  {line}")
 
 
 def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
     """Print excluded cells, failures, totals, and a command that installs a wheel."""
     for excluded in finished.excluded:
-        console.print(f"  · {excluded.cell.id}  {excluded.reason}", style="dim", soft_wrap=True)
+        print_words(console, f"  · {excluded.cell.id}  {excluded.reason}", "dim")
     for first, *others in failures(finished.results):
         show_failure(first, out, console)
         for other in others:
-            console.print(f"✗ {other.cell.id}  shares the wheel of {first.cell.id}", style="red", soft_wrap=True)
+            print_words(console, f"✗ {other.cell.id}  shares the wheel of {first.cell.id}", "red")
     counts = Counter(result.status.value for result in finished.results)
     counts["excluded"] = len(finished.excluded)
     text = " · ".join(f"{count} {word}" for word, count in counts.items() if count) or "no combinations"
     ending = "interrupted after" if finished.interrupted else "in"
-    console.print(f"{text} {ending} {show_duration(finished.seconds)}", style="bold", soft_wrap=True)
+    print_words(console, f"{text} {ending} {show_duration(finished.seconds)}", "bold")
     if phases := finished.compiled + finished.reused:
-        console.print(f"{finished.reused} of {counted(phases, 'compiler phase')} reused", soft_wrap=True)
+        print_words(console, f"{finished.reused} of {counted(phases, 'compiler phase')} reused")
     usable = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
     if usable:
         _show_install_command(max(usable, key=_preference), out, console)
@@ -72,13 +73,13 @@ def show_failure(result: BuildResult, out: Path, console: Console) -> None:
     failure = result.failure
     if failure is None:
         return
-    console.print(f"✗ {result.cell.id}  {failure.stage}: {failure.message}", style="red", soft_wrap=True)
+    print_words(console, f"✗ {result.cell.id}  {failure.stage}: {failure.message}", "red")
     for line in failure.tail:
         console.print(f"  │ {line}", soft_wrap=True)
     if failure.remedy:
-        console.print(f"  help: {failure.remedy}", soft_wrap=True)
+        print_words(console, f"  help: {failure.remedy}")
     if result.log:
-        console.print(f"  log: {out / 'logs' / result.log}", soft_wrap=True)
+        print_words(console, f"  log: {out / 'logs' / result.log}")
 
 
 def _show_install_command(result: BuildResult, out: Path, console: Console) -> None:
@@ -86,11 +87,11 @@ def _show_install_command(result: BuildResult, out: Path, console: Console) -> N
         return
     project, version = result.wheel.filename.split("-")[:2]
     cell = result.cell
-    console.print(f"wheels: {out / 'wheels'}", soft_wrap=True)
+    print_words(console, f"wheels: {out / 'wheels'}")
     # The exact pin and the single index exclude other projects of the same name and other torch builds.
-    console.print(
-        f"try it: wheelsmith serve {out / 'index'}\n        "
+    print_words(console, f"try it: wheelsmith serve {out / 'index'}")
+    command = (
         f"pip install {project.replace('_', '-')}=={version} '{framework(cell.framework).requirement(cell.release)}' "
-        f"--index-url http://127.0.0.1:8000/{cell.compute}/",
-        soft_wrap=True,
+        f"--index-url http://127.0.0.1:8000/{cell.compute}/"
     )
+    print_words(console, f"        {command}", ending=" \\")
