@@ -30,14 +30,11 @@ def _build_default(config, folder):
 
 
 @pytest.fixture(scope="session")
-def podman_image(request):
-    """podman with image debian; in the quick tier it may be that of an earlier run."""
+def podman_image():
+    """podman with image debian."""
     containers.wanted("podman")
-    every = request.config.getoption("all")
-    kept = None if every else containers.kept_images("debian", request.config.cache.mkdir("images"))
-    with containers.podman(kept):
-        if every:
-            containers.make_image("podman", "debian")
+    with containers.podman():
+        containers.make_image("podman", "debian")
         yield "podman"
 
 
@@ -55,7 +52,7 @@ def docker_image(podman_image, docker):
     return docker
 
 
-@pytest.fixture(params=containers.params("podman", "docker", quick=("podman",)))
+@pytest.fixture(params=containers.params("podman", "docker"))
 def container_engine(request):
     """The name of an engine that has image debian."""
     return request.getfixturevalue(f"{request.param}_image")

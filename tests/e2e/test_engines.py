@@ -21,8 +21,7 @@ ODD = f"61.{os.getpid()}"  # seconds that nobody else sleeps
 
 
 ALL = ("bwrap", "local", "podman", "docker")
-# Of what containers do, the quick tier tries that which each engine has its own way for.
-own_ways = pytest.mark.parametrize("engine", containers.params(*ALL, quick=("bwrap", "podman")), indirect=True)
+own_ways = pytest.mark.parametrize("engine", containers.params(*ALL, quick=("bwrap",)), indirect=True)
 
 
 @pytest.fixture(params=containers.params(*ALL, quick=("bwrap",)))

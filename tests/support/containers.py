@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -15,7 +14,6 @@ from pathlib import Path
 
 import pytest
 import wants
-from once import made_once
 
 ROOT = Path(__file__).parent.parent.parent
 # What an ordinary user's podman stores belongs to users of a namespace of its own.
@@ -38,27 +36,14 @@ def wanted(name: str) -> None:
 
 
 @contextmanager
-def podman(kept: Path | None = None) -> Iterator[None]:
-    """Yield podman empty storage, and a state that no other podman of this machine shares.
-
-    :param kept: storage whose images it can use, too, and never changes.
-    """
+def podman() -> Iterator[None]:
+    """Yield podman empty storage, and a state that no other podman of this machine shares."""
     folder = Path(tempfile.mkdtemp(prefix="podman-"))
-    try:
-        with _podman_in(folder, folder / "graph", kept):
-            yield
-    finally:
-        subprocess.run([*AS_OWNER, "rm", "-rf", folder], capture_output=True)
-
-
-@contextmanager
-def _podman_in(folder: Path, graph: Path, kept: Path | None = None) -> Iterator[None]:
-    """Have podman keep its images in ``graph``, and all else in ``folder``."""
+    graph = folder / "graph"
     # An ordinary user's podman takes no other word for graphroot than the first, and would use the user's own storage.
     roots = f'rootless_storage_path = "{graph}"\ngraphroot = "{graph}"\nrunroot = "{folder}/run"\n'
-    more = f'[storage.options]\nadditionalimagestores = ["{kept}"]\n' if kept else ""
     settings = {
-        "CONTAINERS_STORAGE_CONF": f'[storage]\ndriver = "overlay"\n{roots}{more}',
+        "CONTAINERS_STORAGE_CONF": f'[storage]\ndriver = "overlay"\n{roots}',
         "CONTAINERS_CONF": f'[engine]\ntmp_dir = "{folder}/tmp"\n',
     }
     before = {name: os.environ.get(name) for name in settings}
@@ -76,6 +61,7 @@ def _podman_in(folder: Path, graph: Path, kept: Path | None = None) -> Iterator[
             os.environ.pop(name)
             if value is not None:
                 os.environ[name] = value
+        subprocess.run([*AS_OWNER, "rm", "-rf", folder], capture_output=True)
 
 
 @contextmanager
@@ -118,25 +104,6 @@ def make_image(engine: str, name: str) -> None:
         answer = subprocess.run(copy.format(name), shell=True, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
     assert "Traceback" not in answer.stderr
-
-
-def kept_images(name: str, folder: Path) -> Path:
-    """Return podman's storage with one of our images: that of an earlier run, if the recipes are as they were then.
-
-    :param folder: where such storage is kept.
-    """
-    made_of = [*sorted((ROOT / "docker").rglob("*")), ROOT / "wheelsmith" / "engine" / "images.py"]
-    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in made_of if path.is_file())).hexdigest()
-    graph = folder / f"{name}-{digest[:16]}"
-
-    def make(graph: Path) -> None:
-        for old in folder.glob(f"{name}-*"):
-            if not old.name.startswith(graph.name):
-                shutil.rmtree(old, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix="podman-") as state, _podman_in(Path(state), graph):
-            make_image("podman", name)
-
-    return made_once(graph, make)
 
 
 def containers_left(engine: str) -> list[str]:

@@ -21,7 +21,7 @@ def test_the_newest_version_cuda_and_torch_come_first():
     old = of_torch("2.9", "12.8", version="1.9")
     new = [of_torch(torch, cuda, version="1.10") for torch in ("2.9", "2.11") for cuda in (None, "12.8", "13.0")]
     first, second = versions(old, *new)
-    assert (first.public, first.count, first.published) == ("1.10", 6, "2026-01-02")
+    assert (first.public, len(first.wheels), first.published) == ("1.10", 6, "2026-01-02")
     assert headings(first) == [(name, ["torch 2.11", "torch 2.9"]) for name in ("CUDA 13.0", "CUDA 12.8", "CPU")]
     assert (second.public, headings(second)) == ("1.9", [("CUDA 12.8", ["torch 2.9"])])
 
