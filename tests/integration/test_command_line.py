@@ -1,10 +1,13 @@
 """The commands take and tell what people expect of a command line."""
 
 import json
+import platform
+import re
 
 import pytest
 from wheels import make_wheel
 
+from wheelsmith import __version__
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.model import ignore
 from wheelsmith.run.prepare import Request
@@ -112,3 +115,12 @@ def test_a_rebuild_without_a_matrix_names_the_source(tmp_path):
     with pytest.raises(MatrixError) as caught:
         plans_of_matrix(Request(matrix=tmp_path / "matrix.yaml", cache=tmp_path), ignore)
     assert "name the source of the wheels with --source" in caught.value.remedy
+
+
+def test_the_version_names_what_a_bug_report_needs(run):
+    answer = run("--version")
+    python, machine = re.escape(platform.python_version()), f"{platform.system()} {platform.machine()}"
+    named = (
+        rf"wheelsmith {re.escape(__version__)} \(Python {python}, (no sandbox|(\w+ [\d.]+, )*\w+ [\d.]+), {machine}\)\n"
+    )
+    assert (answer.code, bool(re.fullmatch(named, answer.out))) == (0, True), answer.out

@@ -61,8 +61,8 @@ def test_it_holds_every_file_of_the_package(wheel):
 
 
 def test_it_runs(installed, run):
-    assert run(installed / "wheelsmith", "--version").stdout.split()[-1] == wheelsmith.__version__
-    assert run(installed / "python", "-m", "wheelsmith", "--version").stdout.split()[-1] == wheelsmith.__version__
+    assert run(installed / "wheelsmith", "--version").stdout.split()[1] == wheelsmith.__version__
+    assert run(installed / "python", "-m", "wheelsmith", "--version").stdout.split()[1] == wheelsmith.__version__
     where = run(installed / "python", "-c", "import wheelsmith; print(wheelsmith.__file__)").stdout
     assert Path(where).is_relative_to(installed.parent)
 
@@ -96,4 +96,4 @@ def test_it_checks(installed, wheel, run):
 
 def test_uvx_runs_it(wheel, run):
     answer = run(UV.with_name("uvx"), "--from", wheel, "wheelsmith", "--version")
-    assert answer.stdout.split()[-1] == wheelsmith.__version__, answer.stderr
+    assert answer.stdout.split()[1] == wheelsmith.__version__, answer.stderr

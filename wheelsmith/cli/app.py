@@ -7,7 +7,6 @@ import sys
 
 import click
 
-from wheelsmith import __version__
 from wheelsmith.base.errors import ExitCode, MatrixMistakesError, WheelsmithError, system_error
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.suggest import closest
@@ -97,8 +96,24 @@ class LazyGroup(SuggestingGroup):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
+def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001  # as click calls it
+    if wanted:
+        from wheelsmith.cli.version import version_text
+
+        click.echo(version_text())
+        ctx.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__)
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the versions of wheelsmith, Python and the build engines, and exit.",
+)
 def cli() -> None:
     """Build, check and publish wheels for every combination of torch, CUDA and CPU architecture.
 
