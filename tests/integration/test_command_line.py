@@ -3,8 +3,11 @@
 import json
 import platform
 import re
+from functools import partial
 
 import pytest
+from factory import Factory
+from kernels import matrix, pure_kernel
 from wheels import make_wheel
 
 from wheelsmith import __version__
@@ -124,3 +127,27 @@ def test_the_version_names_what_a_bug_report_needs(run):
         rf"wheelsmith {re.escape(__version__)} \(Python {python}, (no sandbox|(\w+ [\d.]+, )*\w+ [\d.]+), {machine}\)\n"
     )
     assert (answer.code, bool(re.fullmatch(named, answer.out))) == (0, True), answer.out
+
+
+def test_quiet_shows_only_warnings_of_a_good_run_and_verbose_its_commands(tmp_path):
+    pure_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", torch="2.12", cuda="cpu")
+    build = partial(Factory.at(tmp_path).run_in_process, "build-matrix", "--engine", "local")
+    quiet = build("-q")
+    assert (quiet.returncode, quiet.stdout) == (0, "")
+    assert [line.partition(":")[0] for line in quiet.stderr.splitlines()] == ["warning"]
+    verbose = build("-v", "--force")
+    assert verbose.returncode == 0, verbose.stderr
+    assert "torch212-cxx11-cpu-x86_64-linux  $ python3 -m build --wheel" in verbose.stderr
+    assert "1 built in" in verbose.stderr
+    for argv in (("-q", "-v"), ("-q", "--progress", "plain"), ("-v", "--progress", "json")):
+        refused = build(*argv)
+        assert (refused.returncode, "cannot be used with" in refused.stderr) == (2, True)
+
+
+def test_quiet_shows_warnings(tmp_path):
+    pure_kernel(tmp_path / "k")
+    matrix(tmp_path, "k", torch="2.12", cuda="cpu", more="rules: [{where: {torch: 2.9}, set: {advertise: false}}]\n")
+    plan = partial(Factory.at(tmp_path).run_in_process, "plan", "--engine", "local")
+    assert plan("-q").stderr.startswith("warning: ")
+    assert "torch212-cxx11-cpu-x86_64-linux" in plan("-q").stdout

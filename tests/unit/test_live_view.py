@@ -7,8 +7,18 @@ import pytest
 from rich.console import Console
 
 from wheelsmith.model import BuildResult, Cell, Status, Timing
-from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage, Load, StepFinished
+from wheelsmith.model.events import (
+    CellFinished,
+    CellLine,
+    CellProgress,
+    CellStage,
+    CellStarted,
+    CommandStarted,
+    Load,
+    StepFinished,
+)
 from wheelsmith.report.live import RunningCell, RunProgress, rows, shorten_start, status_line
+from wheelsmith.report.reporters import JsonReporter
 from wheelsmith.report.style import print_words
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
@@ -159,3 +169,9 @@ def test_what_a_build_costs_is_remembered(tmp_path):
     cheaper = BuildCosts(Costs(tmp_path / "costs.sqlite"), [Planned()])
     finish(cheaper, [0.0, 1.0], reused=True)
     assert cheaper.known() == {Planned.cell.id: 6.5}
+
+
+def test_events_as_json_leave_out_the_commands(capsys):
+    JsonReporter()(CommandStarted(cell_id="a", command="x"))
+    JsonReporter()(CellStarted(cell_id="a"))
+    assert capsys.readouterr().out == '{"event": "CellStarted", "cell_id": "a"}\n'

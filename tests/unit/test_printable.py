@@ -33,10 +33,10 @@ def test_words_stay_as_they_are(said):
 def test_numbers_that_nobody_can_count_with_are_words(number, tmp_path):
     heard = []
     cell_log = CellLog("cell", tmp_path / "logs" / "cell.log", heard.append)
-    with cell_log.command("build") as output:
+    with cell_log.command("build", ()) as output:
         output.read(f"[wheelsmith {number}/1] x")
         output.read("[wheelsmith 3/4] y")
-    assert [type(event).__name__ for event in heard] == ["CellLine", "CellProgress"]
+    assert [type(event).__name__ for event in heard] == ["CommandStarted", "CellLine", "CellProgress"]
 
 
 def test_a_log_is_written_in_the_place_of_a_link(tmp_path):
@@ -46,7 +46,7 @@ def test_a_log_is_written_in_the_place_of_a_link(tmp_path):
     log.symlink_to(outside)
     cell_log = CellLog("cell", log, [].append)
     for name in ("one", "two"):
-        with cell_log.command(name) as output:
+        with cell_log.command(name, ()) as output:
             output.read("said")
     assert outside.read_text() == "mine"
     assert log.read_text() == "── one\nsaid\n── two\nsaid\n"

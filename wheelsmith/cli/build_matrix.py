@@ -26,7 +26,7 @@ from wheelsmith.cli.options import (
     shard_plan_path,
 )
 from wheelsmith.cli.plan import plan_json, show_plan
-from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
+from wheelsmith.cli.run_with_reports import exit_code, preparing_reporter, progress_options, run_prepared
 from wheelsmith.run.prepare import prepare
 from wheelsmith.run.shards import chosen_shard
 
@@ -54,7 +54,7 @@ from wheelsmith.run.shards import chosen_shard
 )
 @click.option("--test", is_flag=True, help="Run the test of the matrix on every wheel. Installs torch (gigabytes).")
 @click.option("--fail-fast", is_flag=True, help="Stop after the first failure.")
-@progress_option
+@progress_options
 @json_option("Print results.json at the end.")
 @click.pass_context
 def command(
@@ -71,8 +71,6 @@ def command(
     **options: Any,
 ) -> None:
     """Build all combinations, check the wheels and write an index."""
-    from wheelsmith.report import reporter
-
     if offline:
         disable_network(matrix)
     request = make_request(matrix, **options)
@@ -82,7 +80,7 @@ def command(
     if chosen and not chosen.cells:
         click.echo(f"shard {shard} is empty: nothing to build", err=True)
         ctx.exit(ExitCode.OK)
-    listen = reporter("plain", matrix.parent)
+    listen = preparing_reporter(progress, matrix.parent)
     prepared = chosen.prepare(request, listen) if chosen else prepare(request, listen)
     if dry_run:
         if as_json:

@@ -9,6 +9,7 @@ import click
 
 from wheelsmith.base.errors import MatrixError, Place
 from wheelsmith.base.units import counted
+from wheelsmith.cli.options import quiet_option
 
 
 @click.command("init")
@@ -26,7 +27,8 @@ from wheelsmith.base.units import counted
     help="Git submodules to fetch, or none.  [default: all]",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
-def command(*, source: str, matrix: Path, submodules: str | None, force: bool) -> None:
+@quiet_option
+def command(*, source: str, matrix: Path, submodules: str | None, force: bool, quiet: bool) -> None:
     """Write a first matrix.yaml for a kernel or a project.
 
     SOURCE is a folder, an archive, a project on a package index (torch-scatter or torch-scatter==2.1.2), a git
@@ -50,7 +52,9 @@ def command(*, source: str, matrix: Path, submodules: str | None, force: bool) -
         click.echo(f"there is no folder {source} here: using {kernel.sdist} from the package index", err=True)
     if submodules is not None:
         kernel = with_submodules(kernel, submodules)
-    text, label, cells = first_matrix(kernel, matrix, default_cache(), reporter("plain", matrix.parent))
+    text, label, cells = first_matrix(
+        kernel, matrix, default_cache(), reporter("quiet" if quiet else "plain", matrix.parent)
+    )
     atomic_write(matrix, text.encode())
     click.echo(f"wrote {matrix}: {label}, {counted(cells, 'combination')}; show them with: wheelsmith plan", err=True)
 

@@ -16,7 +16,7 @@ from wheelsmith.cli.options import (
     shard_plan_option,
     shard_plan_path,
 )
-from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_with_reports
+from wheelsmith.cli.run_with_reports import exit_code, progress_options, run_with_reports
 from wheelsmith.run.join import join, read_shard_results
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.run.shards import read_shards
@@ -28,7 +28,7 @@ from wheelsmith.run.shards import read_shards
 @engine_option
 @jobs_option
 @click.option("--out", type=click.Path(path_type=Path), default=Path("dist"), show_default=True, help="Output folder.")
-@progress_option
+@progress_options
 @json_option("Print results.json at the end.")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.pass_context

@@ -11,7 +11,7 @@ import click
 from wheelsmith.base.errors import ExitCode, MatrixError
 from wheelsmith.base.offline import VENDORED
 from wheelsmith.base.units import counted, show_size
-from wheelsmith.cli.options import engine_option, make_request, matrix_option, selection_options
+from wheelsmith.cli.options import engine_option, make_request, matrix_option, quiet_option, selection_options
 from wheelsmith.matrix.load import load_matrix
 from wheelsmith.plan.lock import Lock, differences, lock_path, read_lock, vendor_path, write_lock
 from wheelsmith.run.lock import LockedInputs, reject_dropped_cells, with_addresses, without_packages
@@ -30,8 +30,11 @@ from wheelsmith.toolchain import Toolchains
     metavar="NAME",
     help="Update the environments that contain this package. Repeatable.",
 )
+@quiet_option
 @click.pass_context
-def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bool, packages: tuple[str, ...]) -> None:
+def command(
+    ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bool, packages: tuple[str, ...], quiet: bool
+) -> None:
     """Record the exact build inputs in wheelsmith.lock.
 
     These are the commit, packages, compilers, toolkits and images. Existing entries stay unless you upgrade them.
@@ -42,7 +45,7 @@ def command(ctx: click.Context, *, matrix: Path, engine: str | None, upgrade: bo
     path = lock_path(matrix)
     existing = _read_existing(path, readable=not upgrade)
     kept = without_packages(existing, packages) if existing and not upgrade else None
-    request, listen = make_request(matrix, engine), reporter("plain", matrix.parent)
+    request, listen = make_request(matrix, engine), reporter("quiet" if quiet else "plain", matrix.parent)
     toolchains, read = Toolchains(request.cache, listen), load_matrix(matrix)
     ask = partial(toolchains.lock, refresh=upgrade or bool(packages))
     inputs = LockedInputs(kernel=read.kernel, lock=kept, resolve_new=ask)
@@ -77,6 +80,7 @@ def _read_existing(path: Path, *, readable: bool) -> Lock | None:
 @matrix_option
 @selection_options
 @engine_option
+@quiet_option
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
 @click.pass_context
 def vendor_command(
@@ -86,6 +90,7 @@ def vendor_command(
     only: tuple[str, ...],
     skip: tuple[str, ...],
     engine: str | None,
+    quiet: bool,
     folder: Path | None,
 ) -> None:
     """Download all build inputs to a folder, for builds without a network.
@@ -96,7 +101,7 @@ def vendor_command(
     from wheelsmith.report import reporter
     from wheelsmith.run.vendor import vendor
 
-    listen = reporter("plain", matrix.parent)
+    listen = reporter("quiet" if quiet else "plain", matrix.parent)
     target = (folder or vendor_path(matrix)).absolute()
     prepared = prepare(make_request(matrix, engine, only=only, skip=skip, locked=True), listen)
     os.environ[VENDORED] = str(target)

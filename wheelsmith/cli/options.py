@@ -94,6 +94,21 @@ def selection_options(command: _F) -> _F:
     return command
 
 
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show only warnings and failures.")
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show the commands that run.")
+
+
+def chosen_mode(default: str, *, quiet: bool, verbose: bool) -> str:
+    """Return the mode of the reporter that ``-q`` or ``-v`` selects.
+
+    :param default: the mode without them.
+    :raises click.UsageError: both are given.
+    """
+    if quiet and verbose:
+        raise click.UsageError("--quiet cannot be used with --verbose")
+    return "quiet" if quiet else "verbose" if verbose else default
+
+
 locked_option = click.option("--locked", is_flag=True, help="Fail if anything differs from wheelsmith.lock.")
 
 

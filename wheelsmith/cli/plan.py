@@ -20,6 +20,7 @@ from wheelsmith.cli.options import (
     make_request,
     matrix_option,
     offline_option,
+    quiet_option,
     selection_options,
     shard_plan_option,
     shard_plan_path,
@@ -97,6 +98,7 @@ def build_matrix_options(
 @locked_option
 @offline_option
 @json_option("Print all plans and exclusions as JSON.")
+@quiet_option
 @shards_options
 @shard_plan_option
 @click.option(
@@ -118,6 +120,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     locked: bool,
     offline: bool,
     as_json: bool,
+    quiet: bool,
     shards: int | None,
     max_shards: int,
     max_hours: int,
@@ -136,7 +139,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     request = make_request(matrix, engine, only=only, skip=skip, locked=locked)
     if shards is None and output_format in {"gitlab", "buildkite"}:
         raise click.UsageError(f"--format {output_format} requires --shards")
-    listen = reporter("plain", matrix.parent)
+    listen = reporter("quiet" if quiet else "plain", matrix.parent)
     prepared = prepare(request, listen)
     if shards is not None:
         from wheelsmith.run.shards import sharded_plan, write_shards

@@ -14,7 +14,7 @@ from wheelsmith.base.files import atomic_write
 from wheelsmith.base.redact import redact
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import engine_option, make_request, matrix_option
-from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
+from wheelsmith.cli.run_with_reports import exit_code, preparing_reporter, progress_options, run_prepared
 from wheelsmith.cli.storage import (
     channel_option,
     dry_run_option,
@@ -27,7 +27,6 @@ from wheelsmith.index.publish.kernels_layout import hub_builds
 from wheelsmith.index.publish.promote import channel_address
 from wheelsmith.index.publish.publishing import publish
 from wheelsmith.index.storage.location import open_storage
-from wheelsmith.report import reporter
 from wheelsmith.report.markdown import changes_text
 from wheelsmith.run.prepare import prepare
 from wheelsmith.run.release import (
@@ -70,7 +69,7 @@ class _Release:
     def build(self) -> str:
         """Build the locked matrix."""
         request = make_request(self.matrix, self.engine, out=self.out, locked=True)
-        prepared = prepare(request, reporter("plain", self.matrix.parent))
+        prepared = prepare(request, preparing_reporter(self.progress, self.matrix.parent))
         code = exit_code(run_prepared(prepared, progress=self.progress, as_json=False))
         if code not in {ExitCode.OK, ExitCode.CELLS_FAILED}:
             raise click.exceptions.Exit(code)
@@ -117,7 +116,7 @@ class _Release:
         found, policy = self._found(), None
         if self.key is not None:
             policy = SignaturePolicy(keys=(key_signer(self.key, self.public_key).public,))
-        names = list(verify_live_wheels(self.url, found, reporter("plain", self.out), policy))
+        names = list(verify_live_wheels(self.url, found, preparing_reporter(self.progress, self.out), policy))
         if not names:
             raise ReleaseError("the version has no wheel in the index", remedy="check advertise in matrix.yaml")
         check_live_pages(self.url, found)
@@ -149,7 +148,7 @@ class _Release:
     help="Run only this step, with the files in --out. Repeatable.",
 )
 @dry_run_option
-@progress_option
+@progress_options
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -12,7 +12,7 @@ import click
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.sanitize import visible
 from wheelsmith.cli.options import json_option, make_request
-from wheelsmith.cli.run_with_reports import exit_code, progress_option, run_prepared
+from wheelsmith.cli.run_with_reports import exit_code, preparing_reporter, progress_options, run_prepared
 from wheelsmith.model import CellFinished, Event, RunFinished, RunStarted
 from wheelsmith.model.build_host import AUTO, ENGINES
 from wheelsmith.model.run_record import RunRecord
@@ -36,7 +36,7 @@ from wheelsmith.run.repack import RepackRequest, prepare_repack
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Output folder.  [default: dist]")
 @click.option("--force", is_flag=True, help="Convert builds again that are in the cache.")
-@progress_option
+@progress_options
 @json_option("Print results.json at the end.")
 @click.pass_context
 def command(
@@ -55,11 +55,9 @@ def command(
 
     REPO is hub:org/name or hub:org/name@revision, or a folder that contains build/<variant>/.
     """
-    from wheelsmith.report import reporter
-
     run_request = make_request(Path(), **options)
     request = RepackRequest(repo=repo, run=run_request, distribution=distribution, module=module, version=version)
-    prepared, variants = prepare_repack(request, reporter("plain", Path()))
+    prepared, variants = prepare_repack(request, preparing_reporter(progress, Path()))
     record = run_prepared(
         prepared,
         progress=progress,

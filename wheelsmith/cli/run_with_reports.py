@@ -10,15 +10,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from wheelsmith.base.errors import ExitCode, system_error
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.units import show_moment
+from wheelsmith.cli.options import chosen_mode, quiet_option, verbose_option
 from wheelsmith.model import Event, Listener, Notice, RunFinished
 from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.plan.planned_run import PlannedRun
@@ -26,13 +28,42 @@ from wheelsmith.report.timeline import TimelineRecorder
 from wheelsmith.run.build import build, make_output_folder
 from wheelsmith.run.prepare import Prepared
 
-progress_option = click.option(
-    "--progress",
-    type=click.Choice(["auto", "live", "plain", "json", "quiet"]),
-    default="auto",
-    show_default=True,
-    help="Progress output. json writes events to stdout; the others write to stderr.",
-)
+if TYPE_CHECKING:
+    from wheelsmith.report.reporters import LineReporter
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def progress_options(command: _F) -> _F:
+    """Add ``--progress``, ``-q`` and ``-v``. The command gets the mode as ``progress``."""
+
+    @wraps(command)
+    def run(*arguments: Any, progress: str | None, quiet: bool, verbose: bool, **options: Any) -> Any:
+        if progress and (quiet or verbose):
+            raise click.UsageError("--progress cannot be used with --quiet or --verbose")
+        return command(*arguments, progress=progress or chosen_mode("auto", quiet=quiet, verbose=verbose), **options)
+
+    for option in (
+        verbose_option,
+        quiet_option,
+        click.option(
+            "--progress",
+            type=click.Choice(["auto", "live", "plain", "json", "quiet", "verbose"]),
+            help="Progress output. json writes events to stdout; the others write to stderr.  [default: auto]",
+        ),
+    ):
+        run = option(run)
+    return cast("_F", run)
+
+
+def preparing_reporter(progress: str, out: Path) -> LineReporter:
+    """Return the reporter for the preparation of a run, before its progress is shown.
+
+    :param progress: the mode of the run.
+    """
+    from wheelsmith.report import reporter
+
+    return reporter("quiet" if progress == "quiet" else "plain", out)
 
 
 def run_prepared(

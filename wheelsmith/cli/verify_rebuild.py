@@ -11,6 +11,7 @@ import click
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.files import atomic_write
 from wheelsmith.cli.options import (
+    chosen_mode,
     disable_network,
     engine_option,
     jobs_option,
@@ -20,6 +21,8 @@ from wheelsmith.cli.options import (
     matrix_option,
     memory_option,
     offline_option,
+    quiet_option,
+    verbose_option,
 )
 from wheelsmith.cli.run_with_reports import cancelled_by_signals
 from wheelsmith.engine import visible
@@ -43,6 +46,8 @@ _SIGNS = {Verdict.EQUAL: "✓", Verdict.DIFFERENT: "✗", Verdict.NOT_REBUILT: "
 @jobs_option
 @memory_option
 @click.option("--page", type=click.Path(path_type=Path), help="Write an HTML report, such as rebuilt.html.")
+@quiet_option
+@verbose_option
 @json_option("Print all results as JSON.")
 @click.pass_context
 def command(
@@ -55,6 +60,8 @@ def command(
     offline: bool,
     page: Path | None,
     as_json: bool,
+    quiet: bool,
+    verbose: bool,
     **options: Any,
 ) -> None:
     """Rebuild wheels from their recorded plans and compare every byte.
@@ -68,7 +75,8 @@ def command(
     if offline:
         disable_network(matrix)
     request = make_request(matrix, **options)
-    with reporter("plain", matrix.parent) as listen, cancelled_by_signals() as cancel:
+    mode = chosen_mode("plain", quiet=quiet, verbose=verbose)
+    with reporter(mode, matrix.parent) as listen, cancelled_by_signals() as cancel:
         results = rebuild(wheels, request, source, listen, cancel)
     if page:
         atomic_write(page, rebuilt_page(results))

@@ -8,6 +8,7 @@ from wheelsmith.model.events import (
     CellProgress,
     CellStage,
     CellStarted,
+    CommandStarted,
     Event,
     Expectation,
     Listener,

@@ -73,6 +73,14 @@ class StepFinished(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommandStarted(Record):
+    """A command of a build has started; ``command`` is quoted for a shell and made safe for a terminal."""
+
+    cell_id: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CellLine(Record):
     """One line of build output, made safe for a terminal."""
 
@@ -159,6 +167,7 @@ Event = (
     | CellStage
     | CellProgress
     | StepFinished
+    | CommandStarted
     | CellLine
     | CellFinished
     | Transfer

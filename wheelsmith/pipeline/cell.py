@@ -225,7 +225,7 @@ class CellBuild:
 
     def _run_repair_job(self, job: RepairJob, memory: int, what: str) -> None:
         command = job.command(self._context.limits, memory)
-        with self._log.command(what) as output:
+        with self._log.command(what, command.argv) as output:
 
             def read(line: str) -> None:
                 if line == CHECKING:
@@ -245,7 +245,7 @@ class CellBuild:
         self._has_run = True
 
     def _run(self, command: Command, memory: int) -> None:
-        with self._log.command("link and pack" if self.plan.project is None else "build") as output:
+        with self._log.command("link and pack" if self.plan.project is None else "build", command.argv) as output:
             exit_ = self._context.engine.run(command, output.read, self._cancel)
         self._check_exit(exit_, command, memory, "the build", output)
 
@@ -273,7 +273,7 @@ class CellBuild:
         if self._untested:
             context.listen(Notice(level="warning", text=f"{self.name} is not tested: {self._untested}"))
             return ()
-        with self._log.command("test") as output:
+        with self._log.command("test", ("sh", "-c", context.test)) as output:
             exit_: Exit = smoke_test(
                 plan,
                 stored.path,

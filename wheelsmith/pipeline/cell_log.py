@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tempfile
 import threading
 import time
@@ -14,7 +15,7 @@ from typing import TextIO
 
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.sanitize import visible
-from wheelsmith.model import CellLine, CellProgress, CellStage, Listener, Timing
+from wheelsmith.model import CellLine, CellProgress, CellStage, CommandStarted, Listener, Timing
 
 HEAD_LINES = 100
 TAIL_LINES = 30
@@ -68,9 +69,14 @@ class CellLog:
             done, total = self._steps
         self._listen(CellProgress(cell_id=self._cell_id, done=done, total=total, step=name))
 
+    def start_command(self, argv: Iterable[str]) -> None:
+        """Report that a command starts."""
+        self._listen(CommandStarted(cell_id=self._cell_id, command=visible(shlex.join(argv))))
+
     @contextmanager
-    def command(self, name: str) -> Iterator[CommandOutput]:
+    def command(self, name: str, argv: Iterable[str]) -> Iterator[CommandOutput]:
         """Yield a reader for the lines of one command. They are written to the log together when the command ends."""
+        self.start_command(argv)
         # In a file, because a build can print any amount.
         with tempfile.TemporaryFile("w+", encoding="utf-8") as spool:
             try:

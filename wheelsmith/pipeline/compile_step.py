@@ -104,7 +104,7 @@ class CompileStep:
         finally:
             remove_tree(folder)
         if not exit_.ok:
-            with self.log.command(f"{self.source}: {ask.name}") as output:
+            with self.log.command(f"{self.source}: {ask.name}", argv) as output:
                 for line in lines:
                     output.read(line)
             raise command_failed("compile", f"nvcc --dryrun for {self.source}", exit_, command.limits, output.tail)
@@ -208,7 +208,7 @@ class CompileStep:
                 for seen, name in job.reads.items():
                     # Copy the file, because the sandbox must not be able to change the original.
                     self._copy(name, work, seen, memory)
-                with self.log.command(f"{self.source}: {job.name}") as output:
+                with self.log.command(f"{self.source}: {job.name}", job.argv) as output:
                     exit_ = self._run_in_sandbox(job, folder, memory, output)
                 made = {name: work.chunks(name, self.context.limits.disk) for name in job.writes}
                 self._outputs.put(cache_key, made, output.head)

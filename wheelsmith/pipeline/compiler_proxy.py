@@ -82,6 +82,7 @@ def passthrough_call(
     def run(memory: int) -> tuple[Task, ...]:
         del memory
         began = time.monotonic()
+        log.start_command((pending.request.program, *pending.request.words))
         try:
             pending.end(pending.run(None))
         except BuildEndedError:
@@ -185,7 +186,10 @@ class InterceptedCompile(CompileStep):
         if self._is_over:  # the text was lost after the call had ended
             raise BuildEndedError
         began = time.monotonic()
-        code = self.pending.run(tuple(self._preprocess_command(phase, n) for n, phase in enumerate(job.phases)))
+        commands = tuple(self._preprocess_command(phase, n) for n, phase in enumerate(job.phases))
+        for argv in commands:
+            self.log.start_command(argv)
+        code = self.pending.run(commands)
         if code:
             # The preprocessor printed the error in the sandbox.
             self._is_over = True

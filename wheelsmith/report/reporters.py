@@ -12,6 +12,7 @@ from wheelsmith.base.units import show_size
 from wheelsmith.model import (
     CellFinished,
     CellStarted,
+    CommandStarted,
     Event,
     Folded,
     Notice,
@@ -37,8 +38,8 @@ def reporter(mode: str, out: Path) -> LineReporter:
     if mode == "json":
         return JsonReporter()
     console = make_console(stderr=True)
-    if mode == "quiet":
-        return QuietReporter(console, out)
+    if mode in {"quiet", "verbose"}:
+        return (QuietReporter if mode == "quiet" else VerboseReporter)(console, out)
     if mode == "live" or (mode == "auto" and sys.stderr.isatty() and not console.is_dumb_terminal):
         from wheelsmith.report.live import LiveReporter
 
@@ -62,25 +63,32 @@ class LineReporter:
 
 
 class JsonReporter(LineReporter):
-    """Writes every event as a line of JSON on stdout, with its type as ``event``."""
+    """Writes every event but the commands as a line of JSON on stdout, with its type as ``event``."""
 
     def __call__(self, event: Event) -> None:
         """Write the event."""
+        if isinstance(event, CommandStarted):
+            return
         sys.stdout.write(json.dumps({"event": type(event).__name__, **event.to_json()}) + "\n")
         sys.stdout.flush()
 
 
 class QuietReporter(LineReporter):
-    """Writes only failures."""
+    """Writes only warnings and failures."""
 
     def __init__(self, console: Console, out: Path) -> None:
         self._console = console
         self._out = out
 
     def __call__(self, event: Event) -> None:
-        """Report an event if it is a failure."""
-        if isinstance(event, CellFinished) and event.result.status is Status.FAILED:
-            show_failure(event.result, self._out, self._console)
+        """Report an event if it is a warning or a failure."""
+        match event:
+            case CellFinished(result=result) if result.status is Status.FAILED:
+                show_failure(result, self._out, self._console)
+            case Notice(level="warning"):
+                print_words(self._console, f"warning: {event.text}", "yellow")
+            case _:
+                pass
 
 
 class PlainReporter(LineReporter):
@@ -119,3 +127,14 @@ class PlainReporter(LineReporter):
 
     def _print(self, text: str, style: str | None = None) -> None:
         print_words(self._console, text, style)
+
+
+class VerboseReporter(PlainReporter):
+    """Writes a line for each important event, and for each command that runs."""
+
+    def __call__(self, event: Event) -> None:
+        """Report an event if it is important or a command."""
+        super().__call__(event)
+        if isinstance(event, CommandStarted):
+            # Not wrapped, so that it can be copied.
+            self._console.print(f"  {event.cell_id}  $ {event.command}", style="dim", soft_wrap=True)
