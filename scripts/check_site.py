@@ -19,6 +19,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 from markdown_it import MarkdownIt
 
 CONTENT = {"code", "h1", "h2", "h3", "h4", "h5", "h6", "img", "li", "ol", "pre", "table", "td", "th", "ul"}
+SITE_ONLY = {"headerlink", "filename"}  # classes of text that GitHub does not show: links to anchors, titles of code
 
 
 class Page(HTMLParser):
@@ -34,7 +35,7 @@ class Page(HTMLParser):
         self.files: list[str] = []
         self.content = [""]
         self._in_article = False
-        self._in_permalink = False
+        self._omitted = ""
         self.feed(html)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -46,8 +47,8 @@ class Page(HTMLParser):
             self.files += [found[name] for name in ("href", "src") if name in found]
         if tag == "article":
             self._in_article = True
-        elif tag == "a":
-            self._in_permalink = found.get("class") == "headerlink"
+        elif found.get("class") in SITE_ONLY:
+            self._omitted = tag
         elif tag in CONTENT and self._in_article:
             self.content += [f"<{tag}>", ""]
 
@@ -55,14 +56,14 @@ class Page(HTMLParser):
         """Record the end of an element of the content."""
         if tag == "article":
             self._in_article = False
-        elif tag == "a":
-            self._in_permalink = False
+        elif tag == self._omitted:
+            self._omitted = ""
         elif tag in CONTENT and self._in_article:
             self.content += [f"</{tag}>", ""]
 
     def handle_data(self, data: str) -> None:
         """Add text to the content."""
-        if self._in_article and not self._in_permalink:
+        if self._in_article and not self._omitted:
             self.content[-1] += data
 
     def words(self) -> list[str]:
