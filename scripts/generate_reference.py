@@ -43,7 +43,9 @@ index.
 The check finds honest mistakes of people and toolchains. It compares the name, metadata, tags, requirements, binaries
 and GPU code of a wheel, and checks that the wheel can load on its platforms. **The check does not protect you from a
 malicious author: a wheel runs its code when it is imported. Signatures and policies decide whom to trust**
-([how to sign](../how-to/sign.md)). `SECURITY.md` in the repository has the threat model.
+(`wheelsmith verify`, [how to sign](../how-to/sign.md)).
+
+{threats}
 
 A static check cannot prove that the kernel computes the right results (`--test` runs its own test), or that a symbol
 has the same meaning in two torch releases. The package contains the exports of torch {first} to {last} as 40-bit
@@ -212,13 +214,22 @@ def _options(options: Iterable[click.Option], context: click.Context) -> str:
 def checks_page(rules: Sequence[Rule]) -> str:
     """Return the page of the check and its rules."""
     first, *_, last = torch_releases()
-    parts = [NOTE, CHECKS.format(first=first, last=last)]
+    parts = [NOTE, CHECKS.format(first=first, last=last, threats=threat_model())]
     for rule in rules:
         parts += [f"### {rule.name}", f"Proves: {rule.proves}."]
         parts.append(f"Leaves open: {rule.leaves_open}.")
         if rule.in_the_wild:
             parts.append(f"Seen in the wild: {rule.in_the_wild}.")
     return "\n\n".join(parts) + "\n"
+
+
+def threat_model() -> str:
+    """Return the table of the threat model in SECURITY.md."""
+    text = (REFERENCE.parent.parent / "SECURITY.md").read_text(encoding="utf-8")
+    table = re.search(r"^\| source of the risk .*?(?=\n\n)", text, re.DOTALL | re.MULTILINE)
+    if table is None:
+        raise ValueError("SECURITY.md has no table of the threat model")
+    return table[0]
 
 
 def matrix_page(schema: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ AS_OWNER = ("podman", "unshare") if os.getuid() else ()
 
 def params(*names: str, quick: tuple[str, ...] = ("bwrap", "local")) -> list[object]:
     """Return engines as parameters of a test; all but the quick ones wait for a release."""
-    why = "the same test runs on another engine in the quick tier"
+    why = "the quick tier leaves this engine out"
     return [name if name in quick else pytest.param(name, marks=pytest.mark.release(why)) for name in names]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-_RELEASE = re.compile(r"(?P<name>[A-Za-z]*)[\s=_-]*(?P<digits>\d{1,4}(\.\d{1,3})?)", re.ASCII)
+_RELEASE = re.compile(r"[A-Za-z]*[\s=_-]*(?P<digits>\d{1,4}(\.\d{1,3})?)", re.ASCII)
 
 
 def closest(word: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:
@@ -24,6 +24,12 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     """Return ``did you mean 'torch'?``, or all known words if none is similar."""
     close = closest(word, known, cutoff=0.6)
     return f"did you mean {close!r}?" if close else f"choose one of: {', '.join(known)}"
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """Return ``did you mean cutlass? `` to begin a list of the known words; empty if none is similar."""
+    close = closest(word, known)
+    return f"did you mean {close}? " if close else ""
 
 
 def respell_release(text: str, shape: re.Pattern[str], known: Collection[str]) -> str | None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from packaging.version import Version
 
-from wheelsmith.base.suggest import closest
+from wheelsmith.base.suggest import hint
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework
 from wheelsmith.model import HOST, PINNED, BuildHost, Cell, PrefixId, Toolset
@@ -90,10 +90,9 @@ def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
         requirement = known.get((name, None)) or known.get((name, scope or None))
         if requirement is None:
             allowed = sorted({name for name, own in known if own in {None, scope}})
-            close = closest(name, allowed)
             raise NotBuildableError(
                 f"the kernel depends on {name!r}, which is not on kernel-builder's list: "
-                f"{f'did you mean {close}? ' if close else ''}it has {', '.join(allowed)}"
+                f"{hint(name, allowed)}it has {', '.join(allowed)}"
             )
         found.append(requirement)
     return tuple(found)

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import BuildTomlError, Place
-from wheelsmith.base.suggest import closest
+from wheelsmith.base.suggest import hint
 from wheelsmith.base.zlib_fingerprint import non_zlib_fingerprint
 from wheelsmith.frameworks import framework, local_version_of, torch_releases
 from wheelsmith.model import (
@@ -379,10 +379,9 @@ def _check_libraries(section: Section, spec: KernelSpec) -> None:
     """Reject a section that needs headers of unknown libraries."""
     known = {spec.framework, *header_libraries()}
     if others := [name for name in section.depends if name not in known]:
-        close = closest(others[0], known)
         raise NotBuildableError(
             f"[kernel.{section.name}] depends on {', '.join(others)}, whose headers wheelsmith cannot provide: "
-            f"{f'did you mean {close}? ' if close else ''}it provides {', '.join(header_libraries())}"
+            f"{hint(others[0], known)}it provides {', '.join(header_libraries())}"
         )
 
 

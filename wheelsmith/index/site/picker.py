@@ -205,9 +205,8 @@ class VersionOfWheels:
     @property
     def serves(self) -> str:
         """Return the releases of the framework, e.g. ``torch 2.11, 2.13``; empty if the wheels name none."""
-        cells = {(cell.framework, cell.release) for wheel in self.wheels for cell in wheel.cells}
-        releases = format_releases(sorted({release for _, release in cells}, key=numbers))
-        return f"{min(cells)[0]} {releases}" if cells else ""
+        cells = [cell for wheel in self.wheels for cell in wheel.cells]
+        return f"{min(cell.framework for cell in cells)} {releases_of(cells)}" if cells else ""
 
 
 def versions_of(chooser: Chooser, picker: Picker | None) -> tuple[VersionOfWheels, ...]:
@@ -303,6 +302,11 @@ def _machine(cells: Iterable[Cell]) -> str:
     archs = sorted({cell.arch for cell in cells}, reverse=True)
     pythons = sorted({cell.python for cell in cells if cell.python}, key=numbers)
     return ", ".join([*archs, *(f"Python {python}" for python in pythons)])
+
+
+def releases_of(cells: Iterable[Cell]) -> str:
+    """Return a short text for the releases of the framework that cells are built for."""
+    return format_releases(sorted({cell.release for cell in cells}, key=numbers))
 
 
 def format_releases(names: Sequence[str]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from wheelsmith.base.units import listed, numbers
+from wheelsmith.base.units import listed
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.resolve.target import ParsedWheel, glibc_of
-from wheelsmith.index.site.picker import VersionOfWheels, compute_names, format_releases
+from wheelsmith.index.site.picker import VersionOfWheels, compute_names, releases_of
 from wheelsmith.model import TORCH
 from wheelsmith.platforms import compute_order, parse_capability
 
@@ -17,7 +17,7 @@ def requirements_of(version: VersionOfWheels) -> tuple[tuple[str, str], ...]:
     wheels = [wheel for wheel in version.wheels if wheel.yanked is None]
     cells = [cell for wheel in wheels for cell in wheel.cells]
     framework = cells[0].framework if cells else TORCH
-    torch = format_releases(sorted({cell.release for cell in cells}, key=numbers))
+    torch = releases_of(cells)
     others = (text for wheel in wheels for text in ParsedWheel(wheel).other_requirements(framework))
     gpu = sorted({name for wheel in wheels for name in wheel.gpu_archs}, key=parse_capability)
     found = {
