@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from wheelsmith.base.beneath import remove_tree
 
 # A busy machine is no reason to fail: every test has a time-out of its own.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
+settings.register_profile("all", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("all"), max_examples=25)
 
 
 def pytest_addoption(parser):
@@ -23,6 +23,7 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)  # before pytest takes a folder that all runs of a user share
 def pytest_configure(config):
+    settings.load_profile("all" if config.option.all else "quick")
     if not config.option.basetemp and not hasattr(config, "workerinput"):
         config.option.basetemp = tempfile.mkdtemp(prefix="wheelsmith-tests-")
         config.add_cleanup(lambda: _remove(config))

@@ -278,7 +278,7 @@ def matrices(draw):
     return f"axes: {{{axes}}}\ncuda-compatibility: {compatibility}\n{image}" + (f"rules:\n{chosen}" if chosen else "")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(text=matrices(), kernel=st.sampled_from(sorted(KERNELS)))
 def test_every_cell_is_answered_once_and_its_wheel_serves_it(text, kernel):
     plans, excluded, not_folded = planned(text, kernel)
