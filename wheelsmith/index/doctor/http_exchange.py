@@ -23,6 +23,7 @@ PIP_ACCEPT = f"{JSON}, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=
 MAX_PAGE = 8 * 2**20  # bytes
 _REQUEST_SECONDS, _SECONDS = 20.0, 300.0  # deadlines of one request and of all
 _OK = range(200, 300)
+_HEADERS = {"user-agent": "wheelsmith-doctor"}
 
 
 class OutOfTimeError(Exception):
@@ -95,6 +96,7 @@ class IndexClient:
         self._origin = _origin(parts)
         self._userinfo = parts.userinfo or _netrc_credentials(parts.host)
         self._deadline = time.monotonic() + _SECONDS
+        self._tls = httpx.create_ssl_context()  # shared by all requests, because reading the certificates is slow
         self._exchanges: dict[tuple[object, ...], Exchange] = {}
 
     def get(self, url: str, limit: int, **headers: str) -> Exchange:
@@ -118,7 +120,7 @@ class IndexClient:
             if self._userinfo and _origin(address) == self._origin:
                 address = address.copy_with(userinfo=self._userinfo)
             with (
-                httpx.Client(timeout=_REQUEST_SECONDS, headers={"user-agent": "wheelsmith-doctor"}) as client,
+                httpx.Client(verify=self._tls, timeout=_REQUEST_SECONDS, headers=_HEADERS) as client,
                 deadline(client, _REQUEST_SECONDS),
                 open_response(client, str(address), exchange.sent) as response,
             ):
