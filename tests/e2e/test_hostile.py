@@ -8,6 +8,7 @@ import processes
 import pytest
 import wants
 
+from wheelsmith.base.beneath import remove_tree
 from wheelsmith.engine import ExitReason
 
 pytestmark = pytest.mark.e2e
@@ -128,6 +129,7 @@ def test_disk_bomb(code, confining, tmp_path, marker):
     exit_, lines = confining.run(code, tmp_path / "work", marker, disk=16 * MIB, seconds=120.0)
     refused = exit_.reason is ExitReason.EXITED and exit_.code and "File too large" in lines[-1]
     assert exit_.reason is ExitReason.DISK_FULL or refused, (exit_, lines[-3:])
+    remove_tree(tmp_path / "work")  # pytest itself cannot remove deep folders
 
 
 @pytest.mark.parametrize("code", ["while True: print('x' * 70)", "while True: print()"], ids=["text", "empty lines"])
