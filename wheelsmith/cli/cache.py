@@ -85,14 +85,12 @@ def prune_(*, max_size: int | None, older_than: float | None, everything: bool, 
 
 
 @command.command("verify")
-@json_option("Print the result as JSON.")
+@json_option()
 @click.pass_context
 def verify(ctx: click.Context, *, as_json: bool) -> None:
     """Compare every byte of the cache with the recorded hashes.
 
-    The exit code is 4 if something differs. A run does the same for the wheels and compiled files that it uses, and
-    compares the names, sizes, times and owners of toolchain files. Changed items are never used; the next run that
-    needs them makes them again.
+    The exit code is 4 if something differs. The next run that needs a changed item makes it again.
     """
     cache = default_cache()
     made = Toolchains(cache, ignore).find_changes()

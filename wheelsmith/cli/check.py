@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="Allow a file that belongs to another project: its path in the finding, or a pattern with *. Repeatable.",
 )
-@json_option("Print all findings as JSON.")
+@json_option()
 @click.pass_context
 def command(
     ctx: click.Context, *, wheels: tuple[Path, ...], verbose: bool, declared: tuple[str, ...], as_json: bool

@@ -52,7 +52,7 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
             default="matrix.yaml",
             show_default=True,
             metavar="PATH",
-            help="Matrix file in the repository.",
+            help="The matrix file.",
         ),
         click.option(
             "--shards",
@@ -99,10 +99,7 @@ def command() -> None:
 @command.command("github")
 @_pipeline_options(".github/workflows/wheels.yml")
 def github(ctx: click.Context, **options: Any) -> None:
-    """Generate a workflow for GitHub Actions.
-
-    The command prints the differences to an existing file.
-    """
+    """Generate a workflow for GitHub Actions."""
     from wheelsmith.report.pipelines import github_workflow
 
     _write(ctx, github_workflow, **options)
@@ -111,10 +108,7 @@ def github(ctx: click.Context, **options: Any) -> None:
 @command.command("gitlab")
 @_pipeline_options(".gitlab-ci.yml", shards="4")
 def gitlab(ctx: click.Context, **options: Any) -> None:
-    """Generate a pipeline for GitLab.
-
-    The command prints the differences to an existing file. GitLab needs a fixed number of jobs.
-    """
+    """Generate a pipeline for GitLab."""
     from wheelsmith.report.pipelines import gitlab_pipeline
 
     _write(ctx, gitlab_pipeline, **options)
@@ -129,10 +123,7 @@ def gitlab(ctx: click.Context, **options: Any) -> None:
     help="Print the steps for a plan of `plan --shards`. The pipeline runs this.",
 )
 def buildkite(ctx: click.Context, *, output: Path, steps: Path | None, **options: Any) -> None:
-    """Generate a pipeline for Buildkite.
-
-    The command prints the differences to an existing file.
-    """
+    """Generate a pipeline for Buildkite."""
     from wheelsmith.report.pipelines import buildkite_pipeline, buildkite_shards
     from wheelsmith.run.shards import read_shards
 

@@ -51,13 +51,12 @@ class Symptom(Record):
 
 
 @click.command("doctor")
-@json_option("Print the result as JSON.")
+@json_option()
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool) -> None:
     """Show what this machine can build and what is missing.
 
-    The command shows how to fix each problem. It also tests each promise of SECURITY.md on each available engine. It
-    does not use the network.
+    The command also tests each promise of SECURITY.md on each available engine. It does not use the network.
     """
     from wheelsmith.report import make_console
 

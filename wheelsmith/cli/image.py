@@ -70,7 +70,7 @@ def build(recipe: str | None, name: str | None, base: str | None, packages: tupl
 
 @command.command("list")
 @_engine_option
-@json_option("Print the images as JSON.")
+@json_option()
 def list_(engine: str, *, as_json: bool) -> None:
     """List the images that wheelsmith built."""
     from wheelsmith.engine.images import list_images

@@ -51,8 +51,8 @@ def command() -> None:
 def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     """Add any wheels, including those of other build tools.
 
-    The version selects the combinations of a wheel: +cu130.torch2.11 names one, and +cu130 counts for every torch that
-    METADATA allows. A wheel without compiled code and without such a version counts for all.
+    The version selects the combinations of a wheel: +cu130.torch2.11 names one, and +cu130 counts for every torch
+    that METADATA allows.
     """
     release = IndexRelease(uploads=external_wheels(wheels))
     opened = open_index(target, dry_run=dry_run)
@@ -97,7 +97,7 @@ def unyank_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
 def remove_(*, target: str, project: str, chosen: str, dry_run: bool) -> None:
     """Remove wheels from the index, even for exact pins.
 
-    Prefer yank unless a file is lost. gc deletes the files later. The names cannot be reused for different files.
+    Prefer yank unless a file is lost. gc deletes the files later.
     """
     change_project(target, project, partial(remove, chosen=chosen), dry_run=dry_run).show("removed", PUBLISH_AGAIN)
 
@@ -124,8 +124,7 @@ def test(
 ) -> None:
     """Record the outcome of a test of wheels.
 
-    It replaces the previous outcome for the same machine and combination. The page of the project shows it, and
-    promote --require evaluates it.
+    It replaces the previous outcome for the same machine and combination.
     """
     try:
         recorded = WheelTest(outcome=WheelOutcome(outcome), where=where, cell=cell, details=details)
@@ -145,8 +144,7 @@ def test(
 def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry_run: bool) -> None:
     """Record the files that wheelsmith test wrote: all of them or none.
 
-    The index must contain each wheel with the same hash. Of several outcomes for the same machine and combination, the
-    worst counts.
+    Of several outcomes for the same machine and combination, the worst counts.
     """
     from wheelsmith.run.release import read_built_version
 
@@ -183,7 +181,7 @@ def _read_untrusted(file: Path) -> bytes:
 def retain_(*, target: str, project: str, keep: int, age: float | None, dry_run: bool) -> None:
     """Remove old versions, such as nightly builds, from the index.
 
-    gc deletes the files later. The names cannot be reused for different files.
+    gc deletes the files later.
     """
     before = show_moment(max(0.0, time.time() - age)) if age is not None else None
     storage = open_storage(target)
@@ -236,7 +234,7 @@ def status_(*, target: str, project: str, status: str | None, reason: str | None
 def repair_(ctx: click.Context, *, target: str, copies: tuple[Path, ...], dry_run: bool) -> None:
     """Repair the problems that verify finds.
 
-    The command reads every wheel. If problems remain, it lists them with remedies and exits with 1.
+    The command reads every wheel. It exits with 1 if problems remain.
     """
     opened = open_index(target, dry_run=dry_run)
     repaired = repair(opened.storage, copies)
@@ -272,7 +270,7 @@ def gc(*, target: str, grace: float, dry_run: bool) -> None:
 def verify_(ctx: click.Context, *, target: str) -> None:
     """Compare all files and pages with the state of the index.
 
-    The command reads every wheel. Notes suggest improvements and do not change the exit code.
+    The command reads every wheel. Notes do not change the exit code.
     """
     from wheelsmith.engine import visible
 

@@ -35,7 +35,7 @@ _SIGNS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "advice": ("-", "
     show_default=True,
     help="Number of wheels to read for each project.",
 )
-@json_option("Print all findings as JSON.")
+@json_option()
 @click.pass_context
 def doctor(
     ctx: click.Context, *, url: str, roots: tuple[str, ...], projects: tuple[str, ...], wheels: int, as_json: bool

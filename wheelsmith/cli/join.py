@@ -46,8 +46,7 @@ def command(
 ) -> None:
     """Merge the output of several jobs into one index.
 
-    FOLDERS are output folders of build-matrix --shard, or contain such folders. The command checks every wheel again
-    and writes one results.json for all combinations.
+    FOLDERS are output folders of build-matrix --shard, or contain such folders. Every wheel is checked again.
     """
     plan = read_shards(shard_plan_path(shard_plan, matrix))
     inside = [folder for folder in folders if out.resolve().is_relative_to(folder.resolve())]

@@ -38,7 +38,6 @@ def command(
     """Record the exact build inputs in wheelsmith.lock.
 
     These are the commit, packages, compilers, toolkits and images. Existing entries stay unless you upgrade them.
-    `plan` and `build-matrix` then use the locked inputs.
     """
     from wheelsmith.report import reporter
 
@@ -95,8 +94,7 @@ def vendor_command(
 ) -> None:
     """Download all build inputs to a folder, for builds without a network.
 
-    The matrix must be locked. The default folder is wheelsmith.vendor next to the matrix. Existing files are not
-    downloaded again.
+    The matrix must be locked. The default folder is wheelsmith.vendor next to the matrix.
     """
     from wheelsmith.report import reporter
     from wheelsmith.run.vendor import vendor

@@ -122,7 +122,7 @@ offline_option = click.option(
 cell_argument = click.argument("cell", metavar="COMBINATION", shell_complete=_complete_cells)
 
 
-def json_option(text: str) -> Callable[[_F], _F]:
+def json_option(text: str = "Print the result as JSON.") -> Callable[[_F], _F]:
     """Add ``--json``."""
     return click.option("--json", "as_json", is_flag=True, help=text)
 

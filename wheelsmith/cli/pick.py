@@ -97,16 +97,15 @@ _DRIVER = _Driver(
 )
 @policy_options
 @click.option("--run", is_flag=True, help="Run the command.")
-@json_option("Print the wheel, the command and the facts about the machine as JSON.")
+@json_option()
 def command(
     *, name: str, index: str, installer: str | None, python: str | None, run: bool, as_json: bool, **options: Any
 ) -> None:
     """Choose the wheel for this machine and print the install command.
 
-    stderr shows the reasons, or the nearest alternatives if no wheel fits. The command never replaces an installed
-    torch unless --torch, --cuda or --with-torch selects another.
+    An installed torch stays unless --torch, --cuda or --with-torch selects another.
 
-    With --key, --identity or --policy, the wheel needs a trusted signature, and the command contains its hash.
+    With --key, --identity or --policy, the wheel needs a trusted signature.
     """
     from wheelsmith.index.pick.decide import Overrides, decide
     from wheelsmith.index.pick.machine import probe_machine, run_install

@@ -97,7 +97,7 @@ def build_matrix_options(
 @engine_option
 @locked_option
 @offline_option
-@json_option("Print all plans and exclusions as JSON.")
+@json_option()
 @quiet_option
 @shards_options
 @shard_plan_option
@@ -128,10 +128,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     shard_plan: Path | None,
     output_format: str,
 ) -> None:
-    """Show what would be built and why the rest is excluded.
-
-    With --shards, the command also splits the matrix into jobs for a pipeline.
-    """
+    """Show what would be built and why the rest is excluded."""
     from wheelsmith.report import reporter
 
     if offline:

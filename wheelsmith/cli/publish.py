@@ -47,7 +47,7 @@ from wheelsmith.index.storage.location import open_storage
 @address_option
 @channel_option
 @dry_run_option
-@json_option("Print the result as JSON.")
+@json_option()
 def command(
     *,
     target: str,
@@ -60,8 +60,7 @@ def command(
 ) -> None:
     """Publish wheels to a folder, a bucket or a Hub repo.
 
-    INDEX is a folder, s3://…, gs://…, az://… or hf://…. The command skips published wheels. It rejects a wheel with the
-    name of a published one but different content.
+    INDEX is a folder, s3://…, gs://…, az://… or hf://…. A published file name with different content is refused.
     """
     if channel is not None:
         target, public_address = (
@@ -128,7 +127,7 @@ def _show_signatures(published: Published, replaced: tuple[IndexEntry, ...], *, 
 @click.option("--incomplete", is_flag=True, help="Promote even if planned wheels are missing or unknown.")
 @address_option
 @dry_run_option
-@json_option("Print the result as JSON.")
+@json_option()
 def promote_command(  # noqa: PLR0913  # one parameter for each option
     *,
     target: str,
@@ -145,8 +144,7 @@ def promote_command(  # noqa: PLR0913  # one parameter for each option
 ) -> None:
     """Promote a version from one channel of an index to another.
 
-    Either all of its wheels are promoted or none. They are neither rebuilt nor renamed. Each channel is a separate
-    index.
+    Either all of its wheels are promoted or none. They are neither rebuilt nor renamed.
     """
     project, version = _find_version(project, version, out)
     address = channel_address(target, into)

@@ -162,8 +162,7 @@ def command(
 ) -> None:
     """Build, check, sign and publish a locked matrix, then verify the index.
 
-    The command also writes CHANGES.md. Repeat single steps with --step. With --dry-run, it builds and checks, but
-    neither signs nor publishes.
+    With --dry-run, the command builds and checks, but neither signs nor publishes.
     """
     if channel is not None:
         target, url = channel_address(target, channel), url and channel_address(url, channel)

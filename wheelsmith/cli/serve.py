@@ -18,7 +18,7 @@ from wheelsmith.index.storage.serve import make_server
 def command(*, index: Path, host: str, port: int) -> None:
     """Serve an index to pip and uv.
 
-    This server is for development. Any static web server works too.
+    This server is for development.
     """
     if not (index / "simple").is_dir():
         raise PackageIndexError(f"there is no index in {index}", remedy="build one: wheelsmith build-matrix")

@@ -26,8 +26,7 @@ from wheelsmith.store import in_use
 def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, argv: tuple[str, ...]) -> None:
     """Open a shell in the sandbox of a combination.
 
-    The sandbox contains the state before the build, and is removed afterwards. The build command is shown first. To run
-    a command instead of a shell, add it after --.
+    The sandbox contains the state before the build. To run a command instead of a shell, add it after --.
     """
     from wheelsmith.report import reporter
 

@@ -42,12 +42,11 @@ _PROVENANCE_RULE = "it requires a workflow on github.com or gitlab.com, and a ti
 )
 @trust_option
 @click.option("--builder", metavar="URI", help="Name of the builder.  [default: the CI system, or a person]")
-@json_option("Print the signatures as JSON.")
+@json_option()
 def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: Any) -> None:
     """Sign the wheels of a run with statements of their provenance.
 
-    FOLDER is the output folder of build-matrix or join. The command stores signatures next to the wheels and in the
-    index.
+    FOLDER is the output folder of build-matrix or join. The signatures go next to the wheels and into the index.
     """
     from wheelsmith.run.signatures import sign
 
@@ -98,7 +97,7 @@ def _signer(
     "--bundle", type=click.Path(path_type=Path), help="Signature of a single wheel.  [default: the file next to it]"
 )
 @click.option("--offline", is_flag=True, help="Do not use the network.")
-@json_option("Print all results as JSON.")
+@json_option()
 @click.pass_context
 def verify_command(
     ctx: click.Context,

@@ -56,9 +56,8 @@ def command(  # noqa: PLR0913  # one parameter for each option
 ) -> None:
     """Install the wheel for this machine in a fresh environment and run a command.
 
-    The command chooses the wheel as `pick` does, and installs torch too. COMMAND runs with the Python of the
-    environment and does not import files of the current folder. Its output goes to stderr. stdout shows the outcome:
-    passed, failed, or flaky (passed after a failure). If pip cannot install the wheel, there is no outcome.
+    The command chooses the wheel as `pick` does, and installs torch too. COMMAND does not import files of the
+    current folder. stdout shows the outcome: passed, failed, or flaky (passed after a failure).
     """
     from wheelsmith.base.files import atomic_write
     from wheelsmith.cli.run_with_reports import cancelled_by_signals

@@ -48,7 +48,7 @@ _SIGNS = {Verdict.EQUAL: "✓", Verdict.DIFFERENT: "✗", Verdict.NOT_REBUILT: "
 @click.option("--page", type=click.Path(path_type=Path), help="Write an HTML report, such as rebuilt.html.")
 @quiet_option
 @verbose_option
-@json_option("Print all results as JSON.")
+@json_option()
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -80,7 +80,7 @@ class KernelModel(_Model):
     )
     declare: Annotated[list[Declared], AfterValidator(check_distinct)] = Field(
         [],
-        description="Files that the wheel installs outside of its import packages on purpose: paths as in the check's "
+        description="Files that the wheel may install outside of its import packages: paths as in the check's "
         "finding, or patterns with *",
     )
     module: ModuleName | None = Field(
@@ -248,7 +248,7 @@ class RuleModel(_Model):
 
 
 class EngineModel(_Model):
-    """The build engine, and limits for one command."""
+    """The build engine, and limits for one compilation, test or project build."""
 
     name: EngineName = Field(AUTO, description="auto uses the first engine that works and has the image")
     image: Image | None = Field(
@@ -256,19 +256,19 @@ class EngineModel(_Model):
     )
     memory: Annotated[int, BeforeValidator(parse_size)] | None = Field(
         None,
-        description="Memory limit of one compilation, test or project build, such as 8GiB",
+        description="Memory limit, such as 8GiB",
         json_schema_extra=as_text,
     )
     disk: Annotated[int, BeforeValidator(parse_size)] | None = Field(
         None,
-        description="Disk limit of one compilation, test or project build, such as 8GiB; default: 16GiB",
+        description="Disk limit, such as 8GiB; default: 16GiB",
         json_schema_extra=as_text,
     )
     seconds: Annotated[float, BeforeValidator(parse_seconds)] | None = Field(
         None,
         alias="timeout",
-        description="Time limit of one compilation, test or project build, such as 45m; time in which a build waits "
-        "for its compilations does not count; default: 1h",
+        description="Time limit, such as 45m, without the time in which a build waits for its compilations; "
+        "default: 1h",
         json_schema_extra=as_text,
     )
 
@@ -279,8 +279,7 @@ class OutputModel(_Model):
     path: str = Field("dist", description="A folder for wheels, index and logs, relative to this file", min_length=1)
     variants: Boolean = Field(
         False,  # the default must be the first argument
-        description="true: add a wheel variant for each CUDA and CPU wheel, so that installers can choose by GPU and "
-        "driver; a draft standard that uv supports as an option",
+        description="true: add a wheel variant (a draft standard) for each CUDA and CPU wheel",
     )
 
 
@@ -297,7 +296,7 @@ class MatrixModel(_Model):
     gpu_archs: GpuArchs | None = Field(
         None,
         alias="gpu-archs",
-        description="Compute capabilities of CUDA combinations, such as 8.0 and 9.0+PTX; default: those of the toolkit",
+        description="Compute capabilities, such as 8.0 and 9.0+PTX; default: those of the toolkit",
     )
     cuda_compatibility: Literal["hub", "minor", "oldest-minor"] = Field(
         "hub",
@@ -308,13 +307,12 @@ class MatrixModel(_Model):
     torch_headers: Headers = Field(
         "whole",
         alias="torch-headers",
-        description="light: torch/all.h contains only tensors, operators and their registration, and compiles in half "
-        "the time; whole: all of it",
+        description="light: torch/all.h contains only tensors, operators and their registration; whole: all of it",
     )
     toolchain: Toolchain | None = Field(
         None,
-        description="The C++ compilers: pinned (fetched by wheelsmith), the name of pinned compilers, or host (of the "
-        "machine or image); default: pinned, or host if there are none for the machine",
+        description="The C++ compilers: pinned (fetched by wheelsmith), their name, or host (of the machine or "
+        "image); default: pinned, or host if there are none for the machine",
     )
     manylinux: Manylinux = Field(
         "2_28", description="The manylinux policy of pinned compilers: the glibc version that wheels need"

@@ -212,13 +212,12 @@ def _check_gpu_code(wheel: Inspection) -> Iterator[Finding]:
 
 COMPUTE_PLATFORM = Rule(
     name="compute-platform",
-    proves="a `+cpu` wheel, also in other spellings (`+pt2.11cpu`), contains no GPU code and no CUDA runtime, and "
-    "needs no CUDA library; a CUDA release in the version exists, and a compiled wheel uses or mentions CUDA; a "
-    "`+cu13x` wheel with GPU code needs `libcudart.so.13` or contains the runtime, and needs no library of another "
-    "CUDA release; the message lists the capabilities of all GPU code",
+    proves="a `+cpu` wheel, also as `+pt2.11cpu`, contains no GPU code and no CUDA runtime, and needs no CUDA "
+    "library; a CUDA release in the version exists, and a compiled wheel uses or mentions CUDA; a `+cu13x` wheel with "
+    "GPU code needs `libcudart.so.13` or contains the runtime, and needs no library of another CUDA release",
     leaves_open="the release of a statically linked CUDA runtime; PTX in files with the suffix of source code or "
-    "documentation; GPU code in archives and in compressed files, except nvcc's own compression; GPU code that a "
-    "program compiles at run time; CUDA libraries that Python code loads",
+    "documentation; GPU code in archives and in compressed files, except nvcc's own compression; GPU code that is "
+    "compiled at run time; CUDA libraries that Python code loads",
     examine=_check_compute_platform,
 )
 
@@ -232,14 +231,11 @@ TOOLKIT = Rule(
 
 MACHINE_CODE = Rule(
     name="machine-code",
-    proves="GPU code anywhere in any file is readable: the architecture of a cubin, with `a` and `f`, and `.version` "
-    "and `.target` of PTX match the entry of the fatbin; each entry decompresses to its size; the toolkit of the code "
-    "supports its GPU; a library that registers code with the CUDA runtime has linked code",
-    leaves_open="the instructions, and the text of PTX; `f` if no tool recorded its command line; LTO IR and tile IR, "
-    "of which only the label is read (the formats are undocumented, and nvcc scrambles LTO IR); PTX in a string counts "
-    "for its target, even if it is only data",
-    in_the_wild="nvidia-cutlass-dsl-libs-base 4.8.1: a cubin for sm_107 that names CUDA 13.3, although ptxas 13.3 does "
-    "not support sm_107 (an internal assembler of NVIDIA made it)",
+    proves="all GPU code is readable: the architecture of a cubin, with `a` and `f`, and `.version` and `.target` of "
+    "PTX match the entry of the fatbin; each entry decompresses to its size; the toolkit of the code supports its "
+    "GPU; a library that registers code with the CUDA runtime has linked code",
+    leaves_open="the instructions, and the text of PTX; `f` if no tool recorded its command line; LTO IR and tile IR "
+    "except for their label; PTX in a string counts for its target, even if it is only data",
     examine=_check_machine_code,
 )
 

@@ -43,22 +43,19 @@ def _check_record(wheel: Inspection) -> Iterator[Finding]:
 
 READABLE = Rule(
     name="readable",
-    proves="the file is one zip archive without gaps, prefix or second archive; each local header matches the central "
-    "directory; each member occurs once, is a stored or deflated regular file with a plain name, and has the size and "
-    "checksum in the directory; there is one `.dist-info` folder with METADATA, WHEEL and RECORD",
-    leaves_open="an archive with an end record that counts fewer members than the directory has, or with other sizes "
-    "in the data descriptors; links and special files always fail, although some programs can unpack them",
+    proves="the file is one zip archive without gaps, prefix or second archive; local headers match the central "
+    "directory; each member occurs once, is a stored or deflated regular file with a plain name, and has the recorded "
+    "size and checksum; one `.dist-info` folder has METADATA, WHEEL and RECORD",
+    leaves_open="an end record that counts too few members; other sizes in data descriptors",
     examine=_check_readable,
 )
 
 
 RECORD = Rule(
     name="record",
-    proves="RECORD lists every file except its own signatures, with the right size and a hash that is at least as "
-    "strong as sha256",
-    leaves_open="the author of RECORD: anybody who changes a file can change RECORD too, and signatures are not "
-    "verified",
-    in_the_wild="decord 0.6.0: the size and hash of `top_level.txt` differ from RECORD",
+    proves="RECORD lists every file except its own signatures, with the right size and a hash at least as strong as "
+    "sha256",
+    leaves_open="the author of RECORD: its signatures are not verified",
     examine=_check_record,
 )
 
@@ -89,9 +86,8 @@ def _check_purity(wheel: Inspection) -> Iterator[Finding]:
 PURITY = Rule(
     name="purity",
     proves="a wheel for any platform contains no ELF file for a CPU; a wheel for Linux contains a compiled file; "
-    "Root-Is-Purelib in WHEEL agrees with this",
-    leaves_open="programs and libraries for Windows and macOS; archives and compressed files are not opened",
-    in_the_wild="nvidia-cublas 13.10.0.20: `Root-Is-Purelib: true` in a wheel with three shared libraries",
+    "Root-Is-Purelib agrees",
+    leaves_open="programs and libraries for Windows and macOS; archives and compressed files",
     examine=_check_purity,
 )
 
@@ -133,8 +129,8 @@ def _magic_numbers() -> dict[str, range]:
 
 BYTECODE = Rule(
     name="bytecode",
-    proves="if a bytecode module has no source, the tags and Requires-Python allow only the Python that it is for",
-    leaves_open="bytecode with a source: the bytecode in `__pycache__` may be from another program",
+    proves="if a bytecode module has no source, the tags and Requires-Python allow only its Python",
+    leaves_open="bytecode in `__pycache__`, which may not be from the source",
     examine=_check_bytecode,
 )
 
@@ -180,7 +176,6 @@ SUFFIX = Rule(
     proves="every Python of the tag imports the suffixes of all extensions: no `.cpython-310-…` in an abi3 wheel, no "
     "`.cpython-312-…` in a cp311 wheel, no suffix of another machine",
     leaves_open="whether the file initialises a module of its name; suffixes of GraalPy",
-    in_the_wild="torchao 0.18.0: `_C_mxfp8.cpython-310-x86_64-linux-gnu.so` in a cp310-abi3 wheel",
     examine=_check_suffix,
 )
 
@@ -217,9 +212,9 @@ def _program_mistake(program: EntryPoint, wheel: Inspection, paths: list[str]) -
 
 ENTRY_POINTS = Rule(
     name="entry-points",
-    proves="every program in `entry_points.txt` calls a function of a module in the wheel, in the standard library, or "
-    "possibly in a required project",
-    leaves_open="whether the module has the function, and whether another project has the module; other entry points",
+    proves="every program in `entry_points.txt` calls a function of a module in the wheel, in the standard library, "
+    "or possibly in a required project",
+    leaves_open="whether the module has the function; whether another project has the module; other entry points",
     examine=_check_entry_points,
 )
 
@@ -289,10 +284,9 @@ def _other_owner(file: Installed, wheel: Inspection) -> str | None:
 INSTALLS = Rule(
     name="installs",
     proves="no file or program belongs to another well-known project or to the standard library. A wheel that "
-    "wheelsmith built installs only its import packages, its `.dist-info` folder and the files that `kernel.declare` "
-    "in matrix.yaml allows; a kernel has one package. In other wheels, further files such as a `.pth` are a note",
-    leaves_open="projects that are not in `base/projects.json`; an import package may have another name than its "
-    "project, such as `yaml` of PyYAML",
-    in_the_wild="setuptools 84.2.1: `distutils-precedence.pth`, which runs at each start of Python (a note)",
+    "wheelsmith built installs only its import packages, its `.dist-info` folder and the files in `kernel.declare`; a "
+    "kernel has one package. In other wheels, further files such as a `.pth` are a note",
+    leaves_open="projects that are not in `base/projects.json`; import packages with another name than their project, "
+    "such as `yaml` of PyYAML",
     examine=_check_installs,
 )

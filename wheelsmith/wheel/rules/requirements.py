@@ -142,9 +142,9 @@ def _admits(specifiers: SpecifierSet, among: str) -> bool:
 
 TORCH_REQUIREMENT = Rule(
     name="torch-requirement",
-    proves="for every Python and machine of the tags, all `Requires-Dist` lines for torch together agree with the "
-    "local version: `+cu130.torch2.11` admits only torch 2.11, and `+cu130.torchstable` also the newest torch; the "
-    "lines do not contradict each other, have no URL, and pin no torch build for another compute platform",
+    proves="for every Python and machine of the tags, the `Requires-Dist` lines for torch agree with the local "
+    "version: `+cu130.torch2.11` admits only torch 2.11, and `+cu130.torchstable` also the newest torch; the lines do "
+    "not contradict each other, have no URL, and pin no torch build for another compute platform",
     leaves_open="requirements of extras; versions that name no torch (`symbols` checks the admitted releases)",
     examine=_check_torch,
 )
@@ -158,13 +158,13 @@ REQUIREMENTS = Rule(
     name="requirements",
     proves="for every Python and machine of the tags and for each extra, the `Requires-Dist` lines for a project do "
     "not contradict each other, as `numpy<1,>2` would; no requirement is a file on one machine",
-    leaves_open="whether such a version exists, and whether two projects can be installed together; URLs",
+    leaves_open="whether the versions exist and can be installed together; URLs",
     examine=_check_requirements,
 )
 CUDA = Rule(
     name="cuda-requirement",
-    proves="if the version names a CUDA release, all required CUDA packages can be for that release: `+cu130` does not "
-    "require `nvidia-cuda-runtime-cu12`, or `nvidia-cufft<12`, which is for CUDA 12; `+cpu` requires no CUDA package",
+    proves="all required CUDA packages can be for the CUDA release in the version: `+cu130` does not require "
+    "`nvidia-cuda-runtime-cu12` or `nvidia-cufft<12`; `+cpu` requires no CUDA package",
     leaves_open="missing CUDA packages: torch requires most of them, and a machine may have a toolkit; requirements of "
     "extras; URLs",
     examine=_check_cuda,

@@ -18,14 +18,12 @@ class Rule:
     :param name: for findings and ``--json``.
     :param proves: the property of a wheel that passes, in one sentence.
     :param leaves_open: mistakes that a wheel may have although it passes.
-    :param in_the_wild: a published wheel that fails, with its version and the reason; empty if none is known.
     :param examine: yields the findings; none if the rule does not apply to the wheel.
     """
 
     name: str
     proves: str
     leaves_open: str
-    in_the_wild: str = ""
     examine: Callable[[Inspection], Iterable[Finding]]
 
     def findings(self, wheel: Inspection) -> Iterable[Finding]:

@@ -171,15 +171,13 @@ def _missing_mistake(
 
 SYMBOLS = Rule(
     name="symbols",
-    proves="a library that the file needs, directly or indirectly, exports every symbol with its version: a library of "
-    "the wheel, the platform, CUDA, or torch. torch must export it in every release that the wheel admits. A weak "
-    "symbol may be missing, unless it belongs to torch or has a version",
-    leaves_open="the behaviour of the symbols; CUDA symbols that exist only in later releases of the same major "
-    "number; symbols that were added later to platform libraries without versions; symbols of musl. If Python code "
-    "loads libraries with RTLD_GLOBAL by a computed name, the rule assumes all libraries of CUDA and of the wheel; if "
-    "machine code of another file calls dlopen, those of the wheel",
-    in_the_wild="torchopt 0.7.3: it requires `torch>=1.13`, but needs `_ZN3c106detail14torchCheckFailEPKcS2_jRKSs`, "
-    "which torch 2.7 and later do not export",
+    proves="a library that the file needs, directly or indirectly, exports every symbol with its version: a library "
+    "of the wheel, the platform, CUDA, or torch in every release that the wheel admits. A weak symbol may be missing, "
+    "unless it belongs to torch or has a version",
+    leaves_open="the behaviour of the symbols; CUDA symbols of later releases with the same major number; newer "
+    "symbols of platform libraries without versions; symbols of musl. If Python code loads libraries with RTLD_GLOBAL "
+    "by a computed name, the rule assumes all libraries of CUDA and of the wheel; if machine code of another file "
+    "calls dlopen, those of the wheel",
     examine=_check_symbols,
 )
 
@@ -272,7 +270,6 @@ ABI3 = Rule(
     name="abi3",
     proves="every CPython symbol is in the stable ABI of the tag's Python, and a weak one in that of a later Python",
     leaves_open="whether the code uses the symbols as the stable ABI defines them",
-    in_the_wild="protobuf 6.33.6: `PyUnicode_AsUTF8AndSize` in a cp39-abi3 wheel; the stable ABI has it since 3.10",
     examine=_check_abi3,
 )
 
@@ -318,10 +315,9 @@ def _shared_namespaces(wheel: Inspection, kernel: HubKernel, sources: Mapping[st
 
 TORCH_OPS = Rule(
     name="torch-ops",
-    proves="a Hub kernel (a package whose `_ops` module has `add_op_namespace_prefix`) registers operators under its "
-    "own namespace, as huggingface/kernels requires. The rule reads literals, constants and f-strings in calls of "
-    "`torch.library`, and the symbols of `TORCH_LIBRARY`",
-    leaves_open="names that the code computes or imports, and stripped symbols; other projects may share a namespace",
-    in_the_wild="silu-and-mul-bad-registration, an example of huggingface/kernels: `myns::silu_and_mul`",
+    proves="a Hub kernel (with `add_op_namespace_prefix` in its `_ops` module) registers operators under its own "
+    "namespace. The rule reads literals, constants and f-strings in calls of `torch.library`, and the symbols of "
+    "`TORCH_LIBRARY`",
+    leaves_open="names that the code computes or imports; stripped symbols; other projects with the same namespace",
     examine=_check_torch_ops,
 )
