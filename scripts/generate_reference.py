@@ -55,8 +55,8 @@ that a symbol has the same meaning in two torch releases. wheelsmith knows the e
 
 PYTHON = """# From Python
 
-The names on this page and the attributes in the example are public, with types (`py.typed`). Everything else may change
-in any version: use the command line and its JSON output instead.
+The names on this page are public, with types (`py.typed`), and so are the attributes in the example. Other names, and
+fields with types that are not on this page, may change in any version.
 
 ```python
 from pathlib import Path
@@ -165,14 +165,14 @@ def _walk(group: click.Group, parent: click.Context) -> Iterator[tuple[click.Com
 
 
 def _shared_options(commands: Sequence[click.Command]) -> dict[str, click.Option]:
-    """Return the options that at least three commands have with the same help, by name and help.
+    """Return the options that several commands have with the same help, by name and help.
 
     Of several options with one name, it is the most frequent one.
     """
     options = [option for each in commands for option in each.params if isinstance(option, click.Option)]
     common = Counter(map(_option_key, options)).most_common()
     found = {_option_key(option): option for option in options}
-    first = {found[key].opts[0]: key for key, count in reversed(common) if count > 2}  # noqa: PLR2004
+    first = {found[key].opts[0]: key for key, count in reversed(common) if count > 1}
     return {key: found[key] for key in first.values()}
 
 
@@ -191,7 +191,7 @@ def _help(command: click.Command, context: click.Context, shared: Mapping[str, c
     shown = copy.copy(command)
     shown.add_help_option = False
     shown.params = [each for each in command.params if each not in known]
-    text = shown.get_help(context).rstrip()
+    text = re.sub(r"^Usage: | \[OPTIONS\]|\nOptions:", "", shown.get_help(context)).rstrip()
     names = ", ".join(option.opts[0] for option in known)
     return _block(f"{text}\n\nAlso: {names}" if names else text)
 
@@ -234,16 +234,21 @@ def matrix_page(schema: dict[str, Any]) -> str:
 
 
 def _table(definition: dict[str, Any], schema: dict[str, Any]) -> str:
-    rows = ["| key | meaning |", "| --- | --- |"]
-    for key, value in definition.get("properties", {}).items():
+    """Return a table of the keys. It only names keys without a description, or with one for the whole matrix."""
+    rows, named = [], []
+    for key, value in definition["properties"].items():
         what = (value.get("description") or _described(value, schema)).partition("\n")[0]
         default = value.get("default")
+        if not what or (definition is not schema and key in schema["properties"]):
+            named.append(f"`{key}`")
+            continue
         if key in definition.get("required", ()):
             what = f"{what} Required."
         elif default not in (None, [], "") and not isinstance(default, dict):
             what = f"{what}; default: `{_yaml(default)}`"
         rows.append(f"| `{key}` | {what} |")
-    return "\n".join(rows)
+    table = ["| key | meaning |", "| --- | --- |", *rows, ""] if rows else []
+    return "\n".join([*table, f"As above: {', '.join(named)}." if named else ""]).rstrip()
 
 
 def _yaml(value: Any) -> str:

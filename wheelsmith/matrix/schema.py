@@ -203,7 +203,7 @@ SelectorModel = create_model(
 
 
 class SettingsModel(_Model):
-    """Settings for the combinations that a rule selects."""
+    """Settings for the combinations that a rule selects. Variables, requirements and options add to the matrix's."""
 
     gpu_archs: GpuArchs | None = Field(None, alias="gpu-archs", description="Compute capabilities: 8.0, 9.0+PTX")
     advertise: Boolean | None = Field(None, description="false: build the wheel, but do not list it in the index")

@@ -60,9 +60,9 @@ class Failure(Record):
 class BuildResult(Record):
     """The result of one cell: a wheel or a failure, never both.
 
-    :param built_in: the time of each stage when a cached wheel was built; empty if it was not recorded.
+    :param built_in: the time of each stage when a cached wheel was built.
     :param log: the log's file name in the run's log folder, or None if nothing ran.
-    :param untested: why a requested test was not run, for instance because this machine cannot run the wheel.
+    :param untested: why a requested test was not run.
     """
 
     cell: Cell

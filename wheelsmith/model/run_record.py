@@ -121,11 +121,9 @@ class RunRecord(Record):
     """A run and the result of each of its cells.
 
     :param kernel: the source's display name, with its commit.
-    :param wheelsmith: the version that ran.
     :param cells: cell ID → a selected cell.
-    :param distribution: the project's name; None if neither the matrix nor the source contains it.
+    :param distribution: the project's name, if it is known.
     :param kernel_version: the version without a local version.
-    :param matrix_sha256: hash of the matrix file; None if there was none.
     :param started_on: None if several jobs built.
     :param shard: None for a run that built its entire matrix.
     :param variants: for a repacked repository, name of a build folder → its result.

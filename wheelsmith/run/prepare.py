@@ -49,24 +49,16 @@ def default_cache() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The options of a run, from the command line or a pipeline.
+    """The options of a run. Most have the name and the meaning of an option of ``wheelsmith build-matrix``.
 
-    :param matrix: the matrix.yaml.
     :param cache: the folder for toolchains and finished wheels, shared by all of a user's projects.
     :param cache_limit: maximum size of the cache after the run, in bytes; None for no limit.
-    :param engine: overrides the matrix's choice.
-    :param jobs: number of cores that the run may use; None for all.
+    :param jobs: number of cores; None for all.
     :param cores_per_cell: number of these cores for a cell that is built in one piece; None for an equal share.
-    :param memory: bytes that the run may use; None for four fifths of the free memory.
-    :param only: globs of the cells to select; all cells if empty.
-    :param skip: globs of the cells to leave out.
+    :param memory: bytes; None for four fifths of the free memory.
     :param out: overrides the matrix's output folder.
-    :param force: build even if the wheel is in the store.
-    :param fail_fast: stop at the first failure.
     :param reuse: use compiled objects from the cache, and add new ones to it.
-    :param test: run the kernel's test command on every wheel, including those from the store.
-    :param executor: the name of the executor; ``local`` builds on this machine.
-    :param locked: fail if an input differs from wheelsmith.lock or is no longer available.
+    :param executor: ``local`` builds on this machine.
     """
 
     matrix: Path

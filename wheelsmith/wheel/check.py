@@ -17,8 +17,7 @@ def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequenc
     """Check a wheel against every rule that applies.
 
     :param expected: the planned wheel. Without it, the wheel is only compared with its own claims.
-    :param declared: patterns of files that are intended, although they belong to another project. The plan's own
-        patterns are added to these.
+    :param declared: patterns of files that are intended, although they belong to another project.
     :raises WheelError: the file cannot be read as a wheel.
     """
     return check_with_capabilities(path, expected, declared)[0]

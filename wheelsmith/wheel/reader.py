@@ -72,8 +72,7 @@ def check_wheel(path: Path, expected: WheelSpec | None = None, declared: Sequenc
     """Check a wheel against every rule that applies, in a separate process with limits.
 
     :param expected: the planned wheel. Without it, the wheel is only compared with its own claims.
-    :param declared: patterns of files that are intended, although they belong to another project. The plan's own
-        patterns are added to these.
+    :param declared: patterns of files that are intended, although they belong to another project.
     :raises WheelError: the file cannot be read as a wheel.
     """
     with WheelReader() as reader:
