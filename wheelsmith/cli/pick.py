@@ -88,7 +88,7 @@ _DRIVER = _Driver(
 @click.option(
     "--driver",
     type=_DRIVER,
-    help="NVIDIA driver, such as 580 or 580.65.06, or the newest CUDA release that it supports, such as 13.0.",
+    help="NVIDIA driver, such as 580, or the newest CUDA release that it supports, such as 13.0.",
 )
 @click.option(
     "--keep-torch/--with-torch",

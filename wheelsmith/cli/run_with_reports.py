@@ -49,7 +49,7 @@ def progress_options(command: _F) -> _F:
         click.option(
             "--progress",
             type=click.Choice(["auto", "live", "plain", "json", "quiet", "verbose"]),
-            help="Progress output. json writes events to stdout; the others write to stderr.  [default: auto]",
+            help="Progress output. json writes to stdout, the others to stderr.  [default: auto]",
         ),
     ):
         run = option(run)

@@ -20,7 +20,7 @@ CHECKING = "wheelsmith: check"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Record):
-    """The result of one rule, with a message about what was found."""
+    """The result of one rule, with a message."""
 
     rule: str
     ok: bool

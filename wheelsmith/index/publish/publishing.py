@@ -31,8 +31,8 @@ class Published:
 
     :param new: the wheels that were added.
     :param known: the wheels that the index already had.
-    :param signed: the wheels whose signature was added.
-    :param signed_otherwise: the known wheels whose signature differs from the offered one. The index keeps its own.
+    :param signed: the wheels that got a signature.
+    :param signed_otherwise: the known wheels with another signature than the offered one. The index keeps its own.
     """
 
     new: tuple[IndexEntry, ...]

@@ -175,9 +175,8 @@ SYMBOLS = Rule(
     "of the wheel, the platform, CUDA, or torch in every release that the wheel admits. A weak symbol may be missing, "
     "unless it belongs to torch or has a version",
     leaves_open="the behaviour of the symbols; CUDA symbols of later releases with the same major number; newer "
-    "symbols of platform libraries without versions; symbols of musl. If Python code loads libraries with RTLD_GLOBAL "
-    "by a computed name, the rule assumes all libraries of CUDA and of the wheel; if machine code of another file "
-    "calls dlopen, those of the wheel",
+    "symbols of platform libraries without versions; symbols of musl. If code loads libraries by a computed name, "
+    "the rule assumes those of the wheel, and for Python code also those of CUDA",
     examine=_check_symbols,
 )
 
@@ -316,8 +315,7 @@ def _shared_namespaces(wheel: Inspection, kernel: HubKernel, sources: Mapping[st
 TORCH_OPS = Rule(
     name="torch-ops",
     proves="a Hub kernel (with `add_op_namespace_prefix` in its `_ops` module) registers operators under its own "
-    "namespace. The rule reads literals, constants and f-strings in calls of `torch.library`, and the symbols of "
-    "`TORCH_LIBRARY`",
+    "namespace",
     leaves_open="names that the code computes or imports; stripped symbols; other projects with the same namespace",
     examine=_check_torch_ops,
 )
