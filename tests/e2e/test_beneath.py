@@ -155,6 +155,7 @@ SECOND_TRIES = {
 }
 
 
+@pytest.mark.release("builds each twice")
 @pytest.mark.parametrize("name", sampled(SECOND_TRIES, "a folder"))
 def test_a_second_try_touches_nothing_of_the_host(name, releasing, host):
     """Out of memory with a link in the place of a folder: its modes were changed, all the way down."""

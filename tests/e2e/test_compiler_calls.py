@@ -153,6 +153,7 @@ def test_an_object_goes_where_it_is_wanted(calls):
     assert made.read("a/y.o")
 
 
+@pytest.mark.release("runs many builds")
 def test_more_builds_than_cores_and_memory_come_to_an_end(tmp_path):
     """What waits holds no core; and of what it holds of memory, none keeps what it waits for from running."""
     calls = Calls(folder=tmp_path, cache=default_cache(), cores=1, memory=200 * MIB)
@@ -201,6 +202,7 @@ def test_device_code_is_compiled_in_phases_too(calls):
     assert more.read("out/kernel.o").startswith(b"\x7fELF")
 
 
+@pytest.mark.release("compiles device code twice")
 def test_device_code_that_is_local_to_a_source_has_the_names_that_nvcc_gives_it(calls):
     """After where the source lies: two of one name, in two folders, are linked with each other."""
     toolkit = cuda_prefix(cuda_toolkits()["13.0"], platform.machine(), platform.machine())
@@ -293,6 +295,7 @@ def test_an_answer_is_not_written_through_a_link(calls):
     assert made.read("two.c").decode() == TWO
 
 
+@pytest.mark.release("waits for time limits")
 def test_calls_that_nobody_ends_hold_the_build_alone(tmp_path):
     """They hold cores until the build's own time is over; others come to their turn."""
     calls = Calls(folder=tmp_path, cache=default_cache(), limits=Limits(seconds=20, memory=2048 * MIB))

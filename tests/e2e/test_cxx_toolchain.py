@@ -200,6 +200,7 @@ int tiny_answer() {
 """
 
 
+@pytest.mark.release("builds a kernel three times")
 def test_a_kernel_is_the_same_wheel_in_and_out_of_a_sandbox(tmp_path):
     factory = Factory.at(tmp_path)
     tiny_kernel(tmp_path / "k", **{"tiny.cpp": SPEAKING})

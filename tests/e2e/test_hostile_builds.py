@@ -223,6 +223,7 @@ def test_a_reader_that_hangs_is_killed_in_time(bench, outside, monkeypatch):
     assert processes.left(lambda: processes.with_words(marker)) == []
 
 
+@pytest.mark.release("waits for time limits")
 @one_engine
 def test_a_reader_that_was_taken_over_hands_nothing_in(bench, outside, tmp_path, monkeypatch):
     """The program that reads may be the build's victim: what it leaves is looked at like what a build leaves."""

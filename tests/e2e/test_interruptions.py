@@ -56,6 +56,7 @@ def test_killed_at_random_it_still_finishes(kills, factory):
     assert [p for p in leftovers if p.suffix == ".whl"] == []
 
 
+@pytest.mark.release("builds the default matrix in part")
 def test_only_missing_cells_are_built_again(factory):
     assert factory.run_in_process("build-matrix", "--only", "*torch211*").returncode == 0
     assert factory.run_in_process("build-matrix").returncode == 0
@@ -119,6 +120,7 @@ def test_a_kernel_with_nothing_compiled_is_one_wheel_for_all(tmp_path):
     assert {cell["wheel"]["filename"] for cell in cells.values() if "wheel" in cell} == {"pure-1-py3-none-any.whl"}
 
 
+@pytest.mark.release("builds another matrix")
 def test_an_unadvertised_cell_is_built_but_not_listed(factory):
     rule = "rules: [{set: {advertise: false}, where: {torch: 2.13}}]\n"
     path = factory.folder / "matrix.yaml"

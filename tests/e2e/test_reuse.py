@@ -110,6 +110,7 @@ def _compile(folder):
     assert really_run(steps(Factory.at(folder)))
 
 
+@pytest.mark.release("compiles a kernel three times")
 def test_a_capability_costs_its_own_phases(compiled, tmp_path):
     matrix(tmp_path, "k", torch="2.12", cuda="13.0", more="gpu-archs: [8.0, 9.0, 12.0]\n")
     phases = ("cicc 120", "fatbinary", "g++", "ptxas 120")
@@ -117,6 +118,7 @@ def test_a_capability_costs_its_own_phases(compiled, tmp_path):
     assert found == sorted(f"{name}.cu: {phase}" for name in ("add", "scale") for phase in phases)
 
 
+@pytest.mark.release("compiles a kernel for two torches")
 def test_a_torch_costs_nothing_where_nothing_reads_it(compiled, tmp_path):
     matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=ARCHS)
     assert really_run(steps(compiled)) == []
@@ -140,6 +142,7 @@ template void add_some<1>(void *);
 """
 
 
+@pytest.mark.release("compiles on two engines")
 def test_names_of_what_is_internal_do_not_tell_who_compiled_it(engine, tmp_path):
     """cudafe++ makes them of a source's age, or else of the hour, and of its process, where nothing else is unique."""
     containers.wanted("bwrap")

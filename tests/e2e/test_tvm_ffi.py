@@ -62,6 +62,7 @@ def call(python: str, tvm_ffi: str, wheels: Path, folder: Path) -> str:
     return answer.stdout.strip()
 
 
+@pytest.mark.release("compiles kernels for tvm-ffi")
 def test_the_wheels_are_what_they_say(built):
     wheels = sorted((built.folder / "dist/wheels").glob("*.whl"))
     assert [wheel.name.split("-manylinux")[0] for wheel in wheels] == [
@@ -75,12 +76,14 @@ def test_the_wheels_are_what_they_say(built):
         assert "of them from libtvm_ffi.so" in told[0]
 
 
+@pytest.mark.release("compiles kernels for tvm-ffi")
 def test_the_oldest_and_the_newest_tvm_ffi_call_it(built, tmp_path):
     versions = tvm_ffi_releases()["0.1"].versions
     for version in (versions[0], versions[-1]):
         assert call(sys.executable, version, built.folder / "dist/wheels", tmp_path / version).startswith("0.1.")
 
 
+@pytest.mark.release("compiles kernels for tvm-ffi")
 def test_another_python_calls_the_same_wheel(built, tmp_path):
     other = another_python()
     if other is None:
@@ -88,6 +91,7 @@ def test_another_python_calls_the_same_wheel(built, tmp_path):
     assert call(other, tvm_ffi_releases()["0.1"].version, built.folder / "dist/wheels", tmp_path / "env")
 
 
+@pytest.mark.release("compiles kernels for tvm-ffi")
 def test_pick_names_what_installs_it(built, tmp_path):
     subprocess.run(["uv", "venv", "-q", "--seed", "--python", sys.executable, tmp_path / "env"], check=True)
     answer = built.run_in_process("pick", "twice", "--index", "dist/index", "--python", str(tmp_path / "env"), "--json")
@@ -99,6 +103,7 @@ def test_pick_names_what_installs_it(built, tmp_path):
     assert not [word for word in argv if "torch" in word]
 
 
+@pytest.mark.release("compiles kernels for tvm-ffi")
 def test_the_page_asks_for_tvm_ffi_and_not_for_torch(built):
     page = (built.folder / "dist/index/projects/twice/index.html").read_text()
     assert 'name="tvm-ffi" value="0.1"' in page

@@ -482,6 +482,7 @@ def test_a_limit_that_is_no_size_is_told_before_anything_is_done(wheelsmith, tmp
         assert "40GiB" in answer.err
 
 
+@pytest.mark.release("makes three whole runs")
 def test_a_run_keeps_the_cache_to_its_limit(wheelsmith, cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pure_kernel(tmp_path / "k")

@@ -111,7 +111,7 @@ PAIRS = [
     ("first", "second", "generations"),
     sampled(
         [*((*pair, False) for pair in PAIRS), ("yank", "unyank", True)],
-        *(("add", "add", False), ("yank", "unyank", True)),
+        ("add", "add", False),
     ),
 )
 def test_overtaken_at_any_request(first, second, generations, wheels):

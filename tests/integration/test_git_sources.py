@@ -444,6 +444,7 @@ def test_two_runs_at_once(family, fetch, server):
     assert len(set(results)) == 1
 
 
+@pytest.mark.release("builds a kernel")
 def test_a_wheel_tells_where_its_source_is_from(repo, fetch, server, run, tmp_path, monkeypatch):
     commit = repo.commit(PURE)
     (tmp_path / "matrix.yaml").write_text(

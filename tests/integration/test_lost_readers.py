@@ -52,6 +52,7 @@ def test_a_run_goes_on_when_nobody_reads_its_progress(start, progress, nowhere, 
     assert list((tmp_path / "dist").rglob("*.whl"))
 
 
+@pytest.mark.release("each is a whole run; the first ones are quick")
 @pytest.mark.parametrize(
     "options", sampled(["--progress=json", "--json"], "--progress=json"), ids=["events", "results"]
 )
@@ -67,6 +68,7 @@ def test_a_run_goes_on_when_nobody_reads_what_it_gives(start, options, nowhere, 
     assert ("cannot write to stdout" in said) == full
 
 
+@pytest.mark.release("each is a whole run; the first ones are quick")
 def test_a_failure_is_told_by_the_exit_code_alone_if_it_must_be(start, nowhere, tmp_path):
     (tmp_path / "k" / "build.toml").write_text("nonsense")
     run = start(stderr=nowhere, stdout=nowhere)
@@ -87,7 +89,7 @@ def test_a_terminal_that_lacks_characters_shows_others(start, encoding, options,
     (out + err).decode(encoding)
 
 
-@pytest.mark.parametrize("closed", sampled([">&-", "2>&-", ">&- 2>&-", "<&-"], ">&- 2>&-", "<&-"))
+@pytest.mark.parametrize("closed", sampled([">&-", "2>&-", ">&- 2>&-", "<&-"], ">&- 2>&-"))
 def test_closed_streams_do_no_harm(start, closed, tmp_path):
     pure = f"cd {tmp_path} && exec {sys.executable} -m wheelsmith build-matrix --engine local {closed}"
     env = {**os.environ, "WHEELSMITH_CACHE": str(tmp_path / "cache")}

@@ -291,6 +291,7 @@ def test_run_installs_the_wheel_and_leaves_torch(pick, venv, url, index, where):
     assert [words[:3] for words in map(shlex.split, answer.out.split(" && "))] == [["uv", "pip", "install"]] * 2
 
 
+@pytest.mark.release("makes an environment")
 @pytest.mark.usefixtures("world")
 def test_run_installs_torch_too_where_there_is_none(pick, venv, url):
     answer = pick("rmsnorm", "--index", url, "--python", venv, "--cuda", "13.0", "--run")

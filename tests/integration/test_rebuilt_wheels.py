@@ -88,7 +88,7 @@ def test_a_wheel_tells_what_it_consists_of(wheel):
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("by", [MATRIX, SOURCE])
+@pytest.mark.parametrize("by", [MATRIX, pytest.param(SOURCE, marks=pytest.mark.release("the same from a source"))])
 def test_it_is_equal_by_its_matrix_and_by_its_source(made, wheel, by):
     answer, (found,) = again(made, wheel, *by)
     assert (answer.returncode, found["verdict"], found["differences"]) == (0, "equal", []), answer.stderr
@@ -108,6 +108,7 @@ def address(made):
         yield url
 
 
+@pytest.mark.release("each builds a wheel again; the first ones are quick")
 @pytest.mark.network
 @pytest.mark.parametrize("root", sampled(["simple/", "cpu"], "cpu"))
 def test_a_published_index_is_built_again_from_its_address(made, address, root):
@@ -167,6 +168,7 @@ def test_two_wheels_of_one_cell_are_both_built_again(made, tmp_path):
     assert (answer.returncode, [each["verdict"] for each in found]) == (0, ["equal", "equal"]), answer.stderr
 
 
+@pytest.mark.release("each builds a wheel again; the first ones are quick")
 @pytest.mark.network
 def test_a_build_that_fails_says_why(made, wheel):
     text = (made.folder / "matrix.yaml").read_text()

@@ -84,6 +84,7 @@ def test_two_folders_of_one_package_are_one_wheel_on_an_index(factory):
     assert (factory.folder / "dist/report.html").is_file()
 
 
+@pytest.mark.release("repacks twice")
 def test_the_same_builds_give_the_same_bytes(factory):
     lay_out(factory.folder / "repo", CUDA, "pure_thing", pure())
     assert repack(factory).returncode == 0
@@ -93,6 +94,7 @@ def test_the_same_builds_give_the_same_bytes(factory):
     assert members(factory) == members(factory, "again")
 
 
+@pytest.mark.release("repacks twice")
 def test_variants_that_are_chosen_one_after_another_stay_in_the_index(factory):
     repo = factory.folder / "repo"
     for variant in (CUDA, CPU):

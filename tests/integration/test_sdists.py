@@ -264,6 +264,7 @@ def test_only_one_release_can_be_named(plan, requirement):
     assert "is not a release such as torch-scatter==2.1.2" in caught.value.mistakes[0].message
 
 
+@pytest.mark.release("builds a kernel twice")
 def test_a_kernel_in_an_archive_is_the_build_that_it_is_in_its_folder(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))

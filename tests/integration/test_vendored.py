@@ -91,6 +91,7 @@ def test_the_same_wheel_comes_of_what_was_vendored(vendored):
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.release("locks, vendors and builds a kernel first")
 @pytest.mark.network
 def test_what_was_changed_in_the_folder_is_refused_by_name(vendored):
     folder = vendored.folder / "wheelsmith.vendor"

@@ -17,6 +17,7 @@ from kernels import matrix, pure_kernel
 from loopback import serving
 from once import made_once, run_folder
 from outside import outside
+from sampled import sampled
 from shop import NOW, make_torches
 from wheels import make_wheel, offer, tell_results
 from wrong_server import instead, on_files, spoiled
@@ -312,7 +313,7 @@ MISTAKES = {
 
 
 @pytest.mark.usefixtures("world")
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", sampled(MISTAKES, "no wheel fits", "no such Python", "no command"))
 def test_where_nothing_can_be_tested_nothing_is_said(factory, mistake):
     words, code, text = MISTAKES[mistake]
     (factory.folder / "said.json").write_text("of an earlier test")
