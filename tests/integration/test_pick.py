@@ -204,6 +204,16 @@ def test_another_torch_comes_only_where_it_was_asked_for(pick, venv, url):
     assert "this replaces torch 2.9.1+cu128, as requested" in asked.err
 
 
+def test_another_patch_of_torch_is_another_torch(pick, venv, url):
+    give_torch(venv, "2.9.1+cu128", "12.8")
+    same = pick("activation", "--index", url, "--python", venv, "--torch", "2.9.1")
+    assert "torch==2.9.1+cu128" in same.out
+    assert "replaces" not in same.err
+    other = pick("activation", "--index", url, "--python", venv, "--torch", "2.9.0")
+    assert "torch==2.9.0+cu128" in other.out
+    assert "this replaces torch 2.9.1+cu128, as requested" in other.err
+
+
 def test_another_machine_can_be_chosen_for(pick, url):
     options = ["--torch", "2.13", "--cuda", "13.0", "--arch", "aarch64", "--python-version", "3.14"]
     answer = pick("activation", "--index", url, *options, "--installer", "dockerfile")

@@ -89,6 +89,30 @@ def test_a_stable_abi_wheel_serves_its_cells_and_says_when_it_goes_by_its_metada
     assert (refused.code, refused.nearest[0].change) == ("torch", "torch 2.11")
 
 
+@pytest.mark.parametrize(
+    ("requires", "installs"),
+    [
+        ("==2.12.1", "torch==2.12.1+cu130"),
+        ("==2.12.0", "torch==2.12.0+cu130"),
+        ("==2.12.0+cu130", "torch==2.12.0+cu130"),
+        ("==2.12.0+nv26.4", "torch==2.12.*"),
+    ],
+)
+def test_a_wheel_for_one_patch_of_torch_serves_its_release(requires, installs):
+    state = project(entry("1.0+cu130", cell("2.12", "13.0"), requires_torch=requires))
+    found = choose(state, torch="2.12")
+    assert (found.root, found.notes) == ("cu130", ())
+    assert installs in " ".join(command(found, target(torch="2.12"), torch=Presence.ABSENT).lines[-1])
+    refused = choose(state, torch="2.12", torch_version="2.12.2+cu130")
+    assert refused.reason == f"k 1.0+cu130 does not fit: it requires torch {requires}, not 2.12.2+cu130"
+
+
+def test_a_torch_without_a_local_version_is_not_the_build_that_a_wheel_pins():
+    state = project(entry("1.0+cu130", cell("2.12", "13.0"), requires_torch="==2.12.1+cu130"))
+    assert isinstance(choose(state, torch="2.12", torch_version="2.12.1+cu130"), Choice)
+    assert "not 2.12.1" in choose(state, torch="2.12", torch_version="2.12.1").reason
+
+
 def test_what_is_excluded_is_not_served_by_a_wheel_that_would_take_it():
     stable = entry("1.0+cu130", cell("2.11", "13.0"), requires_torch=">=2.11")
     answer = unserved(cell("2.12", "13.0"), NoWheel.EXCLUDED, "it crashes there")

@@ -12,6 +12,7 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import framework
 from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.resolve.choose import Chooser
+from wheelsmith.index.resolve.incompatibility import torch_build
 from wheelsmith.index.resolve.install_commands import (
     Installer,
     Presence,
@@ -22,6 +23,7 @@ from wheelsmith.index.resolve.install_commands import (
     template_for,
 )
 from wheelsmith.index.resolve.target import Choice, Nearest, ParsedWheel, Refusal, Target
+from wheelsmith.model import TORCH
 from wheelsmith.platforms import CPU, compute_name, platform_of, platforms
 
 
@@ -29,7 +31,7 @@ from wheelsmith.platforms import CPU, compute_name, platform_of, platforms
 class Overrides(Record):
     """Values that replace the detected ones. None keeps the detected value.
 
-    :param torch: a release or a complete version.
+    :param torch: a release, or a version with a patch.
     :param compute: ``cpu``, ``13.0`` or ``cu130``.
     :param arch: CPU architecture.
     :param python: minor release, e.g. ``3.12``, or ``3.13t`` for a Python without the GIL.
@@ -136,6 +138,7 @@ def _torch_presence(
         _is_this_machine(machine, overrides)
         and machine.torch is not None
         and (release, compute) == (_release_of(machine.torch), machine.torch_compute)
+        and _patch_of(overrides.torch) in {None, _patch_of(machine.torch)}
     )
     keep = same if overrides.keep_torch is None else overrides.keep_torch
     if keep:
@@ -244,7 +247,7 @@ def _make_target(chooser: Chooser, machine: Machine, overrides: Overrides, relea
     here = _is_this_machine(machine, overrides)
     gpus = tuple(sorted({gpu.capability for gpu in machine.gpus})) if here else ()
     on_gpu = compute != "cpu"
-    return Target(
+    target = Target(
         framework=chooser.axes.framework,
         release=release,
         compute=compute,
@@ -256,6 +259,15 @@ def _make_target(chooser: Chooser, machine: Machine, overrides: Overrides, relea
         capabilities=tuple(sorted(set(overrides.capabilities)) or gpus) if on_gpu else (),
         driver=(overrides.driver or (machine.driver if here else None)) if on_gpu else None,
     )
+    patch = _patch_of(overrides.torch) if target.framework == TORCH else None
+    build = torch_build(target) if patch else None
+    return replace(target, torch_version=f"{patch}+{build}") if build else target
+
+
+def _patch_of(version: str | None) -> str | None:
+    """Return the patch release of a version, e.g. ``2.11.0``; None for a pre-release or a version without a patch."""
+    parsed = Version(version or "0")
+    return parsed.public if parsed.base_version.count(".") > 1 and not parsed.is_prerelease else None
 
 
 def _release_of(version: str) -> str:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
+
 from wheelsmith.base.beneath import NotRegularError, open_file
 from wheelsmith.base.errors import PackageIndexError, Place, WheelError
 from wheelsmith.base.files import sha256_file
@@ -106,11 +108,14 @@ def _cells_of(filename: str, requires: Mapping[str, str]) -> tuple[Cell, ...]:
 
     The local version names the compute platform and sometimes a release of a framework, in the spelling of any known
     project. Without a release, the wheel serves all releases that METADATA accepts and that exist for the platform.
-    The framework is torch, unless METADATA requires only another one. Without a platform, a pure wheel serves all
-    platforms. For a compiled wheel the platform is then unknown, so the result is empty.
+    The framework is torch, unless METADATA requires only another one. A build of torch that METADATA pins names the
+    platform too. Without one, a pure wheel serves all platforms, and the result is empty for a compiled wheel.
     """
     name = read_wheel_name(filename)
     local = read_local_version(name.version.local)
+    pins = (each.version.partition("+")[2] for each in SpecifierSet(requires.get(TORCH, "")) if each.operator != "!=")
+    if local.compute is None and not local.wrong and (build := next(filter(None, pins), None)):
+        local = replace(local, compute=read_local_version(build).compute)
     if name.label is not None or local.wrong or (local.compute is None and not _is_pure(name)):
         return ()
     required = TORCH if local.stable or TORCH in requires else next(iter(requires), TORCH)

@@ -20,7 +20,7 @@ from enum import StrEnum
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.frameworks import framework, frameworks, torch_releases
+from wheelsmith.frameworks import framework, frameworks, patch_releases, torch_releases
 from wheelsmith.index.resolve.incompatibility import torch_build
 from wheelsmith.index.resolve.target import Choice, ParsedWheel, Target, accepts
 from wheelsmith.model import TORCH
@@ -173,7 +173,8 @@ def slot_values(choice: Choice, target: Target, presence: Presence) -> dict[str,
     parsed = ParsedWheel(wheel)
     compute = torch_compute(target, parsed)
     release = framework(target.framework).requirement(target.release)
-    installed = f"torch=={target.torch_version}" if target.torch_version else release
+    kept = release if presence is Presence.PRESENT else None
+    known = f"torch=={target.torch_version}" if target.torch_version else kept
     return {
         "name": name,
         "requirement": pin(name, str(wheel.version), equals=choice.exact),
@@ -182,7 +183,7 @@ def slot_values(choice: Choice, target: Target, presence: Presence) -> dict[str,
         "sha256": wheel.sha256,
         "requires": parsed.other_requirements(target.framework),
         "framework_release": release,
-        "framework": installed if presence is Presence.PRESENT else _torch_pin(choice, target, compute) or release,
+        "framework": known or _torch_pin(choice, target, compute) or release,
         "torch_compute": compute,
         "torch_index": f"{TORCH_INDEX}{compute}",
     }
@@ -203,10 +204,9 @@ def torch_compute(target: Target, parsed: ParsedWheel | None = None) -> str:
 
 def _torch_pin(choice: Choice, target: Target, compute: str) -> str | None:
     """Return a requirement for one build of torch. ``==2.11.*`` would keep an installed build for another CUDA."""
-    release = torch_releases().get(target.release) if target.framework == TORCH else None
-    if release is None or not accepts(choice.wheel.requires_torch, release.version):
-        return None
-    return f"torch=={release.version}+{compute}"
+    known = torch_releases().get(target.release) if target.framework == TORCH else None
+    builds = [f"{each}+{compute}" for each in (known.version, *patch_releases(target.release))] if known else []
+    return next((f"torch=={build}" for build in builds if accepts(choice.wheel.requires_torch, build)), None)
 
 
 def quote_address(address: str) -> str:

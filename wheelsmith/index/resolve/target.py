@@ -13,7 +13,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import BuildTag, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from wheelsmith.frameworks import framework, read_local_version
+from wheelsmith.frameworks import framework, patch_releases, read_local_version
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.model import TORCH, ReleaseRecord
 
@@ -69,13 +69,15 @@ def combined_specifier(requires: Iterable[str], project: str) -> str | None:
 
 @cache
 def accepts(specifier: str | None, version: str) -> bool:
-    """Return True if a specifier accepts a version, or any patch of a release such as ``2.11``."""
+    """Return True if a specifier accepts a version, or any patch or build of a release such as ``2.11``."""
     if not specifier:
         return True
     try:
         versions = SpecifierSet(specifier)
-        patches = (version, f"{version}.0", f"{version}.99") if version.count(".") == 1 else (version,)
-        return any(versions.contains(Version(patch), prereleases=True) for patch in patches)
+        patches = (*patch_releases(version), f"{version}.99") if version.count(".") == 1 else ()
+        pins = (Version(each.version) for each in versions if each.operator[:2] == "==" and "*" not in each.version)
+        builds = (pin for pin in pins if f"{pin.major}.{pin.minor}" == version)
+        return any(versions.contains(each, prereleases=True) for each in (*map(Version, (version, *patches)), *builds))
     # The specifier is invalid, or a number has more digits than Python reads.
     except ValueError:
         return False
@@ -89,7 +91,7 @@ class Target(ReleaseRecord):
     :param compute: ``cpu``, or the CUDA that torch was built with, e.g. ``cu130``.
     :param python: ``3.12``, or ``3.12.1`` if the patch release is known.
     :param free_threaded: True for a Python without the GIL, which needs other wheels.
-    :param torch_version: complete version of the installed torch, e.g. ``2.11.0+cu130``; None if it is not installed.
+    :param torch_version: complete version of the installed or requested torch, e.g. ``2.11.0+cu130``; None for any.
     :param glibc: ``2.36``; None if unknown, ``0.0`` if the machine has no glibc.
     :param capabilities: compute capabilities of the GPUs, e.g. ``9.0``; empty if unknown.
     :param driver: the newest CUDA that the NVIDIA driver supports, e.g. ``13.0``; None if unknown.
