@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from factory import Factory
+from forge import BASES
 from kernels import matrix, pure_kernel
 from wheels import make_wheel
 
@@ -34,6 +35,17 @@ def test_check_takes_folders_of_wheels_and_indexes(run, tmp_path):
     (tmp_path / "none").mkdir()
     nothing = run("check", tmp_path / "none")
     assert (nothing.code, "contains no index and no wheel" in nothing.err) == (4, True)
+
+
+@pytest.mark.usefixtures("in_process_worker")
+def test_check_shows_what_it_does_not_judge(run, tmp_path):
+    made = BASES["plain"]("x86_64")
+    made.library.needed.insert(0, "libelsewhere.so")
+    path = made.build_file(tmp_path)
+    assert "wrong libraries: forged/_ops.abi3.so needs libelsewhere.so: not in" in run("check", path).out
+    declared = run("check", "--declare", "libelse*", path)
+    note = "  note  libraries: libelsewhere.so is declared, not judged"
+    assert (declared.code, declared.out.splitlines()) == (0, [f"✓ {path.name}", note])
 
 
 @pytest.fixture

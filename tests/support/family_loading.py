@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from forge import OLDEST, Wheel, add_metadata, import_symbols, lie, one_legal, one_lie, put, require
+from family_symbols import UNTIL_2_9
+from forge import OLDEST, TORCH_STREAM, Wheel, add_metadata, import_symbols, lie, one_legal, one_lie, put, require
 from forge_elf import ET_EXEC, Library, Symbol
 
 _HELP = "libhelp-0123abcd.so.1"
@@ -68,6 +69,67 @@ _lie(
     import_symbols("cublasSgemm_v2", "_ZN2at6nobodyEv", kind=0),
     require("apache-tvm-ffi", "torch==2.11.*"),
     base="cuda",
+)
+
+# --- libraries of other projects ----------------------------------------------------------------------------
+
+_legal(
+    "a library of a required project",
+    "the project loads it and what comes with it, as librmm-cu13 does for rmm-cu13",
+    partial(_need, "libhelper_core.so.1"),
+    partial(_need, "libother_logger.so"),
+    import_symbols("help_me", kind=0),
+    require("libhelper-cu13==1.*", "numpy"),
+)
+for _name, _library, _lines in (
+    ("of an extra's project", "libhelper.so", ['helper; extra == "all"']),
+    ("of a project for some", "libhelper.so", ['helper; python_version < "3.12"']),
+    ("of no project's name", "libopenblas.so.0", ["numpy", "helper"]),
+    ("that auditwheel renamed", "libhelper-0123abcd.so.1", ["helper"]),
+    ("of CUDA, without its number", "libcublas.so", ["nvidia-cublas"]),
+    ("that torch does not have", "libtorch_helper.so", ["torch"]),
+):
+    _lie("libraries", f"a library {_name}", "nothing brings it", partial(_need, _library), require(*_lines))
+
+
+def _for_each_torch(*releases: str, needing: str) -> Callable[[Wheel], None]:
+    """Put a library for each torch into the wheel; one of them needs what torch has until 2.9 alone."""
+
+    def change(wheel: Wheel) -> None:
+        wheel.rename("1.0+cu130")
+        for release in releases:
+            library = Library(arch=wheel.arch, needed=["libc10_cuda.so", "libc.so.6"], exports=[Symbol(name="help_me")])
+            library.import_(UNTIL_2_9 if release == needing else TORCH_STREAM, kind=0)
+            if release == "2.16":
+                library.import_("_ZN2at6nobodyEv", kind=0)
+            wheel.files[f"forged/torch-{release}/lib/libforged_torch.so"] = library
+
+    return change
+
+
+_each = {"arches": ("x86_64",), "base": "cuda"}
+_legal(
+    "a library for each torch",
+    "each is for the torch in its path, and nothing is known of 2.16",
+    _for_each_torch("2.9", "2.10", "2.16", needing="2.9"),
+    require("torch>=2.9"),
+    **_each,
+)
+_lie(
+    "symbols",
+    "a library for another torch than its path says",
+    "torch 2.10 does not have it",
+    _for_each_torch("2.9", "2.10", needing="2.10"),
+    require("torch>=2.9"),
+    **_each,
+)
+_lie(
+    "symbols",
+    "a library for one torch alone",
+    "the wheel admits others, for which it has none",
+    _for_each_torch("2.9", needing="2.9"),
+    require("torch>=2.9"),
+    **_each,
 )
 
 # --- versions of symbols ------------------------------------------------------------------------------------

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     "declared",
     multiple=True,
     metavar="PATH",
-    help="Allow a file that belongs to another project: its path in the finding, or a pattern with *. Repeatable.",
+    help="Allow a file that belongs to another project, or a needed library: its path or name in the finding, or a "
+    "pattern with *. Repeatable.",
 )
 @json_option()
 @click.pass_context
@@ -65,6 +66,6 @@ def _show(report: CheckReport, console: Console, *, verbose: bool) -> None:
     mark, style = ("✓", "green") if report.ok else ("✗", "red")
     console.print(visible(f"{mark} {report.wheel}"), style=style, soft_wrap=True)
     for finding in report.findings:
-        if verbose or not finding.ok:
-            word = "ok   " if finding.ok else "wrong"
+        if verbose or finding.note or not finding.ok:
+            word = "note " if finding.note else "ok   " if finding.ok else "wrong"
             console.print(visible(f"  {word} {finding.rule}: {finding.message}"), soft_wrap=True)

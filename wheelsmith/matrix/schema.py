@@ -80,8 +80,8 @@ class KernelModel(_Model):
     )
     declare: Annotated[list[Declared], AfterValidator(check_distinct)] = Field(
         [],
-        description="Files that the wheel may install outside of its import packages: paths as in the check's "
-        "finding, or patterns with *",
+        description="Files that the wheel may install outside of its import packages, and libraries that something "
+        "else provides: paths or names as in the check's finding, or patterns with *",
     )
     module: ModuleName | None = Field(
         None, description="The import name of a kernel in kernel-builder layout; default: the name in build.toml"

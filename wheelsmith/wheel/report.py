@@ -20,11 +20,12 @@ CHECKING = "wheelsmith: check"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Record):
-    """The result of one rule, with a message."""
+    """The result of one rule, with a message. A note is shown although the rule passes."""
 
     rule: str
     ok: bool
     message: str
+    note: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 from packaging.specifiers import SpecifierSet
 
-from wheelsmith.frameworks import Exports, Framework, cuda_major, frameworks, names_cuda
+from wheelsmith.frameworks import Exports, Framework, cuda_major, frameworks, names_cuda, read_local_version
 from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
 from wheelsmith.wheel.bundled_libraries import BundledLibraries
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
@@ -135,6 +135,19 @@ class SymbolResolver:
         self._required = required
         self._platforms = platforms
         self._scopes: dict[str, LookupScope] = {}
+        named = {path: read_local_version(re.sub("[-_/]+", ".", path.lower())).torch for path in extensions}
+        self._named_torch = named if len({*named.values()} - {None}) > 1 else {}
+
+    def torch_of(self, path: str) -> tuple[str, ...] | None:
+        """Return the known torch releases that may load a file, or None if the wheel does not require torch.
+
+        Of several libraries for one release each, the path names the release: ``torch-2.10/lib/x.so``.
+        """
+        named, table = self._named_torch.get(path), symbol_table(self.extensions[path].arch)
+        if named is None or self.torch is None:
+            return self.torch
+        is_known = table is None or named in table.releases
+        return ((named,) if named in self.torch else self.torch) if is_known else ()
 
     def is_platform_library(self, arch: str, library: str) -> bool:
         """Return True if every machine of the platform tags has a library."""
@@ -158,12 +171,12 @@ class SymbolResolver:
                     return f"{each.project} {', '.join(lacking[:5])}" if lacking else ""
         return None
 
-    def why_not_in_torch(self, arch: str, library: str) -> str | None:
-        """Return why torch does not provide one of its libraries, or None if it does."""
-        if self.torch is None:
+    def why_not_in_torch(self, path: str, library: str) -> str | None:
+        """Return why torch does not provide one of its libraries to a file, or None if it does."""
+        releases, table = self.torch_of(path), symbol_table(self.extensions[path].arch)
+        if releases is None:
             return "a torch library, but the wheel does not require torch"
-        table = symbol_table(arch)
-        lacking = [r for r in self.torch if table and not self._torch_file(table, r, library)]
+        lacking = [r for r in releases if table and not self._torch_file(table, r, library)]
         if not lacking:
             return None
         renamed = table.renamed_library(lacking[-1], library) if table else None
@@ -288,7 +301,7 @@ class SymbolResolver:
         scope.others.update(names)
         torch_libraries = [library for library in names if library in torch_names(extension.arch)]
         if torch_libraries or self.torch:
-            self._add_torch(scope, extension.arch, [*torch_libraries, _TORCH_GLOBAL] if self.torch else torch_libraries)
+            self._add_torch(scope, path, [*torch_libraries, _TORCH_GLOBAL] if self.torch else torch_libraries)
         known = platform_exports(extension.arch).symbols
         unrecognized = {
             lib for lib in names if lib not in known and lib not in torch_libraries and not cuda_releases(lib)
@@ -297,12 +310,12 @@ class SymbolResolver:
         scope.unknown.update(unrecognized - scope.frameworks)
         return scope
 
-    def _add_torch(self, scope: LookupScope, arch: str, libraries: list[str]) -> None:
-        """Add the libraries that torch's libraries load, for each admitted release, or for all known ones."""
-        table = symbol_table(arch)
+    def _add_torch(self, scope: LookupScope, path: str, libraries: list[str]) -> None:
+        """Add the libraries that torch's libraries load, for each release that may load a file, or all known ones."""
+        table, releases = symbol_table(self.extensions[path].arch), self.torch_of(path)
         if table is None:
             return
-        for release in table.releases if self.torch is None else self.torch:
+        for release in table.releases if releases is None else releases:
             files = scope.torch.setdefault(release, set())
             wanted = list(libraries)
             while wanted:

@@ -6,9 +6,14 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from packaging.utils import canonicalize_name
 
 from wheelsmith.base.sanitize import join_truncated
-from wheelsmith.base.units import counted
+from wheelsmith.base.units import counted, listed
+from wheelsmith.frameworks import frameworks
+from wheelsmith.platforms import cuda_packages
 from wheelsmith.wheel.bundled_libraries import installed_folder, is_always_loaded
 from wheelsmith.wheel.elf import Extension
 from wheelsmith.wheel.inspection import Inspection
@@ -20,7 +25,8 @@ from wheelsmith.wheel.manylinux import (
     oldest_version,
     promises_versions,
 )
-from wheelsmith.wheel.report import Finding, finding
+from wheelsmith.wheel.report import Finding, finding, readable
+from wheelsmith.wheel.requirements import applies
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbol_resolution import LookupScope, SymbolResolver, cuda_releases, torch_names
 from wheelsmith.wheel.symbols import platform_exports
@@ -31,6 +37,10 @@ _INTERPRETERS = {
     "x86_64": ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"),
     "aarch64": ("/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"),
 }
+_NOWHERE = "not in the wheel, the platform, torch or CUDA"
+# The first word of a library's name, unless auditwheel renamed it, and what the names of projects add to it.
+_NAME = re.compile(r"lib(?P<word>[A-Za-z0-9]+)(?!.*-[0-9a-f]{8}\.)[\w+-]*\.so(\.\d+)*")
+_AFFIXES = re.compile(r"^(lib|py)|-cu\d+$")
 _LINKER_SCRIPT = (b"INPUT", b"GROUP", b"OUTPUT_FORMAT", b"/*")
 # glibc reserves 1,664 bytes for libraries loaded later, and 512 optional bytes.
 _MAX_STATIC_TLS = 4096  # bytes
@@ -141,12 +151,13 @@ SEARCH_PATH = Rule(
 def _check_libraries(wheel: Inspection) -> Iterator[Finding]:
     resolver = wheel.resolver
     missing: dict[str, _Missing] = {}
+    foreign = _foreign_libraries(wheel)
+    for library, origin in foreign.items():
+        yield Finding(rule="libraries", ok=True, note=True, message=readable(f"{library} {origin}, not judged"))
     for name, extension in wheel.extensions.items():
         right = True
-        for library in extension.needed:
-            if why := _why_not_found(wheel, name, library) or _why_not_provided(
-                resolver, name, extension.arch, library
-            ):
+        for library in (each for each in extension.needed if each not in foreign):
+            if why := _why_not_found(wheel, name, library) or _why_not_provided(resolver, name, library):
                 right = False
                 found = missing.setdefault(why, _Missing(files={}, libraries={}))
                 found.files[name] = found.libraries[library] = None
@@ -216,17 +227,40 @@ def _why_not_found(wheel: Inspection, name: str, library: str) -> str | None:
     return f"in the wheel as {place}, where the loader does not search"
 
 
-def _why_not_provided(resolver: SymbolResolver, name: str, arch: str, library: str) -> str | None:
+def _foreign_libraries(wheel: Inspection) -> dict[str, str]:
+    """Return the libraries that another project provides, or that are declared: library → its origin."""
+    needed = ((name, library) for name, extension in wheel.extensions.items() for library in extension.needed)
+    unknown = [lib for name, lib in needed if _why_not_provided(wheel.resolver, name, lib) == _NOWHERE]
+    found = {lib: project for lib in unknown if (project := _project_named_after(wheel, lib))}
+    # A project loads the libraries of its own requirements too.
+    others = dict.fromkeys(unknown if found else (), f"may come with {listed(sorted({*found.values()}))}")
+    declared = [lib for lib in unknown if any(fnmatchcase(lib, pattern) for pattern in wheel.declared)]
+    named = {lib: f"comes from {project}" for lib, project in found.items()}
+    return others | named | dict.fromkeys(declared, "is declared")
+
+
+def _project_named_after(wheel: Inspection, library: str) -> str | None:
+    """Return the project that every environment requires and a library is named after: ``librmm-cu13``; or None."""
+    match, cuda, everywhere = _NAME.fullmatch(library), cuda_packages(), wheel.environments
+    known = {*(each.project for each in frameworks().values()), *cuda.by_major, *cuda.first_of_13, *cuda.libraries}
+    lines = (line for line in wheel.requirements.lines if match and all(applies(line, each) for each in everywhere))
+    own = {name: _AFFIXES.sub("", name) for name in (canonicalize_name(line.name) for line in lines)}
+    fitting = (name for name, short in own.items() if match and match["word"].lower() in short.split("-"))
+    return next((name for name in fitting if own[name] not in known), None)
+
+
+def _why_not_provided(resolver: SymbolResolver, name: str, library: str) -> str | None:
     """Return why nothing provides a library to a file, or None if something does."""
+    arch = resolver.extensions[name].arch
     if resolver.bundled.find_provider(name, library) or resolver.is_platform_library(arch, library):
         return None
     if resolver.is_framework_library(library):
         return None
     if library in torch_names(arch):
-        return resolver.why_not_in_torch(arch, library)
+        return resolver.why_not_in_torch(name, library)
     if cuda_releases(library):
         return resolver.why_not_in_cuda(arch, library)
-    return "not in the wheel, the platform, torch or CUDA"
+    return _NOWHERE
 
 
 LIBRARIES = Rule(
@@ -234,7 +268,8 @@ LIBRARIES = Rule(
     proves="every library in DT_NEEDED exists under its exact name: in the wheel, the tag's platform, all required "
     "torch releases, or CUDA. A CUDA library has the version's major release, and torch loads it, its package is "
     "required, or the driver has it. No file needs the wheel's copy of a torch or CUDA library while another file "
-    "needs the original. No library is a copy of one that every process has",
+    "needs the original. No library is a copy of one that every process has. A library that is named after a required "
+    "project (`librmm.so` of `librmm-cu13`), comes with such a one, or is declared is a note",
     leaves_open="libraries that Python code loads by a computed name; whether a literal name exists; whether a CUDA "
     "library is already loaded if its package is required, if torch loads it lazily, or if no torch is required; a "
     "library that only some of its users find by their DT_RPATH",

@@ -41,6 +41,8 @@ def _check_symbols(wheel: Inspection) -> Iterator[Finding]:
             continue
         if any(library.startswith("libc.musl-") for library in extension.needed):
             yield _check_musl(name, extension)
+        elif wheel.resolver.torch and wheel.resolver.torch_of(name) == ():
+            yield finding("symbols", [], f"{name} is for a torch that is not known: its symbols are not checked")
         else:
             yield _check_extension(wheel, name, extension)
 
@@ -70,7 +72,7 @@ def _check_extension(wheel: Inspection, name: str, extension: Extension) -> Find
     mistakes += [f"{text} does not export {symbol}, which {name} needs" for symbol, text in frameworks.items() if text]
     mistakes += _missing_mistakes(resolver, scope, name, extension, [r for r in missing if r not in unknown])
     others = {
-        f"from torch {', '.join(resolver.torch or scope.torch)}": len(torch_symbols),
+        f"from torch {', '.join(resolver.torch_of(name) or scope.torch)}": len(torch_symbols),
         f"from {', '.join(sorted(scope.frameworks))}": len(frameworks),
         f"not checked, because of {', '.join(sorted(scope.unknown))}": len(unknown),
         "assumed to be in libraries that the wheel loads with RTLD_GLOBAL": len(absent) - len(missing),
@@ -84,7 +86,7 @@ def _missing_mistakes(
 ) -> Iterator[str]:
     arch = extension.arch
     # The rule `libraries` reports libraries that some torch releases lack.
-    lacked = {lib for lib in extension.needed if lib in torch_names(arch) and resolver.why_not_in_torch(arch, lib)}
+    lacked = {lib for lib in extension.needed if lib in torch_names(arch) and resolver.why_not_in_torch(name, lib)}
     if resolver.torch is not None:
         missing = [r for r in missing if r.library not in lacked]
     if resolver.torch == ():
@@ -172,8 +174,9 @@ def _missing_mistake(
 SYMBOLS = Rule(
     name="symbols",
     proves="a library that the file needs, directly or indirectly, exports every symbol with its version: a library "
-    "of the wheel, the platform, CUDA, or torch in every release that the wheel admits. A weak symbol may be missing, "
-    "unless it belongs to torch or has a version",
+    "of the wheel, the platform, CUDA, or torch in every release that the wheel admits, or in the one that the path "
+    "names among others (`torch-2.10/lib/x.so`). A weak symbol may be missing, unless it belongs to torch or has a "
+    "version",
     leaves_open="the behaviour of the symbols; CUDA symbols of later releases with the same major number; newer "
     "symbols of platform libraries without versions; symbols of musl. If code loads libraries by a computed name, "
     "the rule assumes those of the wheel, and for Python code also those of CUDA",
