@@ -48,6 +48,23 @@ FAMILIES = (
 )
 # Import names that several projects share → prefixes of these projects (CUDA's libraries and its Python packages).
 NAMESPACES = {"cuda": ["cuda", "nvidia"], "nvidia": ["nvidia"]}
+# Project on PyPI with a release since 2023 whose name a kernel on the Hub has or might have → its import name. Sources:
+# the list of PyPI's projects, and each project's pyproject.toml or the RECORD of its wheel (2026-11-22).
+KERNELS = {
+    "causal-conv1d": "causal_conv1d",
+    "deep-gemm": "deep_gemm",
+    "einops": "einops",
+    "fla-core": "fla",
+    "flash-linear-attention": "fla",
+    "flash-mla": "flash_mla",
+    "liger-kernel": "liger_kernel",
+    "mamba-ssm": "mamba_ssm",
+    "megablocks": "megablocks",
+    "natten": "natten",
+    "rwkv": "rwkv",
+    "sonic-moe": "sonicmoe",
+    "triton-kernels": "triton_kernels",
+}
 # Programs of a virtual environment.
 ENVIRONMENT = ("python", "python3", "activate", "deactivate", "pydoc3", "idle3", "2to3")
 # Common programs that are not in essential packages.
@@ -81,6 +98,7 @@ def main() -> None:
         "date": options.date,
         "standard_library": sorted({name for python in options.python for name in _standard_library(python)}),
         "modules": {key: sorted(value) for key, value in sorted(modules.items())},
+        "kernels": KERNELS,
         "namespaces": NAMESPACES,
         "programs": {key: sorted(value) for key, value in sorted(programs.items())},
     }

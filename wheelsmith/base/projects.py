@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from wheelsmith.base.files import read_facts
-from wheelsmith.base.json_dataclass import Record
 
 _VERSIONED = re.compile(r"(python|pip|pydoc|idle|gcc|g\+\+)[-\d.]+t?")
 
@@ -18,12 +17,14 @@ class KnownProjects:
 
     :param standard_library: import names of the standard library.
     :param modules: import name → the projects that install it.
+    :param kernels: project on PyPI whose name a kernel on the Hub has or might have → its import name.
     :param namespaces: import name that several projects share → the prefixes of the projects' names.
     :param programs: program → the projects that install it; empty for a program of the operating system.
     """
 
     standard_library: frozenset[str]
     modules: dict[str, tuple[str, ...]]
+    kernels: dict[str, str]
     namespaces: dict[str, tuple[str, ...]]
     programs: dict[str, tuple[str, ...]]
 
@@ -33,24 +34,10 @@ class KnownProjects:
         return self.programs.get(name, self.programs.get(plain[1]) if plain else None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Namesake(Record):
-    """A project on PyPI whose name a kernel on the Hub has or might have.
-
-    :param name: normalized.
-    :param modules: the import names that it installs.
-    """
-
-    name: str
-    modules: tuple[str, ...]
-    source: str
-    date: str
-
-
-@cache
-def namesakes() -> tuple[Namesake, ...]:
-    """Return the projects on PyPI that share a name with kernels and had a release since 2023."""
-    return tuple(Namesake.from_json(item) for item in read_facts(__package__, "namesakes.json")["projects"])
+def is_known_project(name: str) -> bool:
+    """Return True if a normalized name belongs to a well-known project on PyPI."""
+    known = known_projects()
+    return name in known.kernels or any(name in owners for owners in known.modules.values())
 
 
 @cache
@@ -60,6 +47,7 @@ def known_projects() -> KnownProjects:
     return KnownProjects(
         standard_library=frozenset(plain["standard_library"]),
         modules={name: tuple(owners) for name, owners in plain["modules"].items()},
+        kernels=plain["kernels"],
         namespaces={name: tuple(prefixes) for name, prefixes in plain["namespaces"].items()},
         programs={name: tuple(owners) for name, owners in plain["programs"].items()},
     )

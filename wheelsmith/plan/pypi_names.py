@@ -12,7 +12,7 @@ from dataclasses import replace
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import MatrixError, Place
-from wheelsmith.base.projects import known_projects, namesakes
+from wheelsmith.base.projects import is_known_project, known_projects
 from wheelsmith.plan.recipe.spec import KernelSpec
 
 
@@ -48,7 +48,7 @@ def find_name_conflict(name: str, *, distribution: str | None, module: str) -> s
     :param module: the import name.
     """
     project = canonicalize_name(distribution or name)
-    taken, owners = distribution is None and _is_taken(project), _owners(module)
+    taken, owners = distribution is None and is_known_project(project), _owners(module)
     if not taken and (not owners or (distribution and project in owners)):
         return None
     reasons = []
@@ -64,15 +64,10 @@ def unique_name(repo: str) -> str:
     return str(canonicalize_name(repo.replace("/", "-")))
 
 
-def _is_taken(name: str) -> bool:
-    known = known_projects().modules.values()
-    return any(name == item.name for item in namesakes()) or any(name in owners for owners in known)
-
-
 def _owners(module: str) -> tuple[str, ...]:
     """Return the projects that install an import name."""
     known = known_projects()
     if module in known.standard_library:
         return ("Python",)
-    others = (item.name for item in namesakes() if module in item.modules)
+    others = (name for name, own in known.kernels.items() if own == module)
     return tuple(dict.fromkeys([*known.modules.get(module, ()), *known.namespaces.get(module, ()), *others]))
