@@ -47,8 +47,8 @@ torch releases. wheelsmith knows the exports of torch {first} to {last}. It miss
 
 ## The rules
 
-`bench/real_wheels.md` in the repository has findings in published wheels. A finding is `ok`, `wrong` or `note`: what the
-check does not judge, such as a library of another required project. A file that belongs to another project, or a
+`bench/real_wheels.md` in the repository has findings in published wheels. A finding is `ok`, `wrong` or `note`: what
+the check does not judge, such as a library of another required project. A file that belongs to another project, or a
 library that nothing provides, is wrong unless you declare it: `--declare 'torch/*'`, `--declare libother.so`."""
 
 

@@ -131,6 +131,22 @@ def test_a_wheel_that_requires_otherwise_is_refused(name, way, tmp_path, monkeyp
     assert not (tmp_path / "index").exists()
 
 
+def test_wheels_of_one_version_that_require_different_things_are_named(tmp_path, monkeypatch, capsys):
+    requires = {"x86_64": ("torch==2.11.*", "numpy"), "aarch64": ("torch==2.11.*",)}
+    for arch, lines in requires.items():
+        make_wheel(tmp_path / arch, "kernel", "2+cu130", requires=lines, tag=f"cp39-abi3-manylinux_2_28_{arch}")
+        make_wheel(tmp_path / arch, "kernel", "1+cu130", requires=("torch",), tag=f"cp39-abi3-manylinux_2_28_{arch}")
+    told = "note: kernel 2+cu130: only some of its wheels require numpy; uv locks what one wheel says"
+    wheels = {arch: [str(path) for path in sorted((tmp_path / arch).iterdir())] for arch in requires}
+    index = str(tmp_path / "index")
+    assert "note:" not in run_command(monkeypatch, capsys, "index", "add", index, *wheels["x86_64"]).err
+    answer = run_command(monkeypatch, capsys, "index", "add", index, *wheels["aarch64"])
+    assert (answer.code, answer.err.count("note:"), answer.err.count(told)) == (0, 1, 1)
+    both = (f"--from={tmp_path / arch}" for arch in requires)
+    answer = run_command(monkeypatch, capsys, "publish", *both, str(tmp_path / "other"), "--json", "--dry-run")
+    assert (answer.code, answer.err.count("note:"), answer.err.count(told)) == (0, 1, 1)
+
+
 @pytest.mark.parametrize("options", [("--dry-run",), ()], ids=["dry run", "for good"])
 def test_what_is_not_done_is_not_told_as_done(options, tmp_path, monkeypatch, capsys):
     path = make_wheel(tmp_path, "kernel", "2")

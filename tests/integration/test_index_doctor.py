@@ -67,6 +67,83 @@ def test_the_development_server_gives_nothing_to_complain_of(root):
         assert (alone.findings, alone.roots, alone.wheels) == ((), (f"{url}/cu130/",), 1)
 
 
+X86, ARM = "cp39-abi3-manylinux_2_28_x86_64", "cp39-abi3-manylinux_2_28_aarch64"
+TORCH, MORE = "torch==2.11.*", "numpy"
+# Wheels in the root cu130 (name, version, tag, requirements), and the rule that names them; None for none.
+LISTED = {
+    "requirements of one architecture": (
+        [("kernel", "1+cu130.torch2.11", X86, TORCH), ("kernel", "1+cu130.torch2.11", ARM, TORCH, MORE)],
+        "requirements",
+    ),
+    "an extra of one architecture": (
+        [
+            ("kernel", "1+cu130.torch2.11", X86, TORCH),
+            ("kernel", "1+cu130.torch2.11", ARM, TORCH, f"{MORE}; extra == 'a'"),
+        ],
+        "requirements",
+    ),
+    "requirements of two versions": (
+        [("kernel", "1+cu130", X86, "torch"), ("kernel", "2+cu130", X86, "torch", MORE)],
+        None,
+    ),
+    "another CUDA": ([("kernel", "1+cu126.torch2.11", X86, TORCH)], "other-platforms"),
+    "another CUDA, as flash-attn spells it": (
+        [("kernel", "1+cu12torch2.11cxx11abitrue", X86, TORCH)],
+        "other-platforms",
+    ),
+    "a newer CUDA": ([("kernel", "1+cu132.torch2.12", X86, "torch==2.12.*")], "other-platforms"),
+    "the CPU": (
+        [("kernel", "1+cpu.torch2.11", X86, TORCH), ("kernel", "1+cu130.torch2.11", X86, TORCH)],
+        "other-platforms",
+    ),
+    "no platform": ([("kernel", "1", X86, TORCH)], None),
+    "the newest for one architecture": (
+        [("kernel", "1+cu130", X86), ("kernel", "1+cu130", ARM), ("kernel", "1.1+cu130", X86)],
+        "architecture",
+    ),
+    "always for one architecture": ([("kernel", "1+cu130", X86), ("kernel", "1.1+cu130", X86)], None),
+    "a pre-release for one architecture": (
+        [("kernel", "1+cu130", X86), ("kernel", "1+cu130", ARM), ("kernel", "2rc1+cu130", X86)],
+        None,
+    ),
+    "a copy from PyPI": ([("einops", "0.8", "py3-none-any")], "copy"),
+    "a copy after other projects": (
+        [*((f"a{n}", "1", "py3-none-any") for n in range(4)), ("numpy", "2.0", X86)],
+        "copy",
+    ),
+    "a build of one's own": ([("einops", "0.8+cu130", X86)], None),
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_wheels_that_do_not_belong_together_are_named(name, tmp_path):
+    wheels, wanted = LISTED[name]
+    cells = {
+        tag: Cell(release="2.11", toolkit="13.0", arch="aarch64" if tag == ARM else "x86_64") for tag in (X86, ARM)
+    }
+    offers = [
+        offer(make_wheel(tmp_path / "made", name, version, tag=tag, requires=requires), cells.get(tag, cells[X86]))
+        for name, version, tag, *requires in wheels
+    ]
+    Index(Folder(tmp_path / "index")).add(offers, upload_time="2026-01-02T03:04:05Z")
+    # Pages in JSON name the cells of a wheel, as those in HTML do not.
+    with spoiled(tmp_path / "index", html_alone(str)) as url:
+        diagnosis = examine(url, CrawlScope(roots=("cu130",), max_wheels=1))
+    assert (rules(diagnosis) - {"no-json"}, diagnosis.ok) == ({wanted} - {None}, True)
+
+
+def test_a_wheel_that_says_which_cells_it_serves_belongs_to_their_roots(tmp_path):
+    path = make_wheel(tmp_path / "made", "kernel", "1+cu126", tag=X86, requires=("torch>=2.11",))
+    cells = [Cell(release="2.11", toolkit=cuda, arch="x86_64") for cuda in ("12.6", "12.9", "13.0")]
+    Index(Folder(tmp_path / "index")).add([offer(path, *cells)], upload_time="2026-01-02T03:04:05Z")
+    with serving(tmp_path / "index") as url:
+        assert examine(url).findings == ()
+    with spoiled(tmp_path / "index", html_alone(str)) as url:
+        diagnosis = examine(url, CrawlScope(roots=("cu126", "cu129", "cu130")))
+    places = {each.rule: each.places for each in diagnosis.findings}
+    assert places["other-platforms"] == (f"{url}/cu130/kernel/",)
+
+
 def is_kernel(asked: Overrides) -> bool:
     return asked.page and "/kernel/" in asked.path
 

@@ -86,6 +86,12 @@ def test_one_index_and_one_answer_for_each_cell(built, factory):
     assert not (factory.cache / "store").exists()
 
 
+def test_wheels_that_require_different_things_are_named(factory, monkeypatch):
+    """How they are found has a test of its own."""
+    monkeypatch.setattr("wheelsmith.run.join.requirement_notes", lambda index, wheels: [f"of {len(wheels)} wheels"])
+    assert "warning: of 2 wheels" in join(factory).stderr
+
+
 def test_the_folder_that_a_ci_system_puts_all_of_them_in(factory):
     (factory.folder / "all").mkdir()
     for out in OUTPUTS:

@@ -29,7 +29,7 @@ from wheelsmith.index.entries.state import (
     yank,
 )
 from wheelsmith.index.publish.input_folders import external_wheels
-from wheelsmith.index.publish.publishing import publish
+from wheelsmith.index.publish.publishing import publish, requirement_notes
 from wheelsmith.index.publish.record_tests import MAX_SIZE, load_tests, record_tests
 from wheelsmith.index.publish.release import IndexRelease
 from wheelsmith.index.publish.verify import IndexProblem, advise, repair, verify
@@ -60,6 +60,8 @@ def add(*, target: str, wheels: tuple[Path, ...], dry_run: bool) -> None:
     show_writes(opened.writes)
     for entry in published.new:
         click.echo(f"+ {entry.filename}: {', '.join(entry.roots) or 'not on any page'}", err=True)
+    for text in requirement_notes(opened.storage, (*published.new, *published.known)):
+        click.echo(visible(f"note: {text}"), err=True)
     click.echo(f"{published_text(published, 'added', dry_run=dry_run)}: {opened.name}", err=True)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option
 from wheelsmith.cli.storage import (
@@ -24,7 +25,7 @@ from wheelsmith.index.entries.state import check_project, normalize_address
 from wheelsmith.index.publish.input_folders import read_releases
 from wheelsmith.index.publish.kernels_layout import hub_builds
 from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
-from wheelsmith.index.publish.publishing import Published, publish, set_index_address
+from wheelsmith.index.publish.publishing import Published, publish, requirement_notes, set_index_address
 from wheelsmith.index.publish.publishing import replace_signatures as update_signatures
 from wheelsmith.index.storage.location import open_storage
 
@@ -75,6 +76,8 @@ def command(
         replaced = update_signatures(opened.storage, release) if replace_signatures else ()
         if address:
             set_index_address(opened.storage, release, address)
+        for text in requirement_notes(opened.storage, (*published.new, *published.known)):
+            click.echo(visible(f"note: {text}"), err=True)
         # The files for the Hub exist only within this block.
         if as_json:
             signed = {

@@ -16,12 +16,16 @@ from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.base.sanitize import visible
 from wheelsmith.engine import choose
+from wheelsmith.index.entries.stored_states import load_states
+from wheelsmith.index.publish.publishing import requirement_notes
 from wheelsmith.index.publish.run_index import publish_run
+from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
     Failure,
     Listener,
+    Notice,
     Status,
     WheelRecord,
 )
@@ -190,6 +194,10 @@ def join(  # one parameter for each option
         # Publish even after an interruption, so that the index has the wheels in results.json.
         if run.results:
             publish_run(plan, run.results, out=out, store=store, work=folder)
+            index = Folder(out / "index")
+            wheels = [wheel for state in load_states(index).values() for wheel in state.entries]
+            for text in requirement_notes(index, wheels):
+                run(Notice(level="warning", text=text))
     return plan.record(run.results, interrupted=cancel.is_set())
 
 

@@ -10,17 +10,22 @@ from urllib.parse import urlsplit
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import PackageIndexError
+from wheelsmith.base.projects import is_known_project
 from wheelsmith.base.units import show_binary_size
 from wheelsmith.index.doctor.finding import Diagnosis, IndexFinding, Severity, finding, host_of, merge_findings
 from wheelsmith.index.doctor.http_exchange import MAX_PAGE, PIP_ACCEPT, Exchange, IndexClient, OutOfTimeError
 from wheelsmith.index.doctor.pages import (
+    MAX_METADATA,
     PLATFORM,
     PageFile,
     UnreadablePageError,
     check_absent,
     check_metadata_file,
     check_page,
+    check_platforms,
+    check_project,
     check_range_request,
+    check_requirements,
     check_transport,
     check_wheel,
     read_projects,
@@ -28,7 +33,7 @@ from wheelsmith.index.doctor.pages import (
 )
 
 _ABSENT_PROJECT = "wheelsmith-doctor-requests-an-absent-project"
-_MAX_METADATA, _MAX_WHEEL = 2 * 2**20, 64 * 2**20  # bytes
+_MAX_WHEEL = 64 * 2**20  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +130,12 @@ class _Crawl:
             self._add(check_absent(self._client.get(f"{root}{_ABSENT_PROJECT}/", MAX_PAGE, accept=PIP_ACCEPT)))
 
     def _listed_projects(self, *pages: Exchange) -> tuple[str, ...]:
-        """Return the first projects of a root, from the first readable form of its list."""
+        """Return the first projects of a root, copies of PyPI's first, from the first readable form of its list."""
         for exchange in pages:
             if exchange.ok:
                 with suppress(UnreadablePageError):
-                    return read_projects(exchange)[: self._scope.max_projects]
+                    copies_first = sorted(read_projects(exchange), key=is_known_project, reverse=True)
+                    return tuple(copies_first[: self._scope.max_projects])
         return ()
 
     def _visit_project(self, root: str, project: str) -> bool:
@@ -146,6 +152,9 @@ class _Crawl:
             self._add([finding("unreadable-page", page, reason=error)])
             return True
         self._platforms.update(*(file.platforms for file in wheels))
+        known = [file for file in wheels if file.yanked in {None, False}]
+        self._add(check_platforms(page, urlsplit(root).path.split("/")[-2], known), check_project(page, project, known))
+        self._add(check_requirements(page, known, self._client))
         for file in _sample_wheels(wheels, self._scope.max_wheels):
             if file.url not in self._wheels:
                 self._wheels.add(file.url)
@@ -165,7 +174,7 @@ class _Crawl:
             )
         if whole.ok and whole.headers.get("content-encoding", "identity") == "identity":
             self._add(check_range_request(whole, self._client.get(url, _MAX_WHEEL, range="bytes=0-99")))
-            side_car = self._client.get(parts._replace(path=f"{parts.path}.metadata").geturl(), _MAX_METADATA)
+            side_car = self._client.get(parts._replace(path=f"{parts.path}.metadata").geturl(), MAX_METADATA)
             self._add(check_metadata_file(side_car, file))
 
     def _check_page(self, url: str, description: str, severity: Severity) -> list[Exchange]:

@@ -6,17 +6,23 @@ import hashlib
 import ipaddress
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from mousebender import simple
 from packaging.utils import canonicalize_name, is_normalized_name
+from packaging.version import Version
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from wheelsmith.base.projects import is_known_project
+from wheelsmith.base.units import listed
+from wheelsmith.frameworks import read_local_version
 from wheelsmith.index.doctor.finding import IndexFinding, Severity, finding
-from wheelsmith.index.doctor.http_exchange import JSON, Exchange
+from wheelsmith.index.doctor.http_exchange import JSON, Exchange, IndexClient
+from wheelsmith.index.entries.metadata import differing_requirements
+from wheelsmith.index.resolve.choose import runs_with_torch
 from wheelsmith.model import WheelName, read_wheel_name
 from wheelsmith.toolchain.package_index import html_base
 
@@ -39,6 +45,7 @@ class PageFile(BaseModel):
     hashes: dict[str, str]
     core_metadata: bool | dict[str, str] | None = Field(None, alias="core-metadata")
     size: int | None = None
+    yanked: bool | str | None = None
     wheelsmith: Any = Field(None, alias="_wheelsmith")
 
     @property
@@ -127,6 +134,8 @@ def _absolute_url(base: str, link: str) -> str:
 
 
 _NOT_FOUND, _PARTIAL = 404, 206
+MAX_METADATA = 2 * 2**20  # bytes
+_MAX_COMPARED = 4  # versions of a project, and METADATA files of a version
 _REFUSED = (401, 403)
 
 
@@ -206,6 +215,46 @@ def check_metadata_file(response: Exchange, file: PageFile) -> Iterator[IndexFin
         yield finding("side-car-missing", response, answer=response.answer)
     elif isinstance(file.core_metadata, dict) and not _matches(file.core_metadata, response.body):
         yield finding("side-car-hash", response)
+
+
+def check_platforms(page: Exchange, root: str, wheels: Sequence[PageFile]) -> Iterator[IndexFinding]:
+    """Check that a root such as ``cu130`` lists no wheels for other platforms only."""
+    others: set[str] = set()
+    for file in wheels if PLATFORM.fullmatch(root) else ():
+        compute = read_local_version(file.wheel.version.local if file.wheel else None).compute
+        own = file.platforms | ({compute} if compute else set())
+        others |= set() if any(root.startswith(each) or runs_with_torch(each, root) for each in own) else own
+    if others:
+        yield finding("other-platforms", page, root=root, others=listed(sorted(others)))
+
+
+def check_project(page: Exchange, project: str, wheels: Sequence[PageFile]) -> Iterator[IndexFinding]:
+    """Check that the newest version has wheels for all architectures, and that the project is no copy of PyPI's."""
+    archs: dict[Version, set[str]] = {}
+    names = [file.wheel for file in wheels if file.wheel]
+    for name in (each for each in names if not each.version.is_prerelease):
+        ends = " ".join(f"{tag.platform} " for tag in name.tags).replace("any ", "x86_64 aarch64 ")
+        own = {arch for arch in ("x86_64", "aarch64") if f"{arch} " in ends}
+        archs.setdefault(Version(name.version.public), set()).update(own)
+    newest = max(archs, default=None)
+    if newest and (missing := set[str]().union(*archs.values()) - archs[newest]):
+        yield finding("architecture", page, project=project, version=newest, missing=listed(sorted(missing)))
+    if is_known_project(project) and any(name.version.local is None for name in names):
+        yield finding("copy", page, project=project)
+
+
+def check_requirements(page: Exchange, wheels: Sequence[PageFile], client: IndexClient) -> Iterator[IndexFinding]:
+    """Check that the wheels of one version require the same, for the newest versions."""
+    found: dict[tuple[Version, str], dict[str, PageFile]] = {}
+    for file in wheels:
+        if file.wheel and isinstance(file.core_metadata, dict):
+            found.setdefault((file.wheel.version, file.wheel.project), {})[str(file.core_metadata)] = file
+    for version, project in [each for each in sorted(found, reverse=True) if len(found[each]) > 1][:_MAX_COMPARED]:
+        files = list(found[version, project].values())[:_MAX_COMPARED]
+        answers = [(file, client.get(f"{file.url}.metadata".replace("+", "%2B"), MAX_METADATA)) for file in files]
+        right = (answer.body for file, answer in answers if answer.ok and not [*check_metadata_file(answer, file)])
+        if differing := differing_requirements(right):
+            yield finding("requirements", page, project=project, version=version, requirements=", ".join(differing))
 
 
 def _check_content_negotiation(pip: Exchange, html: Exchange) -> Iterator[IndexFinding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -60,6 +60,12 @@ def other_requirements(metadata: bytes) -> tuple[str, ...]:
         for requirement in _requirements(metadata)
         if not _is_torch(requirement) and "extra ==" not in str(requirement.marker)
     )
+
+
+def differing_requirements(files: Iterable[bytes]) -> list[str]:
+    """Return the requirements that only some METADATA files have, without spaces."""
+    found = [{"".join(line.split()) for line in parse_headers(each).get("requires_dist", ())} for each in files]
+    return sorted(found[0].union(*found) - found[0].intersection(*found)) if found else []
 
 
 def unreadable_requirement(metadata: bytes) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from wheelsmith.base.errors import AttestationError, PackageIndexError
 from wheelsmith.base.units import listed, show_moment
 from wheelsmith.index.entries.entry import IndexEntry
+from wheelsmith.index.entries.metadata import differing_requirements
 from wheelsmith.index.entries.side_files import BUNDLE, PROVENANCE, signature_files
 from wheelsmith.index.entries.state import set_address
 from wheelsmith.index.publish.input_folders import read_releases
@@ -70,6 +71,19 @@ def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] 
         signed=tuple(each for each in entries if BUNDLE in each.side_files and each.filename not in signed_before),
         signed_otherwise=tuple(entry for entry in entries if _has_other_signature(entry, release)),
     )
+
+
+def requirement_notes(storage: Storage, wheels: Iterable[IndexEntry]) -> Iterator[str]:
+    """Yield a line for each version of these wheels whose wheels in the index require different things."""
+    versions = {(wheel.project, wheel.version) for wheel in wheels}
+    entries = [each for project in {project for project, _ in versions} for each in Index(storage).entries(project)]
+    for project, version in sorted(versions):
+        same = (each for each in entries if (each.project, each.version) == (project, version) and each.yanked is None)
+        paths = {entry.metadata_sha256: entry.announced[0].path for entry in same}
+        stored = [storage.read(path) for path in paths.values()] if len(paths) > 1 else []
+        if differing := differing_requirements(each.data for each in stored if each):
+            what = f"{project} {version}: only some of its wheels require {', '.join(differing)}"
+            yield f"{what}; uv locks what one wheel says, so put markers such as platform_machine into each"
 
 
 def set_index_address(storage: Storage, release: IndexRelease, address: str) -> None:
