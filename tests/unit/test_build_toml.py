@@ -104,6 +104,7 @@ def test_noarch_keys_of_edition_5():
         ("version = 3", "version = -1", "build.toml:3:1: version must be a whole number"),
         ("version = 3\n", "", "version is missing"),
         ("edition = 5", "edition = 6", "edition = 6 is not supported"),
+        ("edition = 5", "edition = 4", "edition = 4 is not supported: only edition 5 has this key"),
         ('"rocm"]', '"rocmm"]', "unknown backend 'rocmm'"),
         ('minver = "2.8"', 'minver = "two"', "minver must be a release"),
         ("[torch]", "[torchh]", "unknown key 'torchh'"),

@@ -7,7 +7,7 @@ from packaging.metadata import parse_email
 from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
 from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
 from wheelsmith.plan.feasibility import NotBuildableError, find_toolkit
-from wheelsmith.plan.kernel import plan_kernel
+from wheelsmith.plan.kernel import left_out_capabilities, plan_kernel
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.recipe import KernelSource
 
@@ -232,6 +232,21 @@ def test_a_cell_that_cannot_be_built_has_a_reason(options, reason):
     made = plan(**options)
     assert isinstance(made, Excluded)
     assert reason in made.reason
+
+
+def test_capabilities_that_a_toolkit_lacks_are_named():
+    listed = 'cuda-capabilities = ["5.0", "8.0", "{}"]'
+    more = f'[kernel.more]\nbackend = "cuda"\ndepends = []\nsrc = ["c.cu"]\n{listed.format("11.0a+PTX")}'
+    device = f"{listed.format('10.1')}\n{more}\n"
+    spec = parse_build_toml(TOML.format(general="", torch="", device=device))
+    cells = [
+        Cell(release=torch, toolkit=cuda, arch="x86_64") for torch in ("2.9", "2.10") for cuda in ("12.9", "13.0", None)
+    ]
+    assert list(left_out_capabilities(spec, cells)) == [
+        "[kernel.more]: CUDA 12.9 makes no code for 11.0a+PTX (called 10.1 before CUDA 13); left out",
+        "[kernel.device]: CUDA 13.0 makes no code for 5.0, 10.1 (called 11.0 from CUDA 13 on); left out",
+        "[kernel.more]: CUDA 13.0 makes no code for 5.0; left out",
+    ]
 
 
 def test_all_that_keeps_a_cell_from_being_built_is_told_at_once():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -105,6 +105,17 @@ def plan_kernel(
     if found := collect_reasons(_checks(inputs)):
         return Excluded(cell=cell, reason="; ".join(found))
     return _noarch_plan(inputs) if spec.binding is None else _compiled_plan(inputs)
+
+
+def left_out_capabilities(spec: KernelSpec, cells: Iterable[Cell]) -> Iterator[str]:
+    """Yield a line for each toolkit of cells that cannot compile for some capabilities of build.toml."""
+    for cell in {cell.compute: cell for cell in cells if cell.toolkit}.values():
+        platform, sections = platforms()[cell.platform], dict[str, list[str]]()
+        for section in _applying_sections(cell, spec):
+            if lacking := platform.lacking_capabilities(section.capabilities or (), str(cell.toolkit)):
+                sections.setdefault(", ".join(lacking.values()), []).append(f"[kernel.{section.name}]")
+        for texts, names in sections.items():
+            yield f"{', '.join(names)}: {platform.title} {cell.toolkit} makes no code for {texts}; left out"
 
 
 def _checks(inputs: _PlanInputs) -> Iterator[Callable[[], object]]:

@@ -440,9 +440,16 @@ class Cuda(Platform):
         """Return the capabilities of a list that a toolkit can compile, for the requested ones."""
         if written_for is not None:
             # A list serves many toolkits: CUDA 12 calls 11.0 10.1, and CUDA 13 cannot compile for 7.0.
-            known = cuda_toolkits()[toolkit].capabilities
-            written_for = tuple(text for text in written_for if base_capability(text) in known)
+            lacking = self.lacking_capabilities(written_for, toolkit)
+            written_for = tuple(text for text in written_for if text not in lacking)
         return intersect_capabilities(written_for, requested)
+
+    def lacking_capabilities(self, written_for: tuple[str, ...], toolkit: str) -> dict[str, str]:
+        """Return the capabilities that a toolkit lacks, with the name of the same GPUs in other toolkits."""
+        known = cuda_toolkits()[toolkit].capabilities
+        names = {"10.1": " (called 11.0 from CUDA 13 on)", "11.0": " (called 10.1 before CUDA 13)"}
+        lacking = (text for text in written_for if base_capability(text) not in known)
+        return {text: text + names.get(base_capability(text).rstrip("af"), "") for text in lacking}
 
     def without_capabilities(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return nvcc's command without -gencode."""

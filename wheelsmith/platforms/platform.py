@@ -203,6 +203,9 @@ class Platform(Protocol):
         :param requested: the capabilities that the build requests.
         """
 
+    def lacking_capabilities(self, written_for: tuple[str, ...], toolkit: str) -> dict[str, str]:
+        """Return the capabilities of a list that a toolkit cannot compile for: capability → its description."""
+
     def without_capabilities(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return a compiler command without the arguments that select capabilities."""
 

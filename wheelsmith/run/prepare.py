@@ -29,7 +29,7 @@ from wheelsmith.plan.recipe.project_hints import hint_for
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.run.lock import LockedInputs, required_lock
-from wheelsmith.run.project_source import kernel_source, read_spec
+from wheelsmith.run.project_source import kernel_notices, kernel_source, read_spec
 from wheelsmith.source import fetch_source, is_cached
 from wheelsmith.source.folder import Outputs
 from wheelsmith.source.tree import SourceTree
@@ -122,6 +122,9 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     )
     prepared = prepare_matrix(matrix, request, inputs, listen)
     inputs.check(prepared.source, prepared.plans, request.matrix, listen)
+    spec = read_spec(prepared.source, matrix, request.matrix.name)
+    for notice in kernel_notices(spec, matrix.kernel, prepared.plans) if isinstance(spec, KernelSpec) else ():
+        listen(notice)
     return prepared
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,10 +13,13 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, SourceError
+from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, SourceError, ToolchainError
+from wheelsmith.base.offline import is_offline
 from wheelsmith.matrix.load import check_kernel
 from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix, ProjectSettings
-from wheelsmith.plan.pypi_names import with_import_name
+from wheelsmith.model import BuildPlan, Notice
+from wheelsmith.plan.kernel import left_out_capabilities
+from wheelsmith.plan.pypi_names import unique_name, with_import_name
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.card import CARD, render_card
 from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, read_project
@@ -23,9 +27,11 @@ from wheelsmith.plan.recipe.recipe import KernelSource, code_digest, includes_py
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.plan.recipe.static_setup_metadata import may_import
 from wheelsmith.source.tree import SourceTree
+from wheelsmith.toolchain.pip import pip_settings
 
 _HUB, _SDIST, _GIT = "hub:", "sdist:", "git+"
 _SUBDIRECTORY, _NONE = "subdirectory=", "none"
+_INDEX_TIMEOUT = 3.0  # seconds; the answer is only a hint
 _FORMS = "a folder, an archive, name==1.2 from a package index, git+https://…@revision, or hub:org/name@revision"
 # An address such as git@host:org/project.git, with the revision after another @.
 _SCP_ADDRESS = re.compile(r"(?P<address>[^@/]+@[^:/]+:[^@]+)(@(?P<revision>.+))?")
@@ -230,3 +236,29 @@ def named_kernel(spec: KernelSpec, source: SourceTree, kernel: KernelRef, file: 
                 remedy="make the import relative; the Hub's loader needs this too",
             )
     return named
+
+
+def kernel_notices(spec: KernelSpec, kernel: KernelRef, plans: Iterable[BuildPlan]) -> Iterator[Notice]:
+    """Yield the capabilities that are left out, and another name if a project on PyPI has the kernel's own."""
+    for text in left_out_capabilities(spec, (plan.cell for plan in plans)):
+        yield Notice(level="info", text=text)
+    if kernel.distribution is None:
+        own = unique_name(kernel.hub or spec.repo_id or f"{spec.name}-kernel")
+        yield from name_notices(spec.name, f"distribution: {own} under kernel")
+
+
+def name_notices(name: str, setting: str) -> Iterator[Notice]:
+    """Ask pip's index for a project of this name, and suggest the setting for another name."""
+    from wheelsmith.toolchain.package_index import list_files
+
+    taken, reason = False, "wheelsmith is offline" if is_offline() else None
+    try:
+        settings = replace(pip_settings(), timeout=_INDEX_TIMEOUT)
+        taken = any(list_files(name, index, settings) for index in settings.indexes[:1])
+    except ToolchainError as error:
+        reason = error.message
+    if reason:
+        yield Notice(level="info", text=f"PyPI was not asked whether it has another project {name}: {reason}")
+    if taken:
+        text = f"{name} is a project on PyPI, too, and installers choose the higher version of the two"
+        yield Notice(level="info", text=f"{text}; if it is not yours, set {setting}")

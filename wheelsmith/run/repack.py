@@ -35,6 +35,7 @@ from wheelsmith.plan.repack.folders import (
 from wheelsmith.plan.repack.plans import FolderPlans, VariantResult, plan_folders
 from wheelsmith.plan.repack.variants import HubVariant, NoWheelError, cells_of, read_variant_name
 from wheelsmith.run.prepare import Prepared, Request
+from wheelsmith.run.project_source import name_notices
 from wheelsmith.source.builds import BuildTrees, read_build_folder, read_hub_builds
 from wheelsmith.source.tree import SourceTree
 
@@ -234,8 +235,8 @@ def _wheel_names(folders: Sequence[BuildFolder], request: RepackRequest, listen:
         )
     version = str(Version(request.version)) if request.version else _common_version(folders)
     name, hub = modules[0].replace("_", "-"), request.kernel.hub
+    own = unique_name(hub or f"{name}-kernel")
     if why := find_name_conflict(name, distribution=request.distribution, module=request.module or modules[0]):
-        own = unique_name(hub or f"{name}-kernel")
         options = [] if request.distribution else [f"--distribution {own}"]
         options.append(f"--module {own.replace('-', '_')}")
         raise MatrixError(why, remedy=f"choose other names: {' '.join(options)}")
@@ -244,6 +245,8 @@ def _wheel_names(folders: Sequence[BuildFolder], request: RepackRequest, listen:
         canonicalize_name(distribution, validate=True)
     except InvalidName:
         raise MatrixError(f"{name!r} is not a project's name", remedy="choose one: --distribution NAME") from None
+    for notice in name_notices(name, f"--distribution {own}") if request.distribution is None else ():
+        listen(notice)
     if without_metadata := [folder.variant.name for folder in folders if folder.facts == BuildFacts()]:
         summary = f"{counted(len(without_metadata), 'variant')} without {METADATA}, such as {without_metadata[0]}"
         text = f"{summary}: their licences and their requirements, except the framework, are unknown"

@@ -89,7 +89,7 @@ def _edition(root: TableReader, general: TableReader) -> int:
     if edition is not None:
         if edition != _NEWEST_EDITION:
             remedy = "write edition = 5, or remove the key: files of edition 3 and 4 do not have it"
-            general.add_mistake(f"edition = {edition} is not supported", "edition", remedy)
+            general.add_mistake(f"edition = {edition} is not supported: only edition 5 has this key", "edition", remedy)
         return _NEWEST_EDITION
     torch = root.raw("torch")
     if "universal" in general or (isinstance(torch, dict) and "universal" in torch):
