@@ -86,7 +86,7 @@ def command(
         if as_json:
             click.echo(json.dumps(plan_json(prepared), indent=1))
         else:
-            show_plan(prepared, request)
+            show_plan(prepared, request, listen)
         ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
     name = chosen.name if chosen else None
     record = run_prepared(

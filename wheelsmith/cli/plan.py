@@ -25,10 +25,11 @@ from wheelsmith.cli.options import (
     shard_plan_option,
     shard_plan_path,
 )
-from wheelsmith.model import Notice
+from wheelsmith.model import Listener, Notice
 from wheelsmith.plan.shards import Shard, shard_label
 from wheelsmith.run.build import stored_wheels
 from wheelsmith.run.prepare import Prepared, Request, prepare
+from wheelsmith.run.project_source import kernel_name_notices, read_spec
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _AUTO = 0
@@ -157,7 +158,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     elif output_format == "github-matrix":
         click.echo(json.dumps({"include": [{"cell": plan.cell.id} for plan in prepared.plans]}))
     else:
-        show_plan(prepared, request)
+        show_plan(prepared, request, listen)
     ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
 
 
@@ -200,8 +201,11 @@ def plan_json(prepared: Prepared) -> dict[str, object]:
     }
 
 
-def show_plan(prepared: Prepared, request: Request) -> None:
-    """Print the plan as a table on stdout."""
+def show_plan(prepared: Prepared, request: Request, listen: Listener) -> None:
+    """Print the plan as a table on stdout.
+
+    :param listen: receives a notice if another project may have the kernel's name.
+    """
     from wheelsmith.report import make_console, plan_table, sharing_reasons, totals
 
     cached = frozenset(stored_wheels(prepared.plans, request.cache, prepared.engine))
@@ -213,3 +217,7 @@ def show_plan(prepared: Prepared, request: Request) -> None:
     console.print(f"{totals(prepared.plans, folded)}, {cached_builds} cached")
     for line in sharing_reasons(folded):
         console.print(f"  {line}")
+    if cached_builds < len(prepared.builds):  # without anything new, wheelsmith needs no network
+        spec = read_spec(prepared.source, prepared.matrix, request.matrix.name)
+        for notice in kernel_name_notices(spec, prepared.matrix.kernel):
+            listen(notice)

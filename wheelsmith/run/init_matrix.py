@@ -23,7 +23,7 @@ from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import CPU, platforms
 from wheelsmith.run.lock import LockedInputs
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix
-from wheelsmith.run.project_source import read_metadata
+from wheelsmith.run.project_source import kernel_name_notices, read_metadata
 from wheelsmith.source.archive import ARCHIVES
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain import Toolchains
@@ -82,6 +82,8 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
         tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, inputs, listen, source)
         if tried.plans:
             kept = _narrow(draft, tried.plans)
+            for notice in kernel_name_notices(spec, kernel):
+                listen(notice)
             # A plan does not depend on the other cells of a matrix, so these plans remain valid.
             cells = sum(_includes(kept, plan.cell) for plan in tried.plans)
             return render(kept), tried.kernel, cells

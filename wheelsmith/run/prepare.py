@@ -20,7 +20,7 @@ from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, Notice, log_notices
 from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
-from wheelsmith.plan.kernel import plan_kernel
+from wheelsmith.plan.kernel import left_out_capabilities, plan_kernel
 from wheelsmith.plan.lock import lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.plan.project import Resolve, plan_project
@@ -29,7 +29,7 @@ from wheelsmith.plan.recipe.project_hints import hint_for
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.run.lock import LockedInputs, required_lock
-from wheelsmith.run.project_source import kernel_notices, kernel_source, read_spec
+from wheelsmith.run.project_source import kernel_source, read_spec
 from wheelsmith.source import fetch_source, is_cached
 from wheelsmith.source.folder import Outputs
 from wheelsmith.source.tree import SourceTree
@@ -123,8 +123,9 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     prepared = prepare_matrix(matrix, request, inputs, listen)
     inputs.check(prepared.source, prepared.plans, request.matrix, listen)
     spec = read_spec(prepared.source, matrix, request.matrix.name)
-    for notice in kernel_notices(spec, matrix.kernel, prepared.plans) if isinstance(spec, KernelSpec) else ():
-        listen(notice)
+    cells = (plan.cell for plan in prepared.plans)
+    for text in left_out_capabilities(spec, cells) if isinstance(spec, KernelSpec) else ():
+        listen(Notice(level="info", text=text))
     return prepared
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,8 +17,7 @@ from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, Sour
 from wheelsmith.base.offline import is_offline
 from wheelsmith.matrix.load import check_kernel
 from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix, ProjectSettings
-from wheelsmith.model import BuildPlan, Notice
-from wheelsmith.plan.kernel import left_out_capabilities
+from wheelsmith.model import Notice
 from wheelsmith.plan.pypi_names import unique_name, with_import_name
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.card import CARD, render_card
@@ -238,11 +237,9 @@ def named_kernel(spec: KernelSpec, source: SourceTree, kernel: KernelRef, file: 
     return named
 
 
-def kernel_notices(spec: KernelSpec, kernel: KernelRef, plans: Iterable[BuildPlan]) -> Iterator[Notice]:
-    """Yield the capabilities that are left out, and another name if a project on PyPI has the kernel's own."""
-    for text in left_out_capabilities(spec, (plan.cell for plan in plans)):
-        yield Notice(level="info", text=text)
-    if kernel.distribution is None:
+def kernel_name_notices(spec: KernelSpec | ProjectSpec, kernel: KernelRef) -> Iterator[Notice]:
+    """Ask pip's index for a project with a kernel's name, unless the matrix sets the name."""
+    if isinstance(spec, KernelSpec) and kernel.distribution is None:
         own = unique_name(kernel.hub or spec.repo_id or f"{spec.name}-kernel")
         yield from name_notices(spec.name, f"distribution: {own} under kernel")
 
