@@ -144,9 +144,17 @@ def test_any_line_changed_gives_a_spec_or_an_error_of_ours(line, other):
         ('"rocm"]', '"rocmm"]', "rocm"),
         ('backend = "cuda"', 'backend = "CUDA"', "cuda"),
         ("depends = []", "depend = []", "depends"),
+        ("depends = []", 'depends = ["troch"]', "torch"),
+        ("depends = []", 'depends = ["cutlas_3_9"]', "cutlass_3_9"),
     ],
 )
 def test_a_similar_word_is_suggested(old, new, meant):
     with pytest.raises(MatrixMistakesError) as caught:
         parse_build_toml(V5.replace(old, new, 1))
     assert f"did you mean {meant!r}?" in [mistake.remedy for mistake in caught.value.mistakes]
+
+
+@pytest.mark.parametrize("name", ["cutlass_9_0", "cutlass_sycl", "unheard-of"])
+def test_an_unknown_dependency_is_left_to_the_plan(name):
+    spec = parse_build_toml(V5.replace("depends = []", f'depends = ["{name}"]', 1))
+    assert any(name in section.depends for section in spec.sections)

@@ -223,7 +223,7 @@ STABLE = {"device": '\n[torch.stable-abi]\ncuda = "2.11"\n'}
         ({"device": 'cuda-minver = "13.5"'}, "no kernel section of build.toml applies"),
         ({"archs": ("5.0",)}, "contains 5.0, but CUDA 13.0 compiles only for"),
         ({"toolset": None}, "apt-get install g++"),
-        ({"device": DEPENDING.format("cutlas_3_8")}, "headers wheelsmith cannot provide: did you mean cutlass_3_8?"),
+        ({"device": DEPENDING.format("cutlass_3_88")}, "headers wheelsmith cannot provide: did you mean cutlass_3_8?"),
         ({"device": DEPENDING.format("zzz")}, "headers wheelsmith cannot provide: it provides cutlass_"),
         ({"general": 'python-depends = ["einop"]'}, "did you mean einops?"),
     ],

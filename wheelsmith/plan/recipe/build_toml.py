@@ -10,16 +10,17 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from wheelsmith.base.errors import BuildTomlError, MatrixMistakesError, Place
-from wheelsmith.base.suggest import did_you_mean
+from wheelsmith.base.suggest import closest, did_you_mean
 from wheelsmith.frameworks import frameworks
 from wheelsmith.model import TORCH
 from wheelsmith.plan.recipe.spec import BUILT_BACKENDS, Binding, KernelSpec, Section
 from wheelsmith.plan.recipe.toml_reader import TableReader, TomlPlaces, load_toml
-from wheelsmith.platforms import platforms
+from wheelsmith.platforms import header_libraries, platforms
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
 _NEWEST_EDITION = 5
 _NOARCH = "torch-noarch"
+_RELEASE = "0123456789_"  # the end of a library's name
 _NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
 _STABLE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
 _UPDATE = "update the file with: kernel-builder update-build"
@@ -235,8 +236,18 @@ def _section(name: str, table: TableReader) -> Section | None:
     )
     if not section.src:
         table.add_mistake(f"src is missing or empty in [kernel.{name}]", "src")
+    for dependency in section.depends:
+        _check_spelling(dependency, table)
     table.check_unknown_keys()
     return section
+
+
+def _check_spelling(dependency: str, table: TableReader) -> None:
+    """Add a mistake if a dependency is a misspelled known one. An unknown release of a library is no mistake."""
+    known = (*frameworks(), *header_libraries())
+    libraries = {name.rstrip(_RELEASE) for name in known}
+    if dependency.rstrip(_RELEASE) not in libraries and (meant := closest(dependency, known, cutoff=0.75)):
+        table.add_mistake(f"unknown dependency {dependency!r}", "depends", f"did you mean {meant!r}?")
 
 
 def _device_keys(backend: str, table: TableReader) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
