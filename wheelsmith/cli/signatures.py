@@ -41,7 +41,9 @@ _PROVENANCE_RULE = "it requires a workflow on github.com or gitlab.com, and a ti
     help="Variable with the token for --keyless.  [default: from the CI system]",
 )
 @trust_option
-@click.option("--builder", metavar="URI", help="Name of the builder.  [default: the CI system, or a person]")
+@click.option(
+    "--builder", metavar="URI", help="Name of the builder.  [default: the CI system, or urn:wheelsmith:builder:local]"
+)
 @json_option()
 def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: Any) -> None:
     """Sign the wheels of a run with statements of their provenance.

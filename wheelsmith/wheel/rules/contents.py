@@ -46,7 +46,7 @@ READABLE = Rule(
     proves="the file is one zip archive without gaps, prefix or second archive; local headers match the central "
     "directory; each member occurs once, is a stored or deflated regular file with a plain name, and has the recorded "
     "size and checksum; one `.dist-info` folder has METADATA, WHEEL and RECORD",
-    leaves_open="an end record that counts too few members; other sizes in data descriptors",
+    leaves_open="an end of the archive that counts too few files; other sizes in data descriptors",
     examine=_check_readable,
 )
 
