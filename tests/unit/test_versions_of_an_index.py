@@ -50,8 +50,34 @@ def test_a_version_lacks_what_is_planned_and_has_no_wheel():
     state = planned(of_torch("2.11", None))
     assert missing(state) == tuple(sorted((CUDA.id, ARM.id)))
     assert "Not complete" in page(state)
-    assert "1 of 3 planned cells have a wheel" in page(state)
+    assert "1 of 3 combinations have a wheel" in page(state)
     assert ARM.id in page(state)
+
+
+def test_a_version_that_is_yanked_as_a_whole_is_yanked_and_not_incomplete():
+    wheels = [of_torch("2.11", cuda, version=version) for version in ("1.0", "2.0") for cuda in (None, "13.0")]
+    runs = [PLANNED, said(version="2.0")]
+    part = page(yank(planned(*wheels, runs=runs), "2.0+cpu.torch2.11", "wrong results"))
+    assert "version 2.0: 1 of 3 combinations have a wheel" in part
+    assert "version 2.0 was yanked" not in part
+    whole = page(yank(planned(*wheels, runs=runs), "2.0", "wrong <results>"))
+    assert "version 2.0 was yanked: wrong &lt;results&gt;</p>" in whole
+    assert "version 2.0:" not in whole
+    assert "version 1.0: 2 of 3 combinations have a wheel" in whole
+
+
+def test_the_wheels_of_the_version_in_the_title_are_first():
+    wheels = [of_torch("2.11", None, version=version) for version in ("1.0", "2.0", "3.0")]
+    text = page(yank(yank(project(*wheels), "3.0", "wrong results"), "1.0", "older"))
+    assert '<span class="version">2.0</span>' in text
+    assert "of version 2.0</span>" in text
+    listed = ("k-2.0+cpu.torch2.11", "Release history", "k-3.0+cpu.torch2.11", "k-1.0+cpu.torch2.11")
+    wheels_on = text[text.index('id="wheels"') :]
+    assert sorted(listed, key=wheels_on.index) == list(listed)
+    # An older version than that in the title needs no banner.
+    assert "version 1.0 was yanked" not in text
+    all_yanked = page(yank(project(*wheels[:1]), "1.0", ""))
+    assert "version 1.0 was yanked: no reason is given" in all_yanked
 
 
 @pytest.mark.parametrize("turned", [False, True])

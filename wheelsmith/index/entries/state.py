@@ -312,7 +312,7 @@ class Completeness(Record):
     def __str__(self) -> str:
         """Return a description."""
         served = len(self.planned) - len(self.missing)
-        return f"version {self.version}: {served} of {len(self.planned)} planned cells have a wheel"
+        return f"version {self.version}: {served} of {len(self.planned)} combinations have a wheel"
 
 
 def completeness(state: ProjectState, version: str) -> Completeness | None:

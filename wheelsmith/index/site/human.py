@@ -12,10 +12,13 @@ from importlib.resources import files
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
+from packaging.version import Version
+
 from wheelsmith.base.units import counted, numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.entries.entry import EVERYTHING, CellWithoutWheel, NoWheel, ProjectState
 from wheelsmith.index.entries.metadata import Readme, is_safe_link
+from wheelsmith.index.entries.state import Completeness
 from wheelsmith.index.entries.stored_states import Listing
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import Installer, Presence, fill_template, slot_values, template_for
@@ -120,6 +123,8 @@ def _project(catalogue: Catalogue, readme: Readme | None) -> bytes:
         failed=[item for item in catalogue.unserved if item.status is NoWheel.FAILED],
         excluded=_group_excluded(catalogue),
         current=current,
+        yanked=_yanked_versions(versions, current),
+        incomplete=_incomplete_versions(catalogue, versions),
         links=_links(catalogue, current),
         versions=versions,
         requirements=requirements_of(current) if current else None,
@@ -175,6 +180,19 @@ def _current_version(versions: Sequence[VersionOfWheels]) -> VersionOfWheels | N
     """Return the newest version with a wheel that is not yanked, or the newest version if all are yanked."""
     not_yanked = (version for version in versions if not version.is_yanked)
     return next(not_yanked, versions[0] if versions else None)
+
+
+def _yanked_versions(
+    versions: Sequence[VersionOfWheels], current: VersionOfWheels | None
+) -> tuple[VersionOfWheels, ...]:
+    """Return the current version and those newer than it, without versions that have a wheel that is not yanked."""
+    return tuple(each for each in versions[: versions.index(current) + 1] if each.is_yanked) if current else ()
+
+
+def _incomplete_versions(catalogue: Catalogue, versions: Sequence[VersionOfWheels]) -> tuple[Completeness, ...]:
+    """Return the versions with missing wheels. A version that is yanked as a whole is not one of them."""
+    yanked = {Version(each.public) for each in versions if each.is_yanked}
+    return tuple(found for found in catalogue.versions if found.missing and Version(found.version) not in yanked)
 
 
 def _group_excluded(catalogue: Catalogue) -> tuple[tuple[CellWithoutWheel, ...], ...]:

@@ -203,6 +203,11 @@ class VersionOfWheels:
         return all(wheel.yanked is not None for wheel in self.wheels)
 
     @property
+    def yank_reasons(self) -> tuple[str, ...]:
+        """Return the different reasons of yanked wheels."""
+        return tuple(dict.fromkeys(wheel.yanked for wheel in self.wheels if wheel.yanked))
+
+    @property
     def serves(self) -> str:
         """Return the releases of the framework, e.g. ``torch 2.11, 2.13``; empty if the wheels name none."""
         cells = [cell for wheel in self.wheels for cell in wheel.cells]
