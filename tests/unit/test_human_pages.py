@@ -80,6 +80,22 @@ def test_the_same_state_gives_the_same_bytes_in_any_order(pages):
     assert human_root({"k": listing_of(STATE)}) == human_root({"k": listing_of(STATE)})
 
 
+def test_the_start_page_has_the_address_of_each_platform_and_simple_for_exact_versions():
+    def addresses(state):
+        page = human_root({"k": listing_of(state)})["index.html"]
+        tags = Reader(page).tags
+        copied = [attrs["data-copy"] for _, attrs in tags if "data-copy" in attrs]
+        assert copied == [attrs["id"] for _, attrs in tags if "data-address" in attrs]
+        return page, [attrs["data-address"] for _, attrs in tags if "data-address" in attrs]
+
+    page, listed = addresses(STATE)
+    assert listed == ["cpu/", "cu128/", "cu130/", "cu132/", "simple/"]
+    assert b"<span>For exact versions</span>" in page
+    page, listed = addresses(project(entry("1.0")))
+    assert listed == ["simple/"]
+    assert b"<span>Every wheel</span>" in page
+
+
 def test_nothing_of_somebody_else_becomes_markup(pages):
     nasty = replace(STATE, status=ProjectStatus.DEPRECATED, status_reason=NASTY)
     nasty = replace(nasty, entries=(*nasty.entries, of_torch("2.12", "13.0", yanked=NASTY)))
