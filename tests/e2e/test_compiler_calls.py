@@ -3,6 +3,7 @@
 Scripts stand for build systems. That real ones are answered so, test_projects and test_complete_toolkits show.
 """
 
+import json
 import platform
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from compiler_calls import Calls
 
 from wheelsmith.engine import Limits
+from wheelsmith.pipeline.compiler_ipc import RefusedError
 from wheelsmith.pipeline.tasks import MIB
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.run.prepare import default_cache
@@ -265,6 +267,40 @@ def test_a_text_that_is_no_file_is_not_read(text, calls):
 
 
 DEEP, SHELL = "[" * 100_000, '{"program": "/bin/sh", "words": ["-c", "x", "-o", "y"]}'
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"places": {"k.cu": "/work/src/" + "a/" * 30_000 + "k.cu"}},
+        {"places": {"k.cu": "/work/src/" + "a" * 300 + ".cu"}},
+        {"places": {"k.cu": "/work/src/\0.cu"}},
+        {"places": {"k.cu": "/work/src/\ud800.cu"}},
+        {"words": ["-c", "/work/src/" + "a/" * 30_000 + "k.cu", "-o", "k.o"]},
+    ],
+    ids=["deep", "long", "NUL", "surrogate", "deep without a place"],
+)
+def test_a_request_that_no_compiler_makes_fails_its_build_alone(request_, calls):
+    """With the reason; another build goes on meanwhile."""
+    toolkit = cuda_prefix(cuda_toolkits()["13.0"], platform.machine(), platform.machine())
+    said = {"program": "nvcc", "words": ["-c", "k.cu", "-o", "k.o"], **request_}
+    script = ASK + f"say('request', {json.dumps(said)!r})\nhear(0); time.sleep(60)\n"
+    files = FILES | {"evil.py": script, "k.cu": "void f() {}\n"}
+    evil, honest = calls.run_all([("python3 evil.py", files), (BUILD, FILES)], toolkit=toolkit)
+    assert isinstance(evil.error, RefusedError)
+    assert re.search("a path that is too long|contains NUL or a lone surrogate", str(evil.error))
+    assert honest.exit.code == 0
+
+
+@pytest.mark.parametrize("name", ["answer-0", "answer-1", "object"])
+def test_a_folder_in_the_place_of_an_answer_fails_its_build_alone(name, calls):
+    script = ASK + (
+        f"os.mkdir(own / {name!r}); say('request', {HONEST!r})\n"
+        "os.system(' '.join(hear(0)['commands'][0])); say('done-0', '{\"code\": 0}'); time.sleep(60)\n"
+    )
+    evil, honest = calls.run_all([("python3 evil.py", FILES | {"evil.py": script}), (BUILD, FILES)])
+    assert str(evil.error) == "the answer to a compiler call cannot be written: Is a directory"
+    assert honest.exit.code == 0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.pipeline import compiler_ipc as module
-from wheelsmith.pipeline.compiler_ipc import BuildEndedError, BuildOverdueError, CallExchange, PendingCall
+from wheelsmith.pipeline.compiler_ipc import BuildEndedError, BuildOverdueError, CallExchange, PendingCall, RefusedError
 
 CALL = {"program": "gcc", "words": ["-c", "a.c", "-o", "a.o"]}
 
@@ -58,6 +58,53 @@ def test_what_is_long_or_no_request_is_no_call(exchange, tmp_path):
     ask(work, "places", CALL | {"places": {"a": 1}})
     ask(work, "fine", CALL | {"places": {"a": "/a"}})
     assert [call.name for call in exchange.calls()] == ["fine"]
+
+
+DEEP, LONG = "/work/src/" + "a/" * 3000 + "k.cu", "/work/src/" + "a" * 300 + ".cu"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(CALL | {"places": {"k.cu": place}} for place in (DEEP, LONG, "/work/src/k\0.cu", "/work/src/k\ud800.cu")),
+        *(CALL | {"words": ["-c", word, "-o", "k.o"]} for word in (DEEP, LONG, "a\0.c", "a\ud800.c", "\udfff")),
+        CALL | {"places": {"k.cu": "/" + ("a" * 200 + "/") * 40 + "k.cu"}},
+        CALL | {"places": {"k.cu": "/work/src/" + "é" * 128 + ".cu"}},
+        CALL | {"program": "g++\0"},
+    ],
+)
+def test_what_no_compiler_is_called_with_is_refused_with_the_reason(said, exchange, tmp_path):
+    """Paths of sources become folders outside of the sandbox: thousands of them held the whole run."""
+    ask(tmp_path / "work", "evil", said)
+    with pytest.raises(RefusedError, match=r"contains NUL or a lone surrogate|path that is too long"):
+        list(exchange.calls())
+
+
+def test_what_a_compiler_can_be_called_with_is_a_call(exchange, tmp_path):
+    """Bytes that are no text, macros of any length, and folders as deep as real ones."""
+    words = ["-c", "a\udcff.c", "-o", "a.o", "-DX=" + "a/" * 300 + "x" * 5000, "-Wl,-rpath," + "/a:" * 200]
+    said = CALL | {"words": words, "places": {"k.cu": "/work/src/" + "a/" * 100 + "b" * 250 + ".cu"}}
+    ask(tmp_path / "work", "honest", said)
+    (call,) = exchange.calls()
+    assert list(call.request.words) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "do"),
+    [
+        ("answer-0", lambda call: call.run(None)),
+        ("answer-0", lambda call: call.end(0)),
+        ("answer-0~", lambda call: call.end(0)),
+        ("object", lambda call: call.create_object()),
+    ],
+)
+def test_a_folder_in_the_place_of_an_answer_is_told(name, do, exchange, tmp_path):
+    ask(tmp_path / "work", "mine", CALL)
+    (tmp_path / "work" / "calls" / "mine" / name).mkdir()
+    (call,) = exchange.calls()
+    for _ in range(2):  # the call is passed on to the compiler next: that has the same answer
+        with pytest.raises(RefusedError, match="the answer to a compiler call cannot be written: Is a directory"):
+            do(call)
 
 
 @pytest.mark.parametrize("do", [lambda call: call.run(None), lambda call: call.end(0)])

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -30,6 +31,14 @@ _MAX_TEXT = 1 << 30  # bytes of one source, preprocessed
 _MAX_OPEN = 256  # open calls
 _MAX_LISTED = 4096  # folders that are listed in each poll, including those of killed calls
 _MAX_CALLS = 200_000  # calls of one build, far more than real builds make
+# Paths of sources become folders outside of the sandbox. Linux limits the bytes of a name and of a path.
+_TOO_LONG = re.compile(rb"([^/]*/){128}|(.*/)?[^/]{256}|.{4097}", re.DOTALL)
+# What no argument of a program contains. Other lone surrogates stand for bytes that are not UTF-8.
+_IMPOSSIBLE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
+
+
+class RefusedError(OutputError):
+    """No compiler call of a real build is like this, or the build blocks the answer."""
 
 
 class BuildEndedError(Exception):  # always caught in the pipeline
@@ -109,7 +118,7 @@ class PendingCall:
 
     def create_object(self) -> BinaryIO:
         """Create the object file of this call and open it for writing."""
-        with WorkFolder(self.work) as folder:
+        with WorkFolder(self.work) as folder, _refusing():
             return folder.create(f"{self._own_folder}/object")
 
     def _wait_for_code(self, folder: WorkFolder, path: str) -> int:
@@ -133,9 +142,20 @@ class PendingCall:
 
     def _answer(self, folder: WorkFolder, data: object) -> int:
         self._check_caller(folder)
-        number, self._answers = self._answers, self._answers + 1
-        folder.put(f"{self._own_folder}/answer-{number}", json.dumps(data).encode())
+        number = self._answers
+        with _refusing():
+            folder.put(f"{self._own_folder}/answer-{number}", json.dumps(data).encode())
+        self._answers += 1
         return number
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Convert the error of a file that the build does not let wheelsmith write."""
+    try:
+        yield
+    except OSError as error:
+        raise RefusedError(f"the answer to a compiler call cannot be written: {error.strerror}") from error
 
 
 class CallExchange:
@@ -159,7 +179,7 @@ class CallExchange:
     def calls(self) -> Iterator[PendingCall]:
         """Yield new calls until the build ends.
 
-        :raises OutputError: the build replaced the folder or made too many calls.
+        :raises OutputError: the build replaced the folder, or made too many calls or an impossible one.
         :raises BuildOverdueError: the build exceeded its time limit.
         """
         pause = _TICK
@@ -190,11 +210,13 @@ class CallExchange:
     def _read_new_calls(self, folder: WorkFolder, names: list[str]) -> Iterator[PendingCall]:
         """Yield the calls in the folders of these names. A malformed request is read only once."""
         for name in names:
-            with suppress(OutputError):
+            try:
                 text = b"".join(folder.chunks(f"{_FOLDER}/{name}/request", _MAX_REQUEST))
-                self._seen.add(name)
-                with suppress(ValueError, TypeError, LookupError):
-                    yield PendingCall(name=name, request=_request(text), work=self._work, ended=self._ended)
+            except OutputError:
+                continue
+            self._seen.add(name)
+            with suppress(ValueError, TypeError, LookupError):
+                yield PendingCall(name=name, request=_request(text), work=self._work, ended=self._ended)
 
 
 def _request(text: bytes) -> CompilerRequest:
@@ -202,6 +224,12 @@ def _request(text: bytes) -> CompilerRequest:
     program, words, places = data["program"], data["words"], data.get("places", {})
     if not isinstance(words, list) or not isinstance(places, dict):
         raise TypeError(text)
-    if not all(isinstance(word, str) for word in (program, *words, *places.values())):
+    texts = (program, *words, *places.values())
+    if not all(isinstance(word, str) for word in texts):
         raise TypeError(text)
+    if any(map(_IMPOSSIBLE.search, texts)):
+        raise RefusedError("the build called a compiler with an argument that contains NUL or a lone surrogate")
+    for path in (*places.values(), *(word for word in words if word.endswith(".cu"))):
+        if _TOO_LONG.match(path.encode(errors="surrogateescape")):
+            raise RefusedError(f"the build called a compiler with a path that is too long: {path[:100]}…")
     return CompilerRequest(program=program, words=tuple(words), places=places)

@@ -22,7 +22,7 @@ from wheelsmith.engine import Exit, ExitReason
 from wheelsmith.model import BuildPlan, Status, StepFinished
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.pipeline.compile_step import CompileStep
-from wheelsmith.pipeline.compiler_ipc import BuildEndedError, BuildOverdueError, CallExchange, PendingCall
+from wheelsmith.pipeline.compiler_ipc import BuildEndedError, BuildOverdueError, CallExchange, PendingCall, RefusedError
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import StageError, command_failed
 from wheelsmith.pipeline.jobs import Job, group_phases, has_fixed_time
@@ -67,6 +67,7 @@ class Quota:
 # Peak memory of one compiler process without an estimate, measured with torch/all.h of torch 2.11.
 COMPILER_MEMORY = 2_700 * MIB
 _DEFAULT_SECONDS = 60.0
+_MAX_SHOWN = 200  # characters of a name in messages and reports
 _COMPILE_OPTIONS = {"-c", "-dc", "--compile", "--device-c"}
 
 
@@ -126,8 +127,8 @@ class InterceptedCompile(CompileStep):
 
     @property
     def source(self) -> str:
-        """Return the source file as the caller named it, with control characters escaped."""
-        return visible(self.call.source)
+        """Return the end of the source's path as the caller named it, with control characters escaped."""
+        return visible(self.call.source[-_MAX_SHOWN:])
 
     def _jobs(self, phases: tuple[Phase, ...]) -> tuple[Job, ...]:
         if not any(phase.kind is PhaseKind.PREPROCESS for phase in phases):
@@ -163,6 +164,8 @@ class InterceptedCompile(CompileStep):
             return ()
         except StageError as error:
             return self._handle_failure(error)
+        except RefusedError:
+            raise
         except OutputError:
             return self._passthrough()
 
@@ -342,4 +345,4 @@ class CompilerProxy:
 def _output_name(words: tuple[str, ...]) -> str:
     """Return the name of a call's output, for messages."""
     output = next((word for before, word in itertools.pairwise(words) if before == "-o"), "")
-    return visible(PurePosixPath(output).name) or "a compiler call"
+    return visible(PurePosixPath(output).name[-_MAX_SHOWN:]) or "a compiler call"

@@ -106,7 +106,7 @@ def _first_fixed(phases: Iterable[Phase]) -> str | None:
 
 
 def _can_have_fixed_time(source: str) -> bool:
-    return source.startswith(f"{sandbox_paths.SOURCE}/") and normpath(source) == source
+    return source.startswith(f"{sandbox_paths.SOURCE}/") and normpath(source) == source and source.isprintable()
 
 
 def group_phases(phases: tuple[Phase, ...], *, together: bool, in_place: bool = False) -> tuple[Job, ...]:
