@@ -50,6 +50,15 @@ def test_a_call_of_torch_without_ninja(quoted):
         call(f"-c a.cu -o a.o -Xcompiler {quoted[:-1]}-wrapper,sh{quoted[-1]}", "nvcc")
 
 
+@pytest.mark.parametrize("value", ["-fPIC,-O2", "-fPIC -O2", "\"-fPIC\",'-O2'", ",-fPIC,,-O2,", '-fP""IC -O2'])
+def test_options_for_the_host_are_split_as_nvcc_splits_them(value):
+    for words in (("-Xcompiler", value), (f"--compiler-options={value}",)):
+        made = compiler_call("nvcc", ("-c", "a.cu", "-o", "a.o", *words), nvcc=NVCC)
+        assert made.step.argv[3:7] == ("-Xcompiler", "-fPIC", "-Xcompiler", "-O2")
+    with pytest.raises(NotSplittableError):
+        compiler_call("nvcc", ("-c", "a.cu", "-o", "a.o", "-Xcompiler", f"{value} -Werror,-O1"), nvcc=NVCC)
+
+
 def test_a_call_of_cmake():
     made = call(
         "-forward-unknown-to-host-compiler -DA -isystem /opt/cuda/include -O3 -DNDEBUG -std=c++17 "
@@ -64,6 +73,12 @@ def test_a_call_of_cmake():
 def test_a_listing_without_names_has_those_of_the_compiler():
     assert call("-MMD -c a.cpp -o o/a.o").dependency_options == ("-MMD", "-MF", "o/a.d", "-MQ", "o/a.o")
     assert call("-MF x.d -c a.cpp -o o/a.o").dependency_options == ()
+
+
+@pytest.mark.parametrize("output", [".", "..", "/", "a/", ""])
+def test_a_listing_of_an_output_that_is_no_file_is_an_answer_too(output):
+    made = compiler_call("g++", ("-MD", "-c", "a.cpp", "-o", output), nvcc=None)
+    assert made.dependency_options[0] == "-MD"
 
 
 def test_c_is_compiled_as_c():

@@ -1,4 +1,5 @@
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,48 @@ def test_options_in_options_are_looked_at_too(words):
         check_splittable(nvcc(*words))
 
 
+# What nvcc's commands, which a shell runs, have of a value: tried with `nvcc --dryrun` of CUDA 13.0.
+HARMFUL = ["-wrapper sh,-c,x", "-fplugin=x.so", "-specs=x", "@x", "-B/x", "-no-integrated-cpp", "-Wa,@x", "-Wp,@x"]
+SPLITS = ["-DX=1 {}", "-DX=1,{}", "-O2\t{}", '"-DX=1" "{}"', "'{}'", "-DX=1\\ {}", "-DX=1 $x{}", "-DX=1;{}"]
+
+
+@pytest.mark.parametrize("harmful", HARMFUL)
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_value_is_split_before_it_is_looked_at(split, harmful):
+    value = split.format(harmful)
+    for words in (("-Xcompiler", value), (f"--compiler-options={value}",)):
+        with pytest.raises(NotSplittableError):
+            check_splittable(nvcc(*words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        # nvcc writes the parts of these as words of their own, without their quotes.
+        *(("-DX=1,@x",), ("-D", "X=1,@x"), ("-isystem", "/a,@x"), ("-isystem", '"@x"'), ("-include", "'@x'")),
+        # It writes these as they are, in double quotes: a backslash before its own quote ends them too late.
+        *(("-I/x\\", '-I" -wrapper sh "'), ('-DX=a\\\\" -wrapper x "b',), ("-DX=$(x)",), ("-DX=`x`",), ("-I/$x",)),
+        # It passes these on to the shell.
+        *(("-ffile-prefix-map=a -wrapper sh",), ("-ffile-prefix-map=a;x",), ('-DX="',), ("-Xcompiler", "-DX=a>b")),
+        ("-Xcompiler", "-DX=1", "-Xcompiler", '"-DY= -wrapper sh"'),
+    ],
+)
+def test_nor_is_one_taken_that_a_shell_would_change(words):
+    with pytest.raises(NotSplittableError):
+        check_splittable(nvcc("--forward-unknown-to-host-compiler", *words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("-Xcompiler", value) for value in ("-fPIC,-O2", "-fPIC -O2", "'-fPIC'", "-DX=/a/b@c:1")),
+        *(('-DX="a b"',), ("-DX=(1)",), ("-DX='a'",), ("-I/a b",), ("-ffile-prefix-map=/a@b=/c",)),
+    ],
+)
+def test_usual_values_are_taken(words):
+    check_splittable(nvcc(*words))
+
+
 @pytest.mark.parametrize("make", [gxx, nvcc])
 @pytest.mark.parametrize("option", ["-D", "-I", "-Xptxas"])
 @pytest.mark.parametrize("value", ["@src/options", "X=1\n#$ sh evil.sh", None])
@@ -184,6 +227,45 @@ def test_code_for_this_very_machine_is_not_kept():
     assert depends_on_machine(gxx("-mcpu=native+crypto"))
     assert not depends_on_machine(gxx("-march=x86-64-v3"))
     assert not depends_on_machine(gxx("-DMAIL=me@example", "-I/work/src"))
+
+
+@pytest.mark.parametrize("value", ['-march=nat""ive', "-march='native'", "-march=nat\\ive", "-m'arch='na\"tive\""])
+@pytest.mark.parametrize("split", ["{}", "-O2,{}", "-O2 {}", "-O2\t{}", '"-O2",{}'])
+def test_quotes_do_not_hide_that_code_is_for_this_machine(split, value):
+    value = split.format(value)
+    for words in (("-Xcompiler", value), (f"--compiler-options={value}",), (f"-Xcompiler={value}",), (value,)):
+        assert depends_on_machine(nvcc(*words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("-Wa,-march=native",), ("-Wp,-O2,-march=native",), ("-Wa,@x",), ("-Wl,@x",), ("-Wp,-DX,@x",)],
+)
+def test_nor_do_lists_of_options(words):
+    assert depends_on_machine(gxx(*words))
+    assert depends_on_machine(nvcc(*words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("-arch", "native"), ("-arch=native",), ("-Xcompiler", "-march=$x"), ("-Xcompiler", "-march=nativ{e..e}")),
+        *(("-Xcompiler", "-O2 `x`"), ("-Xcompiler", '"-O2'), ("-Xcompiler", "-march=x86-64 @x")),
+    ],
+)
+def test_what_a_shell_may_make_of_a_value_is_not_kept(words):
+    assert depends_on_machine(nvcc(*words))
+
+
+@given(st.lists(st.sampled_from(["-march=", "nat", "ive", '"', "'", " ", ",", "-O2", "\\"]), max_size=9).map("".join))
+def test_whatever_a_shell_makes_native_of_is_for_this_machine(value):
+    """Python's splitter stands for the shell, after nvcc took the commas away."""
+    try:
+        words = shlex.split(value.replace(",", " "))
+    except ValueError:
+        return
+    if "-march=native" in words:
+        assert depends_on_machine(nvcc("-Xcompiler", value))
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,12 @@ class CompileStep:
     _producers: dict[str, Job] = field(default_factory=dict)
     _outputs: StepOutputs = field(init=False)
     _estimates: Estimates = field(init=False)
+    _depends_on_machine: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self._outputs = StepOutputs(self.folder / "texts", self.context.objects if self.context.reuse else None)
         self._estimates = Estimates(self.step, self.plan, self.context)
+        self._depends_on_machine = trajectory.depends_on_machine(self.step)
 
     @property
     def source(self) -> str:
@@ -175,7 +177,7 @@ class CompileStep:
 
         Preprocessed text is not cached. It is large, and the keys of the later jobs contain its hash.
         """
-        if job.kind is PhaseKind.PREPROCESS or trajectory.depends_on_machine(self.step):
+        if job.kind is PhaseKind.PREPROCESS or self._depends_on_machine:
             return None
         reads = {seen: self._outputs.digest(name) for seen, name in job.reads.items()}
         reads = all_inputs(self.plan) if job.reads_anything else reads

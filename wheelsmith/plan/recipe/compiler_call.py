@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from posixpath import normpath
+from posixpath import normpath, splitext
 
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.model import Step, StepKind
-from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, check_splittable
+from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, check_splittable, split_by_nvcc
 
 NVCC = "nvcc"
 _HOST = ("gcc", "g++")
@@ -80,7 +80,8 @@ def compiler_call(program: str, arguments: tuple[str, ...], *, nvcc: str | None)
     """
     if program not in (*_HOST, *((NVCC,) if nvcc else ())):
         raise NotSplittableError(program)
-    if not all(_is_text(argument) for argument in arguments):
+    # Bytes that are not UTF-8 are lone surrogates here, which are not printable. No cache key can contain them.
+    if not all(map(str.isprintable, arguments)):
         raise NotSplittableError("an argument is not text")
     parsed = _Arguments(is_nvcc=program == NVCC)
     parsed.parse(iter(arguments))
@@ -129,13 +130,6 @@ def _step(program: str, parsed: _Arguments, nvcc: str) -> Step:
     return Step(
         kind=kind, output=own, inputs=(), source=source, argv=(*head, *parsed.options, *last, "-c", source, "-o", own)
     )
-
-
-def _is_text(argument: str) -> bool:
-    try:
-        return b"\0" not in argument.encode()
-    except UnicodeError:
-        return False
 
 
 def _safe_name(source: str) -> str:
@@ -198,7 +192,8 @@ class _Arguments:
             if self.host not in _HOST:  # another compiler, or a path
                 raise NotSplittableError(argument)
         elif name in {"-Xcompiler", "--compiler-options"}:
-            self.options += ("-Xcompiler", _unquoted(joined if equals else _next_value(arguments, argument)))
+            value = joined if equals else _next_value(arguments, argument)
+            self.options += (word for part in split_by_nvcc(value) for word in ("-Xcompiler", part))
         elif _THREADS.fullmatch(argument):
             if not argument[-1].isdigit():
                 _next_value(arguments, argument)
@@ -223,15 +218,9 @@ class _Arguments:
         if not self._lists:
             return ()
         output = self.only(self.outputs, "outputs")
-        file = () if "-MF" in self._listed else ("-MF", str(PurePosixPath(output).with_suffix(".d")))
+        file = () if "-MF" in self._listed else ("-MF", f"{splitext(output)[0]}.d")
         target = () if {"-MT", "-MQ"} & set(self._listed) else ("-MQ", output)
         return (self._lists, *self._listed, *file, *target)
-
-
-def _unquoted(value: str) -> str:
-    """Remove a shell's quotes. torch's cpp_extension adds them because nvcc runs its commands in a shell."""
-    quoted = len(value) > 1 and value[0] == value[-1] in "'\""
-    return value[1:-1] if quoted else value
 
 
 def _next_value(arguments: Iterator[str], option: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -61,7 +62,7 @@ class NotSplittableError(Exception):  # internal; callers run the step as one co
 # Options that neither run a program nor read a file that the kernel chooses. Steps with other options are not split.
 _SAFE = re.compile(
     r"-O[0-3sg]?|-Ofast|-[DU][A-Za-z_]\w*(=.*)?|-I.+|-isystem|--?std=[a-z0-9+]+|-w|-pthread|-g[0-2]?|-pipe|-pedantic|-ansi"
-    r"|-f(file|debug|macro|profile)-prefix-map=[^,]*|-Wp,-[DU][A-Za-z_]\w*(=\w*)?"
+    r"|-f(file|debug|macro|profile)-prefix-map=[^,\s\"'&;|<>()#]*|-Wp,-[DU][A-Za-z_]\w*(=\w*)?"
     r"|-f(?!plugin|input-charset|preprocessed|directives|module|dump|profile|auto-profile|branch-prob|test-cov|save|compare-debug|lto|sanitize-|instrument)[A-Za-z][A-Za-z0-9=+_.,-]*"
     r"|-m[a-z0-9][a-z0-9=+_.,-]*|-W(?![alp],)[a-z][a-z0-9=+_,-]*"
     r"|-use_fast_math|--use_fast_math|--expt-[a-z-]+|-lineinfo|--generate-line-info|--extra-device-vectorization"
@@ -89,11 +90,12 @@ _SAFE_VALUES = {
     **dict.fromkeys(_THREADS, re.compile(r"\d+")),
     "-gencode": re.compile(r"arch=compute_\w+,code=\w+"),
 }
-# -march=native, also followed by a comma or plus, or a file of options, which may contain it.
-_NATIVE = re.compile(r".*=native(?![\w.-]).*|@.+|(--options-file|-optf)(=.*)?|.*,@.*", re.DOTALL)
-# nvcc's options that pass arguments to g++, separated by commas.
+# -march=native, also followed by a plus, or a file of options, which may contain it.
+_NATIVE = re.compile(r"(.*=)?native(?![\w.-]).*|@.+|(--options-file|-optf)(=.*)?", re.DOTALL)
+# nvcc's options that pass arguments to g++.
 _HOST_OPTIONS, _HOST_OPTIONS_NEXT = "--compiler-options=", "-Xcompiler"
-_SAFE_FOR_HOST = re.compile(r"-([fmOWwDU]|pthread)")
+_SAFE_FOR_HOST = re.compile(r"-([fmOWwDU]|pthread)[\w=+.,/:@%~-]*")  # only characters that a shell passes on
+_REPLACED = re.compile(r"[\\$`{\n]")  # by a shell, also in the double quotes that nvcc adds
 
 
 def check_splittable(step: Step) -> None:
@@ -101,12 +103,15 @@ def check_splittable(step: Step) -> None:
 
     :raises NotSplittableError: the message is the option.
     """
+    if any(word.startswith("@") for word in _split_words(step)):
+        raise NotSplittableError("@file")
     # nvcc -ccbin g++ … -c source -o output
     words = iter(step.argv[3 if step.kind is StepKind.NVCC else 1 : -4])
     for word in words:
         if word == _HOST_OPTIONS_NEXT or word.startswith(_HOST_OPTIONS):
             value = next(words, "") if word == _HOST_OPTIONS_NEXT else word.removeprefix(_HOST_OPTIONS)
-            if not all(_SAFE_FOR_HOST.match(part) and _SAFE.fullmatch(part) for part in value.split(",")):
+            parts = split_by_nvcc(value)
+            if not parts or not all(_SAFE_FOR_HOST.fullmatch(part) and _SAFE.fullmatch(part) for part in parts):
                 raise NotSplittableError(f"{word} {value}")
         elif shape := _SAFE_VALUES.get(word):
             value = next(words, "")
@@ -118,7 +123,30 @@ def check_splittable(step: Step) -> None:
 
 def depends_on_machine(step: Step) -> bool:
     """Return True if a step may compile for the machine that it runs on, which no hash of its inputs contains."""
-    return any(_NATIVE.fullmatch(word) for word in step.argv)
+    with suppress(NotSplittableError):
+        return any(_NATIVE.fullmatch(word) for word in _split_words(step))
+    return True
+
+
+def _split_words(step: Step) -> Iterator[str]:
+    """Yield the arguments of a step as its compilers split them. g++ splits those of -Wp, -Wa and -Wl."""
+    for word in step.argv:
+        yield from split_by_nvcc(word) if step.kind is StepKind.NVCC else word.split(",")
+
+
+def split_by_nvcc(value: str) -> list[str]:
+    """Split an argument as nvcc does at commas, and then as the shell does that runs nvcc's commands.
+
+    :raises NotSplittableError: the shell could replace a part of it.
+    """
+    if _REPLACED.search(value):
+        raise NotSplittableError(value)
+    lexer = shlex.shlex(value, posix=True)
+    lexer.commenters, lexer.whitespace, lexer.whitespace_split = "", ", \t\r", True
+    try:
+        return list(lexer)
+    except ValueError:  # a quote is not closed
+        raise NotSplittableError(value) from None
 
 
 def single_phase(step: Step) -> tuple[Phase, ...]:
@@ -318,9 +346,10 @@ class _DryRun:
     def _renamed(self, word: str) -> str:
         if word in self._names:
             return self._names[word]
-        # The file name itself may contain "=".
-        named = max((name for name in self._names if word.endswith(f"={name}")), key=len, default=None)
-        return f"{word.removesuffix(named)}{self._names[named]}" if named else word
+        # All these names begin with the name of the object.
+        option, equals, rest = word.partition(f"={self._output}")
+        new = self._names.get(self._output + rest) if equals else None
+        return f"{option}={new}" if new else word
 
 
 def _value(argv: list[str], option: str) -> str:
