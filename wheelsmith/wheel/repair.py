@@ -28,7 +28,7 @@ from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
 from wheelsmith.wheel.archive import WheelContents, open_wheel, read_headers, record_mistakes
 from wheelsmith.wheel.bundled_libraries import is_always_loaded
 from wheelsmith.wheel.elf import Extension, is_cpu_elf, read_extension
-from wheelsmith.wheel.manylinux import implies_tag, policies
+from wheelsmith.wheel.manylinux import implies_tag, lowest_satisfied_policy, policies
 from wheelsmith.wheel.report import RepairRequest
 from wheelsmith.wheel.requirements import read_requirements
 
@@ -62,7 +62,10 @@ def repair(raw: Path, request: RepairRequest, work: Path) -> Path:
         tagged.mkdir()
         libraries = [] if request.grafts else sorted(_needed_libraries(contents))
         left_out = [name for name in libraries if not _is_on_every_machine(name)]
-        contents = open_wheel(repair_platform(raw, tagged, left_out=left_out))
+        # auditwheel takes the C library from this name if no file needs one.
+        named = work / f"{raw.name.rpartition('-')[0]}-{lowest_satisfied_policy((), spec.arch)}.whl"
+        named.symlink_to(raw.resolve())
+        contents = open_wheel(repair_platform(named, tagged, left_out=left_out))
         if request.policy:
             # The check compares this tag with the symbols.
             contents = retag(contents, f"{request.policy}_{spec.arch}")
@@ -168,7 +171,7 @@ def repair_platform(raw: Path, target: Path, *, left_out: Iterable[str] = ()) ->
         lines = completed.stderr.split("\n")
         reason = next((line for line in reversed(lines) if line.strip()), f"exit code {completed.returncode}")
         raise WheelError(
-            f"no manylinux platform fits {raw.name}: {reason}", remedy="list its libraries: auditwheel show"
+            f"no manylinux platform fits {raw.resolve().name}: {reason}", remedy="list its libraries: auditwheel show"
         )
     return found[0]
 

@@ -1,0 +1,64 @@
+"""The platform that a built wheel is for, whatever its libraries need."""
+
+import platform
+import subprocess
+from dataclasses import replace
+
+import pytest
+from plans import plan
+from wheels import make_wheel
+
+from wheelsmith.model import read_wheel_name
+from wheelsmith.wheel.archive import open_wheel
+from wheelsmith.wheel.repair import repair
+from wheelsmith.wheel.report import RepairRequest
+
+ARCH = platform.machine()
+ALONE = ("void *PyInit_{name}(void) {{ return 0; }}\n", "-nostdlib")
+WITH_LIBC = ('#include <stdio.h>\nvoid *PyInit_{name}(void) {{ puts("x"); return 0; }}\n', "-O0")
+
+
+def extension(folder, name, source, *options):
+    """Compile an extension module of Python that only has its first function."""
+    code, made = folder / f"{name}.c", folder / f"{name}.so"
+    code.write_text(source.format(name=name))
+    subprocess.run(["gcc", "-shared", "-fPIC", code, "-o", made, *options], check=True)
+    return made.read_bytes()
+
+
+def repaired(folder, policy=None, **sources):
+    """Return the wheel of some extensions after its repair."""
+    files = {f"k/{name}.abi3.so": extension(folder, name, *source) for name, source in sources.items()}
+    raw = make_wheel(folder / "left", "k", "1", tag=f"cp39-abi3-linux_{ARCH}", files=files)
+    metadata = open_wheel(raw).files["k-1.dist-info/METADATA"].decode()
+    spec = replace(
+        plan(0).wheel,
+        distribution="k",
+        metadata=metadata,
+        python_tag="cp39",
+        abi_tag="abi3",
+        platform=f"linux_{ARCH}",
+        arch=ARCH,
+    )
+    request = RepairRequest(spec=spec, members=None, plan=None, grafts=False, policy=policy)
+    return repair(raw, request, folder / "work")
+
+
+@pytest.mark.parametrize("others", [{}, {"b": WITH_LIBC}, {"_b": WITH_LIBC}], ids=["alone", "first", "last"])
+def test_an_extension_that_needs_no_c_library_is_for_every_machine(others, tmp_path):
+    made = repaired(tmp_path, a=ALONE, **others)
+    platforms = {tag.platform for tag in read_wheel_name(made.name).tags}
+    assert f"manylinux_2_{17 if ARCH == 'aarch64' else 5}_{ARCH}" in platforms
+    assert open_wheel(made).files["k/a.abi3.so"].startswith(b"\x7fELF")
+    assert {str(tag) for tag in read_wheel_name(made.name).tags} == set(open_wheel(made).wheel.get_all("Tag"))
+
+
+def test_it_has_the_tag_that_it_was_built_for(tmp_path):
+    assert repaired(tmp_path, "manylinux_2_28", a=ALONE).name == f"k-1-cp39-abi3-manylinux_2_28_{ARCH}.whl"
+
+
+def test_an_extension_that_needs_a_newer_c_library_is_for_newer_machines_alone(tmp_path):
+    newer = ("void __libc_start_main(void);\nvoid *PyInit_{name}(void) {{ __libc_start_main(); return 0; }}\n", "-O0")
+    made = repaired(tmp_path, a=newer)
+    assert {str(tag) for tag in read_wheel_name(made.name).tags} == set(open_wheel(made).wheel.get_all("Tag"))
+    assert made.name == f"k-1-cp39-abi3-manylinux_2_34_{ARCH}.whl"
