@@ -1,5 +1,6 @@
 """The summaries of a run that CI systems show: as Markdown, and as JUnit's XML."""
 
+import json
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
@@ -9,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from wheelsmith.model import BuildResult, Cell, Excluded, Failure, Status, Timing, WheelRecord
+from wheelsmith.base.errors import OutputError
+from wheelsmith.model import BuildResult, Cell, Excluded, Failure, RunFinished, SourceId, Status, Timing, WheelRecord
+from wheelsmith.pipeline.failures import failure_of
 from wheelsmith.report.junit import junit_report
 from wheelsmith.report.markdown import markdown_summary
+from wheelsmith.report.page import report_page
+from wheelsmith.report.timeline import Bar, Timeline
 
 NASTY = "**b** ![i](https://example.org/i) <b>x</b> `c` | & @all $x$ </pre> ~s~ \\"
 CELLS = [Cell(release=f"2.{minor}", toolkit="13.0", arch="x86_64") for minor in range(10, 14)]
@@ -150,6 +155,38 @@ def test_of_a_long_log_the_end_is_kept():
     (failure,) = junit([failed(PLANS[0], "é" * 100_000, tail=("é" * 90_000, "the end"), remedy="again")])[0]
     assert (failure.text.startswith("help: again\n"), failure.text.endswith("é\nthe end")) == (True, True)
     assert len(failure.text) + len(failure.get("message")) < 30_000
+
+
+@pytest.mark.parametrize("letter", ["k", "&", "é"])
+def test_no_report_grows_with_a_name_or_a_reason(letter):
+    """A kernel may have any name, and hundreds of cells."""
+    text = letter * 100_000
+    cells = [Cell(release=f"2.{number}", toolkit="13.0", arch="x86_64") for number in range(600)]
+    failures = [failure_of(OutputError(text, remedy=text), "build")[0]] * 200
+    plans_ = [
+        replace(plan(cell), source=SourceId(origin="path", revision=None, commit=None, tree="t")) for cell in cells
+    ]
+    results = tuple(
+        BuildResult(cell=each.cell, plan_digest=each.build_digest, status=Status.FAILED, failure=failure)
+        for each, failure in zip(plans_, failures)  # noqa: B905  # some fail, some are not reached
+    )
+    told = record(plans_[:400], results, [Excluded(cell=cell, reason=text) for cell in cells[400:]], kernel=text)
+    finished = RunFinished(results=results, excluded=(), interrupted=False, seconds=61)
+    bars = tuple(Bar(row="core 1", kind="cicc", start=n, end=n + 1, text=text) for n in range(60))
+    timeline = Timeline(seconds=61, stages=(), steps=bars)
+    sizes = {
+        "junit.xml": len(junit_report(told, 61)),
+        "summary.md": len(markdown_summary(told, 61).encode()),
+        "results.json": len(json.dumps(told.to_json())),
+        "report.html": len(report_page(told, "bwrap", finished, timeline)),
+    }
+    assert {name: size for name, size in sizes.items() if size > 10_000_000} == {}
+
+
+def test_of_many_long_logs_less_is_kept():
+    cells = [Cell(release=f"2.{number}", toolkit="13.0", arch="x86_64") for number in range(900)]
+    results = [failed(plan(cell), tail=("&" * 4000,) * 30) for cell in cells]
+    assert len(junit_report(record([plan(cell) for cell in cells], results), 61)) < 12_000_000
 
 
 @given(st.text(st.characters(blacklist_categories=())))

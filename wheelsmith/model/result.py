@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.sanitize import visible
 from wheelsmith.model.cell import Cell
+
+_MAX_TEXT, _MAX_LINES = 2000, 50  # characters of a text, and lines: reports repeat them for each cell
 
 
 class Status(StrEnum):
@@ -54,6 +57,12 @@ class Failure(Record):
     message: str
     remedy: str | None = None
     tail: tuple[str, ...] = ()
+
+    def escaped(self) -> Failure:
+        """Return the failure with control characters escaped and long texts truncated: a build can choose them."""
+        texts = (self.stage, self.message, self.remedy or "", *self.tail[-_MAX_LINES:])
+        stage, message, remedy, *tail = (visible(text[:_MAX_TEXT])[:_MAX_TEXT] for text in texts)
+        return Failure(stage=stage, message=message, remedy=remedy or None, tail=tuple(tail))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import replace
 
 from wheelsmith.base.errors import WheelsmithError, system_error
 from wheelsmith.base.units import show_binary_size, show_duration
-from wheelsmith.engine import Exit, ExitReason, Limits, visible
+from wheelsmith.engine import Exit, ExitReason, Limits
 from wheelsmith.model import Failure, Status
 from wheelsmith.wheel import CheckReport
 
@@ -47,17 +46,7 @@ def failure_of(error: BaseException, stage: str) -> tuple[Failure, Status]:
         case _:
             message = f"wheelsmith failed: {type(error).__name__}: {error}"
             failure, status = Failure(stage="internal", message=message), Status.FAILED
-    return _escaped(failure), status
-
-
-def _escaped(failure: Failure) -> Failure:
-    """Escape control characters, because names from a hostile build can be in messages, which terminals print."""
-    return replace(
-        failure,
-        message=visible(failure.message),
-        remedy=visible(failure.remedy) if failure.remedy else None,
-        tail=tuple(visible(line) for line in failure.tail),
-    )
+    return failure.escaped(), status
 
 
 def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> StageError:

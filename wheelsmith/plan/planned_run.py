@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, Folded, Status
 from wheelsmith.model.run_record import CellRecord, PlannedCell, RunRecord
 
+_MAX_REASON = 2000  # characters
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
@@ -114,7 +116,7 @@ class PlannedRun:
             planned = PlannedCell.of(plan, shared.get(name), self.not_folded.get(name))
             cells[name] = CellRecord(cell=plan.cell, planned=planned, result=found.get(name))
         for item in self.excluded:
-            cells[item.cell.id] = CellRecord(cell=item.cell, reason=item.reason)
+            cells[item.cell.id] = CellRecord(cell=item.cell, reason=item.reason[:_MAX_REASON])
         return RunRecord(
             kernel=self.kernel,
             interrupted=interrupted,

@@ -19,7 +19,7 @@ from wheelsmith.report.summary import failures
 # Limits that keep a summary below 1 MiB, the limit of GitHub's step summaries and of Buildkite's annotations.
 _MOST_LOGS, _MOST_REASONS, _MOST_ROWS = 10, 100, 1000
 _LONGEST_LINE = 400
-_LONGEST_REASON = 600
+_LONGEST_REASON, _SHORT = 600, 300  # characters; the second in the table
 _NOTICEABLE = 0.01  # part of a wheel's size
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|~#!&$@])")
 
@@ -38,7 +38,7 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
     lines += islice(reasons, _MOST_REASONS)
     lines += ["", "| combination | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
     rows = map(_row, record.planned)
-    left_out = (f"| `{item.cell.id}` | excluded | {_escape(item.reason)} | | |" for item in record.excluded)
+    left_out = (f"| `{item.cell.id}` | excluded | {_escape(item.reason[:_SHORT])} | | |" for item in record.excluded)
     lines += islice(chain(rows, left_out), _MOST_ROWS)
     if (hidden := len(record.cells) - _MOST_ROWS) > 0:
         lines.append(f"| and {hidden} more | | | | |")

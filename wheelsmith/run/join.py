@@ -115,13 +115,7 @@ def _read_record(folder: Path) -> RunRecord:
 
 def _sanitized(result: BuildResult) -> BuildResult:
     """Return a result with printable texts and valid times."""
-    if failure := result.failure:
-        failure = Failure(
-            stage=visible(failure.stage),
-            message=visible(failure.message),
-            remedy=visible(failure.remedy) if failure.remedy else None,
-            tail=tuple(map(visible, failure.tail)),
-        )
+    failure = result.failure.escaped() if result.failure else None
     timings, built_in = (
         tuple(each for each in given if each.stage.isalpha() and 0 <= each.seconds < math.inf)
         for given in (result.timings, result.built_in)
@@ -222,7 +216,7 @@ def _import_wheels(
                     to_check[digest] = (build, result)
                     continue
             except WheelError as error:
-                failure = Failure(stage="store", message=error.message, remedy=error.remedy)
+                failure = Failure(stage="store", message=error.message, remedy=error.remedy).escaped()
                 result = replace(result, status=Status.FAILED, wheel=None, failure=failure, built_in=())
             for answer in build.answers(result):
                 run.finish(answer)
