@@ -149,6 +149,48 @@ def test_the_environment_is_a_fresh_one_and_goes(factory, monkeypatch):
     assert not Path(prefix).exists()
 
 
+def test_of_the_variables_outside_only_those_are_seen_that_decide_no_test(monkeypatch, tmp_path):
+    kept = {
+        *("HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "HTTPS_PROXY", "no_proxy", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"),
+        *("CUDA_VISIBLE_DEVICES", "XDG_CACHE_HOME", "PIP_INDEX_URL", "PIP_CONFIG_FILE"),
+    }
+    dropped = {
+        *(
+            "PYTHONOPTIMIZE",
+            "PYTEST_ADDOPTS",
+            "PYTHONPATH",
+            "PYTEST_PLUGINS",
+            "PYTHONHOME",
+            "PYTHONSTARTUP",
+            "LD_PRELOAD",
+        ),
+        *(
+            "LD_LIBRARY_PATH",
+            "PYTHONWARNINGS",
+            "PYTHONBREAKPOINT",
+            "PIP_TARGET",
+            "TORCH_LIBRARY",
+            "COVERAGE_PROCESS_START",
+        ),
+        *("xPATH", "HOME2", "PYTHON_GIL", "UNITTEST", "TOX_ENV", "BASH_ENV", "ENV", "CUDA_LAUNCH_BLOCKING", "GIT_DIR"),
+    }
+    for name in kept | dropped:
+        monkeypatch.setenv(name, "x")
+    seen = install_check.activated_variables(tmp_path)
+    assert (kept - seen.keys(), dropped & seen.keys()) == (set(), set())
+    assert seen["PATH"].startswith(f"{tmp_path}/bin:")
+
+
+@slow
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize(("name", "text"), [("PYTHONOPTIMIZE", "2"), ("PYTHONPATH", "own")])
+def test_a_test_that_fails_does_so_whatever_is_set_outside(factory, monkeypatch, name, text):
+    (factory.folder / "own").mkdir()
+    (factory.folder / "own/sitecustomize.py").write_text("import os; os._exit(0)\n")
+    monkeypatch.setenv(name, str(factory.folder / text) if text == "own" else text)
+    assert try_it(factory, *python("raise SystemExit(__debug__)")).returncode == ExitCode.CELLS_FAILED
+
+
 @slow
 @pytest.mark.usefixtures("world")
 def test_a_command_that_takes_too_long_or_prints_without_end_has_failed(factory):

@@ -41,14 +41,14 @@ _DOCTOR = "check that all pages of the index agree: wheelsmith index doctor URL"
 # Exit codes for SIGKILL and SIGTERM, which mean that memory ran out or that a CI job was stopped. A crash has other
 # signals. A shell adds 128 to the signal of a command that it ran.
 _KILL_CODES = {-9, -15, 137, 143}
-# Variables that make Python find packages outside of its environment.
-_PYTHON_VARIABLES = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE"}
-# Variables of pip that stay set: its indexes and its network settings. Other variables could make it install different
-# packages from those that users get, or install them in another place.
-_PIP_VARIABLES = {
-    *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST", "PIP_CERT"),
-    *("PIP_CLIENT_CERT", "PIP_PROXY", "PIP_KEYRING_PROVIDER", "PIP_CONFIG_FILE", "PIP_CACHE_DIR"),
-}
+# Variables that stay set: of the user and the machine, of its network, and pip's indexes. Others could make pip install
+# different packages from those that users get, or decide how a test ends, as PYTHONOPTIMIZE and PYTEST_ADDOPTS do.
+_KEPT = re.compile(
+    r"HOME|USER|LOGNAME|SHELL|TERM|LANG|LC_\w+|TZ|TMPDIR|XDG_\w+|(CUDA|NVIDIA|HIP|ROCR)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER"
+    r"|(HTTPS?|ALL|NO|https?|all|no)_(PROXY|proxy)|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE|NETRC"
+    r"|PIP_(INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|TRUSTED_HOST|CERT|CLIENT_CERT|PROXY|KEYRING_PROVIDER|CONFIG_FILE"
+    r"|CACHE_DIR)"
+)
 
 
 @contextmanager
@@ -245,12 +245,8 @@ def make_test_record(
 
 
 def activated_variables(environment: Path) -> dict[str, str]:
-    """Return the variables of this process as if the environment were activated and had no other packages."""
-    kept = {
-        name: text
-        for name, text in os.environ.items()
-        if name not in _PYTHON_VARIABLES and (name in _PIP_VARIABLES or not name.startswith("PIP_"))
-    }
+    """Return the variables of an activated environment. Of this process it has only those that decide no test."""
+    kept = {name: text for name, text in os.environ.items() if _KEPT.fullmatch(name)}
     path = f"{environment / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     # Without PYTHONSAFEPATH, Python would import the source in the current folder instead of the wheel.
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(environment), "PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1"}
