@@ -42,6 +42,12 @@ CI = ("--wheelsmith", "wheelsmith-factory==1")
         ),
         ("ci", "gitlab", "--publish", "hf://me:hunter2@o/n", *CI),
         ("ci", "buildkite", "--wheelsmith", "wheelsmith-factory @ https://me:hunter2@h/w.whl"),
+        ("repack", "https:///me:hunter2%40h"),
+        ("plan", "--matrix", "https:\\\\me:hunter2%40h"),
+        ("publish", "--from", "https:///me:hunter2%40h", "index"),
+        ("index", "verify", "//me:hunter2%40h"),
+        ("index", "repair", "//me:hunter2@h"),
+        ("init", "https:\\\\me:hunter2%40h"),
     ],
     ids=lambda argv: " ".join(argv[:3]).replace("\uff20", "@"),
 )
@@ -52,6 +58,14 @@ def test_no_command_tells_a_password(argv, run, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] in ([], ["cache"])
 
 
+@pytest.mark.parametrize("address", ["https:///me:hunter2%40h", "https:///me:a/hunter2%40h", "https:\\\\me:hunter2@h"])
+@pytest.mark.parametrize("command", ["check", "plan", "verify-rebuild"])
+def test_nor_one_that_takes_no_address(command, address, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = run(command, address)
+    assert (answer.code != 0, "hunter2" in answer.out + answer.err) == (True, False)
+
+
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -59,6 +73,8 @@ def test_no_command_tells_a_password(argv, run, tmp_path, monkeypatch):
         'git: "https:/me:hunter2@h.invalid/x", revision: v1',
         'hub: "me:hunter2@h/x"',
         'path: "https://me:hunter2@h/x"',
+        "path: 'https:\\\\me:hunter2%40h'",
+        'git: "//me:hunter2%40h/x", revision: v1',
         'sdist: "https://me:hunter2@h/x"',
     ],
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 
 import click
 
 from wheelsmith.base.errors import ExitCode, MatrixMistakesError, WheelsmithError, system_error
+from wheelsmith.base.redact import redact
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.suggest import closest
 from wheelsmith.cli.streams import SafeStreams
@@ -139,7 +141,8 @@ def _run(streams: SafeStreams) -> int | None:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
-        error.show()
+        error.show(shown := io.StringIO())
+        sys.stderr.write(redact(shown.getvalue()))
         return ExitCode.USAGE
     except (KeyboardInterrupt, click.Abort):
         sys.stderr.write("interrupted\n")
@@ -155,6 +158,6 @@ def _report(error: WheelsmithError) -> ExitCode:
 def show_error(error: WheelsmithError) -> None:
     """Write an error and its remedy to stderr. A ``MatrixMistakesError`` becomes one error for each mistake."""
     for mistake in error.mistakes if isinstance(error, MatrixMistakesError) else (error,):
-        sys.stderr.write(f"error: {visible(str(mistake)[:_MAX_LENGTH].replace(chr(10), ' '))}\n")
+        sys.stderr.write(f"error: {visible(redact(str(mistake))[:_MAX_LENGTH].replace(chr(10), ' '))}\n")
         if mistake.remedy:
-            sys.stderr.write(f"  help: {visible(mistake.remedy.replace(chr(10), ' '))}\n")
+            sys.stderr.write(f"  help: {visible(redact(mistake.remedy).replace(chr(10), ' '))}\n")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.base.errors import ExitCode, WheelError
+from wheelsmith.base.redact import file_name
 from wheelsmith.base.sanitize import visible
 from wheelsmith.cli.options import json_option
 from wheelsmith.wheel.reader import WheelReader
@@ -59,7 +60,7 @@ def _check(reader: WheelReader, path: Path, declared: tuple[str, ...]) -> CheckR
         return reader.check(path, declared=declared)
     except WheelError as error:
         message = f"{error.message}; {error.remedy}" if error.remedy else error.message
-        return CheckReport(wheel=path.name, findings=(Finding(rule="readable", ok=False, message=message),))
+        return CheckReport(wheel=file_name(path), findings=(Finding(rule="readable", ok=False, message=message),))
 
 
 def _show(report: CheckReport, console: Console, *, verbose: bool) -> None:

@@ -10,6 +10,7 @@ from threading import Event as Flag
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.files import sha256_file
+from wheelsmith.base.redact import file_name
 from wheelsmith.base.units import show_binary_size
 from wheelsmith.frameworks import read_local_version
 from wheelsmith.index.publish.input_folders import wheels_of_folder
@@ -211,6 +212,7 @@ def _compare(
 
 def _not_rebuilt(path: Path, plan: str | None, *reasons: str) -> RebuildResult:
     # Hashing a device or a pipe would never end.
-    readable = path.is_file() and path.stat().st_size <= MAX_WHEEL_SIZE
-    sha256 = sha256_file(path) if readable else ""
-    return RebuildResult(wheel=path.name, sha256=sha256, plan=plan, verdict=Verdict.NOT_REBUILT, differences=reasons)
+    sha256 = sha256_file(path) if path.is_file() and path.stat().st_size <= MAX_WHEEL_SIZE else ""
+    return RebuildResult(
+        wheel=file_name(path), sha256=sha256, plan=plan, verdict=Verdict.NOT_REBUILT, differences=reasons
+    )

@@ -20,7 +20,7 @@ from wheelsmith.base.errors import (
 )
 from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import Record, in_one_line
-from wheelsmith.base.redact import redact
+from wheelsmith.base.redact import file_name
 from wheelsmith.index.entries.entry import IndexEntry, Provenance
 from wheelsmith.index.publish.input_folders import has_index, read_releases
 from wheelsmith.index.publish.writer import Index
@@ -253,7 +253,7 @@ def _is_file(wheel: Path) -> bool:
 
 
 def _judge(wheel: Path, bundle: bytes | Path | None, policy: SignaturePolicy, reader: WheelReader) -> Judgement:
-    name = redact(wheel.name)  # it may be a mistyped address with a password
+    name = file_name(wheel)
     try:
         return Judgement(wheel=name, verified=verify_wheel(wheel, _bundle_data(bundle), policy, reader))
     except SigningKeyError:

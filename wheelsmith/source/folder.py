@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +63,6 @@ _IGNORED_AT_TOP = {"build", "dist"}
 _GIT = ".git"
 # The matrix and its lock file are not source: adding a cell must not change the digest of the other wheels.
 _MATRIX = "matrix.yaml"
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/.*", re.IGNORECASE | re.DOTALL)
 
 
 def read_folder(root: Path, outputs: Outputs) -> SourceTree:
@@ -74,10 +72,8 @@ def read_folder(root: Path, outputs: Outputs) -> SourceTree:
     :raises SourceError: the folder does not exist, or its content is refused.
     """
     if not root.is_dir():
-        # A URL in kernel.path was joined to the folder of the matrix.
-        meant = _ADDRESS.search(str(root))
-        shown = redact(meant[0]) if meant else root
-        raise SourceError(f"there is no folder {shown}", remedy="fix kernel.path in matrix.yaml")
+        # It may be a URL in kernel.path, which was joined to the folder of the matrix.
+        raise SourceError(f"there is no folder {redact(str(root))}", remedy="fix kernel.path in matrix.yaml")
     return make_tree(_files(root.resolve(), outputs), origin="path")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wheelsmith.base.errors import WheelError, WorkerError
+from wheelsmith.base.redact import file_name
 from wheelsmith.model import WheelSpec
 from wheelsmith.wheel.report import CheckReport
 from wheelsmith.worker import Worker
@@ -60,6 +61,8 @@ class WheelReader(Worker):
 
     def _read(self, operation: str, wheel: Path, **more: Any) -> dict[str, Any]:
         path = wheel.absolute()
+        if not path.exists():
+            raise WheelError(f"there is no {file_name(wheel)}")
         size = path.stat().st_size if path.is_file() else 0
         request = {"path": str(path), **more}
         try:

@@ -54,7 +54,7 @@ def open_storage(target: str) -> Storage:
                 f"{incomplete[0]}… is not the address of a storage",
                 remedy=f"write {incomplete[0].lower()}//… for a URL, or ./{incomplete[0]}… for a folder of that name",
             )
-        if not target.startswith((".", "/")) and (shown := _display(target)) != target:
+        if (not target.startswith((".", "/")) or target.startswith("//")) and (shown := _display(target)) != target:
             raise AddressError(f"{shown} is not the address of a storage", remedy=_ADDRESS_HELP)
         return Folder(Path(target))
     if scheme == "file":
