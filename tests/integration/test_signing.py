@@ -611,3 +611,95 @@ def test_a_key_in_a_service_signs(unsigned):
 def test_who_is_believed_must_be_said(signed, argv):
     answer = signed.run_in_process("verify", *argv)
     assert (answer.returncode, bool(answer.stderr)) == (2, True)
+
+
+def build_version(factory, version):
+    """Build the kernel again, with another version in the same folder."""
+    _edit(factory.folder / "k/build.toml", "version = 1", f"version = {version}")
+    answer = factory.run("build-matrix", "--engine", "local")
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.fixture(scope="module")
+def built_next(built, tmp_path_factory):
+    """Version 1 without a signature, and version 2 of a later run, in one folder."""
+    folder = tmp_path_factory.mktemp("next") / "factory"
+    shutil.copytree(built.folder, folder, symlinks=True)
+    factory = Factory(folder=folder, cache=folder / "cache")
+    build_version(factory, 2)
+    return factory
+
+
+@pytest.fixture
+def unsigned_next(built_next, tmp_path):
+    folder = tmp_path / "factory"
+    shutil.copytree(built_next.folder, folder, symlinks=True)
+    return Factory(folder=folder, cache=folder / "cache")
+
+
+NEXT = WHEEL.replace("-1-", "-2-")
+
+
+def test_a_later_version_is_signed_and_the_signature_of_an_earlier_one_stays(signed):
+    assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
+    before = bundle_of(signed)
+    build_version(signed, 2)
+    published = signed.run_in_process("publish", "public", "--from", "dist")
+    warning = "warning: pure 2 has no signature, unlike pure 1; sign it with wheelsmith sign, and publish again\n"
+    assert (published.returncode, warning in published.stderr) == (0, True), published.stderr
+    assert warning in signed.run_in_process("publish", "public", "--from", "dist", "--dry-run").stderr
+    answer = signed.run_in_process("sign", "--key", "other.key", "--json")
+    counts = "1 wheel signed, 0 already signed; 1 of earlier runs was left as it is\n"
+    assert (answer.returncode, answer.stderr) == (0, counts)
+    found = json.loads(answer.stdout)
+    assert [each["wheel"] for each in found["signed"]] == [NEXT]
+    assert [(each["wheel"], each["signed"]) for each in found["left"]] == [(WHEEL, True)]
+    assert bundle_of(signed) == before
+    assert verify(signed, f"dist/wheels/{NEXT}", key="other.pub")[0] == 0
+    published = signed.run_in_process("publish", "public", "--from", "dist")
+    assert (published.returncode, "no signature" in published.stderr) == (0, False), published.stderr
+
+
+def test_an_unsigned_wheel_of_an_earlier_run_is_counted_and_no_reason_to_warn(unsigned_next):
+    answer = unsigned_next.run_in_process("sign", "--key", "release.key")
+    counts = "1 wheel signed, 0 already signed; 1 of earlier runs was left as it is (1 without a signature)\n"
+    assert (answer.returncode, answer.stderr) == (0, counts)
+    assert not (unsigned_next.folder / "dist/wheels" / BUNDLE).exists()
+    # The index gets version 1 first: sign cannot add its signature here.
+    (unsigned_next.folder / "old").mkdir()
+    shutil.copy(unsigned_next.folder / "dist/wheels" / WHEEL, unsigned_next.folder / "old")
+    assert unsigned_next.run_in_process("publish", "public", "--from", "old").returncode == 0
+    published = unsigned_next.run_in_process("publish", "public", "--from", "dist")
+    assert (published.returncode, "no signature" in published.stderr) == (0, False), published.stderr
+
+
+@pytest.mark.parametrize("case", ["plan", "tree", "bytes", "missing", "foreign"])
+def test_a_wheel_that_no_run_built_is_refused_among_those_of_earlier_runs(unsigned_next, tmp_path, case):
+    dist, name = unsigned_next.folder / "dist", WHEEL
+    state = json.loads((dist / "index/_state/pure.json").read_bytes())
+    (made,) = (each["provenance"] for each in state["entries"] if each["filename"] == WHEEL)
+    wheel = next((dist / "index/files").rglob(WHEEL))
+    if case == "plan":
+        _edit(dist / "index/_state/pure.json", made["plan_digest"], "0" * 64)
+    elif case == "tree":
+        _edit(dist / "index/_state/pure.json", made["source"]["tree"], "0" * 64)
+    elif case == "foreign":
+        name = "pure-3-py3-none-any.whl"
+        foreign = make_wheel(tmp_path / "foreign", "pure", "3")
+        assert unsigned_next.run_in_process("index", "add", "dist/index", str(foreign)).returncode == 0
+    else:
+        data = wheel.read_bytes()
+        wheel.unlink()
+        if case == "bytes":
+            wheel.write_bytes(data + b"\0")
+    answer = unsigned_next.run_in_process("sign", "--key", "release.key")
+    assert (answer.returncode, f"error: {name} " in answer.stderr) == (1, True), answer.stderr
+    assert not list(dist.rglob("*.sigstore.json"))
+
+
+def test_wheels_of_one_version_of_which_only_some_are_signed(signed, tmp_path):
+    assert signed.run_in_process("publish", "public", "--from", "dist").returncode == 0
+    foreign = make_wheel(tmp_path / "foreign", "pure", "1", tag="py2-none-any")
+    answer = signed.run_in_process("publish", "public", "--from", str(foreign.parent))
+    warning = "warning: 1 of 2 wheels of pure 1 has no signature; "
+    assert (answer.returncode, warning in answer.stderr) == (0, True), answer.stderr

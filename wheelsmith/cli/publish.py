@@ -25,7 +25,13 @@ from wheelsmith.index.entries.state import check_project, normalize_address
 from wheelsmith.index.publish.input_folders import read_releases
 from wheelsmith.index.publish.kernels_layout import hub_builds
 from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
-from wheelsmith.index.publish.publishing import Published, publish, requirement_notes, set_index_address
+from wheelsmith.index.publish.publishing import (
+    Published,
+    publish,
+    requirement_notes,
+    set_index_address,
+    signature_warnings,
+)
 from wheelsmith.index.publish.publishing import replace_signatures as update_signatures
 from wheelsmith.index.storage.location import open_storage
 
@@ -78,6 +84,8 @@ def command(
             set_index_address(opened.storage, release, address)
         for text in requirement_notes(opened.storage, (*published.new, *published.known)):
             click.echo(visible(f"note: {text}"), err=True)
+        for text in signature_warnings(opened.storage, published):
+            click.echo(visible(f"warning: {text}"), err=True)
         # The files for the Hub exist only within this block.
         if as_json:
             signed = {

@@ -86,9 +86,7 @@ class _Release:
             return "skipped without --key"
         if self.dry_run:
             return "skipped in a dry run"
-        signed = sign(self.out, key_signer(self.key, self.public_key), detect_ci_run())
-        new = sum(each.new for each in signed)
-        return f"{counted(new, 'wheel')} signed, {len(signed) - new} already signed"
+        return sign(self.out, key_signer(self.key, self.public_key), detect_ci_run()).summary
 
     def changes(self) -> str:
         """Write the changes since the previous version to ``CHANGES.md`` and print them."""

@@ -55,18 +55,16 @@ def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: A
     if given["keyless"] and builder:
         raise click.UsageError("--builder cannot be used with --keyless: the certificate names the builder")
     run, (signer, hint) = detect_ci_run(), _signer(**given)
-    signed = sign(folder, signer, replace(run, builder=builder or run.builder))
+    result = sign(folder, signer, replace(run, builder=builder or run.builder))
     if as_json:
-        signatures = [each.to_json() for each in signed]
-        click.echo(json.dumps({"schema_version": 1, "key": hint, "signed": signatures}, indent=1))
-    without_provenance = sum(not each.provenance for each in signed)
+        click.echo(json.dumps({"schema_version": 1, "key": hint, **result.to_json()}, indent=1))
+    without_provenance = sum(not each.provenance for each in result.signed)
     if given["keyless"] and without_provenance:
         click.echo(
             f"{counted(without_provenance, 'wheel')} without provenance for indexes (PEP 740): {_PROVENANCE_RULE}",
             err=True,
         )
-    new = sum(each.new for each in signed)
-    click.echo(f"{counted(new, 'wheel')} signed, {len(signed) - new} already signed", err=True)
+    click.echo(result.summary, err=True)
 
 
 def _signer(

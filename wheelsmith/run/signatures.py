@@ -21,6 +21,7 @@ from wheelsmith.base.errors import (
 from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import Record, in_one_line
 from wheelsmith.base.redact import file_name
+from wheelsmith.base.units import counted
 from wheelsmith.index.entries.entry import IndexEntry, Provenance
 from wheelsmith.index.publish.input_folders import has_index, read_releases
 from wheelsmith.index.publish.writer import Index
@@ -35,6 +36,7 @@ from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.statement import BuildProvenance, is_same_build, write_statement
 from wheelsmith.wheel.attestation.verification import Verified, verify_wheel
 from wheelsmith.wheel.reader import WheelReader
+from wheelsmith.wheel.recorded_plan import RecordedPlan
 
 _BUILD_AGAIN = "build it again with wheelsmith build-matrix, or sign wheels from wheelsmith apart from other wheels"
 _ADDRESSES = ("https://", "http://")
@@ -58,8 +60,41 @@ class SignedWheel(Record):
     provenance: bool
 
 
-def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
-    """Sign all wheels in the index of a folder, or none of them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftWheel(Record):
+    """A wheel of an earlier run, which signing does not change.
+
+    :param signed: True if it has a signature.
+    """
+
+    wheel: str
+    sha256: str
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningResult(Record):
+    """The wheels of a folder after signing.
+
+    :param left: the wheels of earlier runs.
+    """
+
+    signed: tuple[SignedWheel, ...]
+    left: tuple[LeftWheel, ...]
+
+    @property
+    def summary(self) -> str:
+        """Return the counts as one line."""
+        new, left = sum(each.new for each in self.signed), len(self.left)
+        unsigned = sum(not each.signed for each in self.left)
+        text = f"{counted(new, 'wheel')} signed, {len(self.signed) - new} already signed"
+        if left:
+            text += f"; {left} of earlier runs {'was left as it is' if left == 1 else 'were left as they are'}"
+        return f"{text} ({unsigned} without a signature)" if unsigned else text
+
+
+def sign(folder: Path, signer: Signer, by: CiRun) -> SigningResult:
+    """Sign all wheels of a run in the index of a folder, or none of them. Wheels of earlier runs stay unchanged.
 
     :param folder: the output folder of a run or a join.
     :param by: the CI run that built the wheels.
@@ -76,11 +111,15 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
     if wheels.is_symlink():  # it may point anywhere
         raise PackageIndexError(f"{wheels} is a link", remedy=f"replace it by a folder: rm {shlex.quote(str(wheels))}")
     run = _run_record(folder)
+    left: list[LeftWheel] = []
+    statements: dict[str, list[tuple[IndexEntry, bytes]]] = {name: [] for name in states}
     with WheelReader() as reader:
-        statements = {
-            name: [(entry, _make_statement(folder / "index", entry, run, by, reader)) for entry in state.entries]
-            for name, state in states.items()
-        }
+        for name, entry in ((name, entry) for name, state in states.items() for entry in state.entries):
+            if entry.provenance and _is_of_earlier_run(entry, run):
+                _read_recorded_plan(folder / "index", entry, entry.provenance, reader)
+                left.append(LeftWheel(wheel=entry.filename, sha256=entry.sha256, signed=entry.bundle is not None))
+            else:
+                statements[name].append((entry, _make_statement(folder / "index", entry, run, by, reader)))
     # Make all signatures before storing any, because a signing service may reject the next one.
     made = {
         name: [
@@ -97,7 +136,7 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> tuple[SignedWheel, ...]:
             _write_beside(wheels / entry.filename, _signature_files(signed))
         provenance = signed.provenance is not None
         signed_wheels.append(SignedWheel(wheel=entry.filename, sha256=entry.sha256, new=new, provenance=provenance))
-    return tuple(signed_wheels)
+    return SigningResult(signed=tuple(signed_wheels), left=tuple(left))
 
 
 def _signature_files(signed: SignedBundle) -> dict[str, bytes | None]:
@@ -127,18 +166,10 @@ def _sign_if_needed(statement: bytes, before: bytes | None, signer: Signer) -> t
 
 def _make_statement(index: Path, entry: IndexEntry, run: RunRecord, by: CiRun, reader: WheelReader) -> bytes:
     """Return the statement to sign for a wheel."""
-    path, known = index / entry.path, entry.provenance
+    known = entry.provenance
     if known is None or not _is_of_run(entry, known, run):
         raise AttestationError(f"{entry.filename} has no record of its build", remedy=_BUILD_AGAIN)
-    try:
-        if sha256_file(path) != entry.sha256:
-            raise AttestationError(f"{entry.filename} is not the file that was built", remedy=_BUILD_AGAIN)
-        recorded = reader.recorded_plan(path)
-    except (OSError, WheelError) as error:
-        reason = error.message if isinstance(error, WheelError) else error.strerror
-        raise AttestationError(f"{entry.filename} cannot be read: {reason}", remedy=_BUILD_AGAIN) from None
-    if recorded is None or recorded.digest != known.plan_digest or recorded.tree != known.source.tree:
-        raise AttestationError(f"{entry.filename} does not record the plan that it was built from", remedy=_BUILD_AGAIN)
+    recorded = _read_recorded_plan(index, entry, known, reader)
     built = any(each.status is Status.BUILT for each in run.results if each.plan_digest == known.plan_digest)
     made = BuildProvenance(
         cells=tuple(sorted(cell.id for cell in entry.cells)),
@@ -153,6 +184,30 @@ def _make_statement(index: Path, entry: IndexEntry, run: RunRecord, by: CiRun, r
         finished_on=run.finished_on if built else None,
     )
     return write_statement(entry.filename, entry.sha256, recorded, made)
+
+
+def _read_recorded_plan(index: Path, entry: IndexEntry, known: Provenance, reader: WheelReader) -> RecordedPlan:
+    """Return the plan that a wheel records.
+
+    :raises AttestationError: the wheel or its plan is not the one in the index.
+    """
+    path = index / entry.path
+    try:
+        if sha256_file(path) != entry.sha256:
+            raise AttestationError(f"{entry.filename} is not the file that was built", remedy=_BUILD_AGAIN)
+        recorded = reader.recorded_plan(path)
+    except (OSError, WheelError) as error:
+        reason = error.message if isinstance(error, WheelError) else error.strerror
+        raise AttestationError(f"{entry.filename} cannot be read: {reason}", remedy=_BUILD_AGAIN) from None
+    if recorded is None or recorded.digest != known.plan_digest or recorded.tree != known.source.tree:
+        raise AttestationError(f"{entry.filename} does not record the plan that it was built from", remedy=_BUILD_AGAIN)
+    return recorded
+
+
+def _is_of_earlier_run(entry: IndexEntry, run: RunRecord) -> bool:
+    """Return True if a run's record has no wheel of this name, nor the plain wheel that it was made from."""
+    names = {cell.result.wheel.filename for cell in run.planned if cell.result and cell.result.wheel}
+    return (entry.variant_of or entry.filename) not in names
 
 
 def _is_of_run(entry: IndexEntry, known: Provenance, run: RunRecord) -> bool:

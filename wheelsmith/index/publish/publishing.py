@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from wheelsmith.base.errors import AttestationError, PackageIndexError
-from wheelsmith.base.units import listed, show_moment
+from wheelsmith.base.units import counted, listed, show_moment
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.metadata import differing_requirements
 from wheelsmith.index.entries.side_files import BUNDLE, PROVENANCE, signature_files
@@ -84,6 +84,29 @@ def requirement_notes(storage: Storage, wheels: Iterable[IndexEntry]) -> Iterato
         if differing := differing_requirements(each.data for each in stored if each):
             what = f"{project} {version}: only some of its wheels require {', '.join(differing)}"
             yield f"{what}; uv locks what one wheel says, so put markers such as platform_machine into each"
+
+
+def signature_warnings(storage: Storage, published: Published) -> Iterator[str]:
+    """Yield a line for each published version that lacks signatures, unlike other versions or wheels in the index.
+
+    A version that the index already had may be older than the first signature. It is only compared with older ones.
+    """
+    added = {(wheel.project, wheel.public) for wheel in published.new}
+    versions = added | {(wheel.project, wheel.public) for wheel in published.known}
+    entries = [each for project in {name for name, _ in versions} for each in Index(storage).entries(project)]
+    wheels = [each for each in entries if each.yanked is None]
+    signed = {(each.project, each.public) for each in wheels if each.bundle}
+    for project, version in sorted(versions):
+        same = [each for each in wheels if (each.project, each.public) == (project, version)]
+        unsigned = sum(each.bundle is None for each in same)
+        others = [each for name, each in signed if name == project and (each < version or (name, version) in added)]
+        if unsigned and unsigned < len(same):
+            verb = "has" if unsigned == 1 else "have"
+            what = f"{unsigned} of {counted(len(same), 'wheel')} of {project} {version} {verb} no signature"
+            yield f"{what}; sign all of them with wheelsmith sign, and publish again"
+        elif unsigned and others:
+            what = f"{project} {version} has no signature, unlike {project} {max(others)}"
+            yield f"{what}; sign it with wheelsmith sign, and publish again"
 
 
 def set_index_address(storage: Storage, release: IndexRelease, address: str) -> None:
