@@ -100,6 +100,28 @@ def test_in_the_kernels_own_folder(factory):
     assert "matrix.yaml: tiny @" in answer.stderr
 
 
+def test_in_a_repository_a_gitignore_is_offered(factory):
+    (factory.folder / "repo/.git").mkdir(parents=True)
+    tiny_kernel(factory.folder / "repo/k")
+    argv = ("init", ".", "--matrix", "repo/k/matrix.yaml", "--force")
+    ignores = factory.folder / "repo/k/.gitignore"
+    lines = "dist/ wheelsmith.vendor/ wheelsmith.shards.json"
+    assert f"wrote repo/k/.gitignore: {lines}\n" in factory.run_in_process(*argv).stderr
+    assert ignores.read_text().split() == lines.split()
+    assert ".gitignore:" not in factory.run_in_process(*argv).stderr
+    ignores.write_text("*.o\n/dist\n")
+    assert (
+        "add to repo/k/.gitignore: wheelsmith.vendor/ wheelsmith.shards.json\n" in factory.run_in_process(*argv).stderr
+    )
+    assert ignores.read_text() == "*.o\n/dist\n"
+
+
+def test_outside_of_a_repository_no_gitignore_is_written(factory):
+    tiny_kernel(factory.folder)
+    assert factory.run_in_process("init").returncode == 0
+    assert not (factory.folder / ".gitignore").exists()
+
+
 def test_one_that_is_there_stays(factory):
     tiny_kernel(factory.folder / "k")
     (factory.folder / "matrix.yaml").write_text("mine")

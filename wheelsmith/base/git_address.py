@@ -150,7 +150,7 @@ def check_subfolder(text: str) -> str:
     """
     parts = [part for part in text.split("/") if part not in {"", "."}]
     if text.startswith("/") or not parts or ".." in parts or "\\" in text or not text.isprintable():
-        raise ValueError(f"{_quote(text)} is not a folder inside of the repository, such as kernels/relu")
+        raise ValueError(f"{_quote(text)} is not a path below the top folder, such as kernels/relu")
     if len(text.encode()) > _MAX_PATH_LENGTH:
         raise ValueError(f"the path of the folder is longer than {_MAX_PATH_LENGTH} bytes")
     return "/".join(parts)

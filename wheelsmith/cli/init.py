@@ -37,7 +37,7 @@ def command(*, source: str, matrix: Path, submodules: str | None, force: bool, q
     """
     from wheelsmith.base.files import atomic_write
     from wheelsmith.report import reporter
-    from wheelsmith.run.init_matrix import first_matrix
+    from wheelsmith.run.init_matrix import first_matrix, missing_ignores
     from wheelsmith.run.prepare import default_cache
     from wheelsmith.run.project_source import parse_source, with_submodules
 
@@ -57,6 +57,11 @@ def command(*, source: str, matrix: Path, submodules: str | None, force: bool, q
     )
     atomic_write(matrix, text.encode())
     click.echo(f"wrote {matrix}: {label}, {counted(cells, 'combination')}; show them with: wheelsmith plan", err=True)
+    if lines := missing_ignores(matrix):
+        ignores = matrix.parent / ".gitignore"
+        click.echo(f"{'add to' if ignores.exists() else 'wrote'} {ignores}: {' '.join(lines)}", err=True)
+        if not ignores.exists():
+            atomic_write(ignores, "".join(f"{line}\n" for line in lines).encode())
 
 
 @click.command("schema")

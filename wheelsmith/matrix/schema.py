@@ -39,6 +39,7 @@ from wheelsmith.matrix.values import (
     Sdist,
     ShellCommand,
     Subfolder,
+    Subfolders,
     Submodules,
     Toolchain,
     as_text,
@@ -74,6 +75,8 @@ class KernelModel(_Model):
     submodules: Submodules = Field(
         None, description="Submodules of the git repository: a list of paths, or false for none; default: all"
     )
+    include: Subfolders = Field([], description="Files in path to take although git ignores them: paths or globs")
+    exclude: Subfolders = Field([], description="Files in path to leave out: paths or globs, such as docs/*.png")
     test: str | None = Field(None, description="A command that tests an installed wheel", min_length=1)
     distribution: ProjectName | None = Field(
         None, description="The project's name in the index; default: the name in build.toml or pyproject.toml"
@@ -96,6 +99,8 @@ class KernelModel(_Model):
             raise ValueError(f"a {which} needs a revision, such as v1, since repositories change")
         if self.git is None and (self.subdirectory is not None or self.submodules is not None):
             raise ValueError("subdirectory and submodules require git")
+        if self.path is None and (self.include or self.exclude):
+            raise ValueError("include and exclude require path")
         if not (self.hub or self.git) and self.revision is not None:
             raise ValueError("revision requires hub or git")
         if self.revision is not None:

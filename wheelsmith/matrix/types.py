@@ -24,6 +24,8 @@ class KernelRef(Record):
     :param revision: a branch, tag or commit of the repo.
     :param subdirectory: the kernel's folder in the git repository.
     :param submodules: the submodules of the git repository to fetch; None fetches all.
+    :param include: globs of further files of the folder to take, although git ignores or does not track them.
+    :param exclude: globs of files of the folder to leave out.
     :param test: a command that shows that an installed wheel works.
     :param distribution: the project's name on the index; None means the name in build.toml.
     :param declare: patterns of files that the wheel installs on purpose, although they look like another project's.
@@ -37,6 +39,8 @@ class KernelRef(Record):
     revision: str | None = None
     subdirectory: str | None = None
     submodules: tuple[str, ...] | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     test: str | None = None
     distribution: str | None = None
     declare: tuple[str, ...] = ()

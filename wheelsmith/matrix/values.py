@@ -276,8 +276,9 @@ Declared = Annotated[str, AfterValidator(_declared_file)]
 HubRepo = Annotated[str, AfterValidator(_hub_repo)]
 GitUrl = Annotated[str, AfterValidator(_git)]
 Subfolder = Annotated[str, AfterValidator(check_subfolder)]
+Subfolders = Annotated[list[Subfolder], AfterValidator(check_distinct)]
 Submodules = Annotated[
-    Annotated[list[Subfolder], AfterValidator(check_distinct)] | None,
+    Subfolders | None,
     BeforeValidator(_submodules),
     Field(json_schema_extra=as_bool_or_list),
 ]

@@ -235,18 +235,6 @@ def _sibling(matrix: Path, name: str) -> Path:
     return matrix.with_name(name if matrix.name == _MATRIX else f"{matrix.name}.{name}")
 
 
-def is_lock_path(path: str) -> bool:
-    """Return True if a path belongs to a lock, vendored files or a sharded plan, not to the source."""
-    return any(map(_is_lock_name, path.split("/")))
-
-
-def _is_lock_name(name: str) -> bool:
-    vendored = f"wheelsmith{_VENDOR_SUFFIX}"
-    own = (LOCK_FILE, f"{LOCK_FILE}{_FOLDER_SUFFIX}", vendored, _SHARDS)
-    # While a file is written, its temporary name begins with a dot and has a suffix.
-    return name.endswith(tuple(f".{each}" for each in own)) or name in own or f"{vendored}." in name
-
-
 def read_lock(path: Path) -> Lock | None:
     """Read a lock, or return None if there is none.
 

@@ -16,6 +16,7 @@ from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.matrix.types import KernelRef, OutputSettings
 from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, Excluded, Listener
+from wheelsmith.plan.lock import shards_path, vendor_path
 from wheelsmith.plan.pypi_names import find_name_conflict, unique_name
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
@@ -25,6 +26,7 @@ from wheelsmith.run.lock import LockedInputs
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix
 from wheelsmith.run.project_source import kernel_name_notices, read_metadata
 from wheelsmith.source.archive import ARCHIVES
+from wheelsmith.source.folder import is_in_repository
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain import Toolchains
 
@@ -89,6 +91,17 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
             return render(kept), tried.kernel, cells
         excluded = tried.excluded or excluded
     raise _nothing_to_build(excluded)
+
+
+def missing_ignores(matrix: Path) -> tuple[str, ...]:
+    """Return the lines that the .gitignore next to a matrix lacks; none outside of a git repository."""
+    folder = matrix.absolute().parent
+    if not is_in_repository(folder):
+        return ()
+    file = folder / ".gitignore"
+    known = {line.strip().strip("/") for line in file.read_text(errors="replace").splitlines()} if file.exists() else {}
+    own = (f"{OutputSettings().path}/", f"{vendor_path(matrix).name}/", shards_path(matrix).name)
+    return tuple(line for line in own if line.strip("/") not in known)
 
 
 def _kernel_drafts(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:

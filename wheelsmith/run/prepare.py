@@ -142,7 +142,8 @@ def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listene
     try:
         # Keep other processes from pruning the source while it is fetched into the cache.
         with in_use(request.cache) if is_cached(kernel, base) else nullcontext():
-            return fetch_source(kernel, base=base, outputs=Outputs(out=out, cache=request.cache), listen=listen)
+            outputs = Outputs(out=out, cache=request.cache, matrix=request.matrix)
+            return fetch_source(kernel, base=base, outputs=outputs, listen=listen)
     except SourceError as error:
         if offline:
             raise SourceError(error.message, remedy=VENDOR_REMEDY) from error

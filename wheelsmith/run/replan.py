@@ -78,7 +78,7 @@ class Replanned:
         own = self.source.id.tree
         if recorded.tree != own:
             reason = f"its files have the digest {own}, the wheel's had {recorded.tree[:64]}"
-            raise NotRebuiltError(f"the source differs: {reason}")
+            raise NotRebuiltError(f"the source differs: {reason}; an older wheelsmith may have taken other files")
         if refused := self.refused.get(recorded.digest):
             raise NotRebuiltError(refused)
         wheel = recorded.data["wheel"]

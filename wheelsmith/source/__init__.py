@@ -15,8 +15,8 @@ def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Lis
     """Return the source that matrix.yaml names.
 
     :param base: the folder for relative paths.
-    :param outputs: the folders of outputs, which are not part of the source.
-    :param listen: receives the progress of downloads.
+    :param outputs: files of wheelsmith, which are not part of the source.
+    :param listen: receives warnings and the progress of downloads.
     :raises SourceError: the source cannot be fetched or is refused.
     """
     if kernel.hub and kernel.revision:
@@ -31,9 +31,11 @@ def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Lis
         return read_sdist(kernel.sdist, outputs.cache, listen)
     if not kernel.path:
         raise MatrixError("the kernel has no source: set one of hub, git, path and sdist")
-    if is_cached(kernel, base):
-        return read_archive(base / kernel.path, outputs.cache)
-    return read_folder(base / kernel.path, outputs)
+    if not is_cached(kernel, base):
+        return read_folder(base / kernel.path, outputs, kernel, listen)
+    if kernel.include or kernel.exclude:
+        raise MatrixError("include and exclude are for a folder, but kernel.path is an archive", remedy="remove them")
+    return read_archive(base / kernel.path, outputs.cache)
 
 
 def is_cached(kernel: KernelRef, base: Path) -> bool:

@@ -23,17 +23,15 @@ from wheelsmith.base.git_address import (
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import Listener, SourceId
-from wheelsmith.plan.lock import is_lock_path
 from wheelsmith.plan.recipe.project import PROJECT_FILES
 from wheelsmith.source.cached import find_cached, make_cached
 from wheelsmith.source.git_repository import GitError, Repository
+from wheelsmith.source.names import is_never_source
 from wheelsmith.source.tree import FoundFile, SourceTree, check_path, walk
 
 # A kernel or project has one of these files at its top.
 _PROJECT_MARKERS = ("build.toml", *PROJECT_FILES)
 _NAMES_SHOWN = 5
-# Not source: a matrix, and in a kernel-builder layout the published builds.
-_MATRIX, _PUBLISHED, _LAYOUT = "matrix.yaml", "build", "build.toml"
 _MAX_SUBMODULES = 100
 
 
@@ -110,7 +108,7 @@ class _Reader:
         below = f"#subdirectory={kernel.subdirectory}" if kernel.subdirectory else ""
 
         def named(commit: str) -> tuple[str, Path, SourceId]:
-            key = canonical_digest(["git", place, commit, kernel.subdirectory, kernel.submodules])
+            key = canonical_digest(["git 2", place, commit, kernel.subdirectory, kernel.submodules])
             origin = f"git:{self.address.shown}{below}"
             return key, self.cache, SourceId(origin=origin, revision=revision, commit=commit, tree="")
 
@@ -133,8 +131,9 @@ class _Reader:
         root = top / (self.kernel.subdirectory or "")
         if not any(os.path.lexists(root / name) for name in _PROJECT_MARKERS):
             raise self._no_project_error(top)
-        left_out = {_MATRIX, *([_PUBLISHED] if os.path.lexists(root / _LAYOUT) else [])}
-        return walk(root, lambda path, _: path not in left_out and not is_lock_path(path), within=top)
+        # In kernel-builder layout, this folder contains the published builds.
+        built = ["build"] if os.path.lexists(root / "build.toml") else []
+        return walk(root, lambda path, entry: not is_never_source(path, entry, built=built), within=top)
 
     def _check_out(
         self, prefix: str, repository: Repository, commit: str, top: Path

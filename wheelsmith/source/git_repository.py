@@ -1,4 +1,4 @@
-"""Run git on repositories in the cache, with limits and without hooks and prompts.
+"""Run git on repositories in the cache and on work trees, with limits and without hooks and prompts.
 
 The user's git configuration applies, such as proxies, credential helpers and ``url.*.insteadOf``. But settings of other
 repositories do not apply. ``refs/wheelsmith/…`` stores the commit of each revision at its last fetch.
@@ -86,19 +86,45 @@ class GitError(Exception):
 def run_git(
     folder: Path, *argv: str, max_size: int = MAX_FILE_SIZE, on_output: Callable[[bytes], None] | None = None
 ) -> str:
-    """Run a git command and return its stdout.
-
-    Its streams are files, because a helper that outlives git, such as a shared ssh connection, would keep a pipe open.
+    """Run a git command on a repository and return its stdout.
 
     :param folder: the repository, which need not exist yet.
     :param max_size: the largest size in bytes of each written file, including stdout.
     :param on_output: called regularly with the end of stderr.
     :raises GitError: the command failed or exceeded its time limit.
     """
+    return _run(folder.parent, (f"--git-dir={folder}", *argv), max_size, on_output)
+
+
+def list_work_tree(folder: Path) -> dict[str, bool]:
+    """Return path → True if git tracks a file, False if git neither tracks nor ignores it.
+
+    Submodules and other repositories in the folder are listed, too.
+
+    :raises GitError: git cannot read a repository.
+    """
+    found: dict[str, bool] = {}
+    todo = [""]
+    while todo:
+        prefix = todo.pop()
+        for options, is_tracked in (("--others", "--exclude-standard"), False), (("--cached",), True):
+            # The repository of another user is safe, because listing files runs no program of the repository.
+            argv = ("-c", "safe.directory=*", "ls-files", "-z", *options)
+            for name in _run(folder / prefix, argv, _MAX_OUTPUT).split("\0")[:-1]:
+                path = folder / prefix / name
+                if os.path.lexists(path / ".git") and not path.is_symlink():
+                    todo.append(f"{prefix}{name.rstrip('/')}/")
+                else:
+                    found[f"{prefix}{name}"] = is_tracked
+    return found
+
+
+def _run(cwd: Path, argv: tuple[str, ...], max_size: int, on_output: Callable[[bytes], None] | None = None) -> str:
+    # A helper that outlives git, such as a shared ssh connection, would keep a pipe open, so the streams are files.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
         process = subprocess.Popen(
-            _command(folder, argv),
-            cwd=folder.parent,
+            _command(argv),
+            cwd=cwd,
             env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -119,12 +145,12 @@ def run_git(
         return output.read().decode("utf-8", "surrogateescape")
 
 
-def _command(folder: Path, argv: tuple[str, ...]) -> list[str]:
+def _command(argv: tuple[str, ...]) -> list[str]:
     program = shutil.which("git")
     if program is None:
         raise SourceError("there is no git on PATH", remedy="install git 2.30 or later, such as: apt-get install git")
     settings = (word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}"))
-    return [program, f"--git-dir={folder}", *settings, *argv]
+    return [program, *settings, *argv]
 
 
 def _environment() -> dict[str, str]:

@@ -230,7 +230,8 @@ def _read_planned(file: SourceFile) -> Iterator[bytes]:
         digest.update(chunk)
         yield chunk
     if digest.hexdigest() != file.sha256:
-        raise SourceError(f"{file.path} was changed after the build was planned", remedy="run the same command again")
+        again = "run the same command again; if it writes this file itself, name the file in kernel.exclude"
+        raise SourceError(f"{file.path} was changed after the build was planned", remedy=again)
 
 
 def _read_chunks(path: str, real: Path, limit: int) -> Iterator[bytes]:
