@@ -22,7 +22,7 @@ from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, walk
 _RUN_OUTPUTS = ("CHANGES.md", "index", "junit.xml", "logs", "report.html", "results.json", "summary.md", "wheels")
 # Prefixes of the temporary names of these outputs.
 _UNFINISHED = tuple(f".{name}." for name in _RUN_OUTPUTS)
-# Files that mark an index or a vendored folder.
+# Files that mark an index, a vendored folder or a virtual environment.
 _MARKS = ("_state/.listing.json", "_state/.lock", VENDORED_MARK, "pyvenv.cfg")
 # Outputs at the top of a kernel: the Hub's builds and wheelsmith's wheels.
 _BUILT = ("build", "dist")
