@@ -16,6 +16,7 @@ WORKFLOW = ".github/workflows/wheels.yml"
 def own(stored, tmp_path, monkeypatch):
     """The folder of a kernel whose wheels are in the cache, with its matrix and private files."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # where another project may have the name
     folder = pure_kernel(tmp_path / "own")
     matrix(folder, ".", torch="2.12, 2.13", cuda="cpu, 13.0")
     return Factory(folder=folder, cache=stored)
