@@ -1,4 +1,4 @@
-"""The index of a run: whole when the run ends, with the wheels of its source and matrix and of no other."""
+"""The index of a run: whole when the run ends, with the wheels of its matrix, and a mark on those of older sources."""
 
 import shutil
 from dataclasses import replace
@@ -225,7 +225,8 @@ def made(tree=OLD, cells=CELLS):
     ("run", "digests", "hashes", "left"),
     [
         (made(), {}, {}, [CPU, CUDA, OTHER]),
-        (made(NEW), {}, {}, [OTHER]),
+        (made(NEW), {}, {}, [replace(CPU, older=True), replace(CUDA, older=True), OTHER]),
+        (made(NEW), {CPU.cells[0].id: "ab" * 32}, {}, [replace(CUDA, older=True), OTHER]),
         # What the run left out, or plans otherwise, is not served by what was made before.
         (made(), {CPU.cells[0].id: ""}, {}, [CUDA, OTHER]),
         (made(), {CPU.cells[0].id: "ab" * 32}, {}, [CUDA, OTHER]),
@@ -237,7 +238,7 @@ def made(tree=OLD, cells=CELLS):
         (made(cells=CELLS - {CUDA.cells[0].id}), {}, {}, [CPU, OTHER]),
     ],
 )
-def test_wheels_of_another_source_go(run, digests, hashes, left):
+def test_wheels_of_another_source_are_older(run, digests, hashes, left):
     assert keep_valid(project(CPU, CUDA, OTHER), run, digests, hashes) == project(*left)
 
 

@@ -147,6 +147,9 @@ def make_request(matrix: Path, engine: str | None, **fields: Any) -> Request:
 jobs_option = click.option("-j", "--jobs", type=Number(1, 1024), help="CPU cores to use.  [default: all available]")
 
 
+prune_option = click.option("--prune", is_flag=True, help="Remove wheels of an older source from the output folder.")
+
+
 memory_option = click.option(
     "--memory", type=SIZE, help="Memory limit of the run, such as 8GiB.  [default: 80% of free memory]"
 )

@@ -11,7 +11,7 @@ import click
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.sanitize import visible
-from wheelsmith.cli.options import json_option, make_request
+from wheelsmith.cli.options import json_option, make_request, prune_option
 from wheelsmith.cli.run_with_reports import exit_code, preparing_reporter, progress_options, run_prepared
 from wheelsmith.model import CellFinished, Event, RunFinished, RunStarted
 from wheelsmith.model.build_host import AUTO, ENGINES
@@ -36,6 +36,7 @@ from wheelsmith.run.repack import RepackRequest, prepare_repack
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Output folder.  [default: dist]")
 @click.option("--force", is_flag=True, help="Convert builds again that are in the cache.")
+@prune_option
 @progress_options
 @json_option("Print results.json at the end.")
 @click.pass_context

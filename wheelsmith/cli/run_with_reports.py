@@ -109,7 +109,7 @@ def run_with_reports(
         def listen(event: Event) -> None:
             timeline(event)
             if isinstance(event, RunFinished):
-                record = planned.record(event.results, interrupted=event.interrupted)
+                record = planned.record(event.results, interrupted=event.interrupted, older=event.older_wheels or ())
                 record = complete(replace(record, started_on=start, finished_on=_now()))
                 if as_json:
                     click.echo(json.dumps(record.to_json(), indent=1))

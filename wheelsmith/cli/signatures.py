@@ -14,6 +14,7 @@ from wheelsmith.base.errors import ExitCode
 from wheelsmith.base.offline import go_offline
 from wheelsmith.base.units import counted
 from wheelsmith.cli.options import json_option, make_policy, policy_options, trust_option
+from wheelsmith.model.run_record import RunRecord
 
 if TYPE_CHECKING:
     from wheelsmith.run.signatures import Judgement
@@ -64,6 +65,8 @@ def sign_command(*, folder: Path, builder: str | None, as_json: bool, **given: A
             f"{counted(without_provenance, 'wheel')} without provenance for indexes (PEP 740): {_PROVENANCE_RULE}",
             err=True,
         )
+    if older := RunRecord.read(folder).older_wheels:
+        click.echo(f"{counted(len(older), 'wheel')} of an older source left out: build again", err=True)
     click.echo(result.summary, err=True)
 
 

@@ -54,6 +54,7 @@ def published_json(opened: OpenedIndex, published: Published) -> dict[str, objec
         "target": opened.name,
         "new": [entry.filename for entry in published.new],
         "known": [entry.filename for entry in published.known],
+        "older_wheels": [entry.filename for entry in published.left_out],
         "writes": [{"key": write.key, "size": write.size} for write in opened.writes],
     }
 
@@ -65,7 +66,9 @@ def published_text(published: Published, done: str, *, dry_run: bool) -> str:
     """
     would_be = "would be " if dry_run else ""
     signed = f", {counted(len(published.signed), 'new signature')}" if published.signed else ""
-    return f"{counted(len(published.new), 'wheel')} {would_be}{done}, {len(published.known)} already there{signed}"
+    text = f"{counted(len(published.new), 'wheel')} {would_be}{done}, {len(published.known)} already there{signed}"
+    older = f"{counted(len(published.left_out), 'wheel')} of an older source left out (build again, or use index add)"
+    return f"{text}, {older}" if published.left_out else text
 
 
 def show_writes(writes: tuple[Write, ...]) -> None:

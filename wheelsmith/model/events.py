@@ -151,6 +151,7 @@ class RunFinished(Record):
     :param seconds: wall time.
     :param compiled: number of compile phases that ran, without preprocessing.
     :param reused: number of compile phases that were reused.
+    :param older_wheels: file names of kept wheels of an older source; None if the index was not written.
     """
 
     results: tuple[BuildResult, ...]
@@ -159,6 +160,7 @@ class RunFinished(Record):
     seconds: float
     compiled: int = 0
     reused: int = 0
+    older_wheels: tuple[str, ...] | None = ()
 
 
 Event = (

@@ -127,6 +127,7 @@ class RunRecord(Record):
     :param started_on: None if several jobs built.
     :param shard: None for a run that built its entire matrix.
     :param variants: for a repacked repository, name of a build folder → its result.
+    :param older_wheels: file names of the wheels of an older source that the output folder still has.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -141,6 +142,7 @@ class RunRecord(Record):
     finished_on: str | None = None
     shard: ShardName | None = None
     variants: dict[str, dict[str, str | None]] | None = None
+    older_wheels: tuple[str, ...] = ()
 
     @property
     def planned(self) -> tuple[CellRecord, ...]:
@@ -164,9 +166,9 @@ class RunRecord(Record):
         return all(cell.result and cell.result.wheel for cell in self.planned)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as plain data, without ``shard`` and ``variants`` if they are None."""
-        data = super().to_json()
-        return {name: value for name, value in data.items() if value is not None or name not in {"shard", "variants"}}
+        """Return the record as plain data, without ``shard``, ``variants`` and ``older_wheels`` if they are empty."""
+        data, optional = super().to_json(), {"shard", "variants", "older_wheels"}
+        return {name: value for name, value in data.items() if value not in (None, []) or name not in optional}
 
     @classmethod
     def from_json(cls, data: Any) -> Self:

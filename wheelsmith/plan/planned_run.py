@@ -106,7 +106,7 @@ class PlannedRun:
         """Cell ID → the cell that builds its shared wheel."""
         return folded(self.builds)
 
-    def record(self, results: Iterable[BuildResult], *, interrupted: bool) -> RunRecord:
+    def record(self, results: Iterable[BuildResult], *, interrupted: bool, older: Iterable[str] = ()) -> RunRecord:
         """Return the record of a run with these results."""
         found = {result.cell.id: result for result in results}
         shared = self.folded
@@ -124,4 +124,5 @@ class PlannedRun:
             distribution=self.distribution,
             kernel_version=self.version,
             matrix_sha256=self.matrix_sha256,
+            older_wheels=tuple(older),
         )

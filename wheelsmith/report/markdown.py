@@ -14,7 +14,7 @@ from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.model import BuildResult, Status
 from wheelsmith.model.run_record import CellRecord, RunRecord
 from wheelsmith.report.style import wall_time
-from wheelsmith.report.summary import failures
+from wheelsmith.report.summary import failures, kept_text
 
 # Limits that keep a summary below 1 MiB, the limit of GitHub's step summaries and of Buildkite's annotations.
 _MOST_LOGS, _MOST_REASONS, _MOST_ROWS = 10, 100, 1000
@@ -31,6 +31,7 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
     """
     ending = "Interrupted after" if record.interrupted else "In"
     lines = [f"### {_count(record)}", "", f"{ending} {show_duration(seconds)}: {_escape(record.kernel)}", ""]
+    lines += [kept_text(record.older_wheels), ""] if record.older_wheels else []
     reasons = (
         "\n".join(_reason(first, len(others), log=number < _MOST_LOGS))
         for number, (first, *others) in enumerate(failures(record.results))

@@ -42,9 +42,17 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
     print_words(console, f"{text} {ending} {show_duration(finished.seconds)}", "bold")
     if phases := finished.compiled + finished.reused:
         print_words(console, f"{finished.reused} of {counted(phases, 'compiler phase')} reused")
+    if finished.older_wheels:
+        print_words(console, kept_text(finished.older_wheels))
     usable = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
     if usable:
         _show_install_command(max(usable, key=_preference), out, console)
+
+
+def kept_text(older_wheels: Sequence[str]) -> str:
+    """Return the sentence about the kept wheels of an older source."""
+    them = "it" if len(older_wheels) == 1 else "them"
+    return f"kept {counted(len(older_wheels), 'wheel')} of an older source: rebuild {them} or pass --prune"
 
 
 def failures(results: Sequence[BuildResult]) -> list[list[BuildResult]]:

@@ -62,9 +62,12 @@ def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | Non
     with announce_run(prepared, prepared.engine.name, listen, cancel) as run:
         with in_use(request.cache), scratch(request.cache / "work") as folder:
             _build_all(executor, prepared, folder, run, cancel)
-            publish_run(prepared, run.results, out=prepared.out, store=Store(request.cache / "store"), work=folder)
+            store = Store(request.cache / "store")
+            run.older_wheels = publish_run(
+                prepared, run.results, out=prepared.out, store=store, work=folder, prune=request.prune
+            )
         _prune_cache(request, run, cancel)
-    return prepared.record(run.results, interrupted=cancel.is_set())
+    return prepared.record(run.results, interrupted=cancel.is_set(), older=run.older_wheels or ())
 
 
 class ActiveRun:
@@ -74,6 +77,7 @@ class ActiveRun:
         self._listen = listen
         self._order = {plan.cell.id: place for place, plan in enumerate(planned.plans)}
         self._results: list[BuildResult] = []
+        self.older_wheels: tuple[str, ...] | None = None  # None until the index is written
         self.phases = Counter[bool]()
 
     def __call__(self, event: Event) -> None:
@@ -117,6 +121,7 @@ def announce_run(planned: PlannedRun, engine: str, listen: Listener, cancel: Fla
                 seconds=round(time.monotonic() - start, 3),
                 compiled=run.phases[False],
                 reused=run.phases[True],
+                older_wheels=run.older_wheels,
             )
         )
 

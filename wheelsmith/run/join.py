@@ -187,12 +187,12 @@ def join(  # one parameter for each option
         collector.fail_rest(_EXECUTOR)
         # Publish even after an interruption, so that the index has the wheels in results.json.
         if run.results:
-            publish_run(plan, run.results, out=out, store=store, work=folder)
+            run.older_wheels = publish_run(plan, run.results, out=out, store=store, work=folder)
             index = Folder(out / "index")
             wheels = [wheel for state in load_states(index).values() for wheel in state.entries]
             for text in requirement_notes(index, wheels):
                 run(Notice(level="warning", text=text))
-    return plan.record(run.results, interrupted=cancel.is_set())
+    return plan.record(run.results, interrupted=cancel.is_set(), older=run.older_wheels or ())
 
 
 def _import_wheels(

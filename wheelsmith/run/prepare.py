@@ -76,6 +76,7 @@ class Request:
     fail_fast: bool = False
     test: bool = False
     executor: str = "local"
+    prune: bool = False
     locked: bool = False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -15,13 +15,12 @@ from wheelsmith.base.files import read_bounded, sha256_file
 from wheelsmith.base.redact import redact
 from wheelsmith.index.doctor.crawl import CrawlScope, examine
 from wheelsmith.index.doctor.finding import Severity
-from wheelsmith.index.entries.catalogue import Catalogue, VersionChanges, catalogue_of, version_changes
+from wheelsmith.index.entries.catalogue import VersionChanges, catalogue_of, version_changes
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState
 from wheelsmith.index.entries.state import check_project, completeness, select_version
 from wheelsmith.index.entries.stored_states import load_project
 from wheelsmith.index.publish.input_folders import read_releases
 from wheelsmith.index.publish.release import IndexRelease
-from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.model import Listener, Status
@@ -66,14 +65,9 @@ class BuiltVersion:
         """Return the wheels of this version. The folder may have wheels of earlier versions too."""
         return select_version(self.state.entries, self.version)
 
-    @property
-    def catalogue(self) -> Catalogue:
-        """Return the catalogue of the project."""
-        return catalogue_of(self.state)
-
 
 def read_built_version(out: Path) -> BuiltVersion:
-    """Return the version that the last run built.
+    """Return the version that the last run built, without wheels of an older source.
 
     :param out: the output folder.
     :raises ReleaseError: there was no run, or it has no wheel.
@@ -83,8 +77,9 @@ def read_built_version(out: Path) -> BuiltVersion:
         project, version = check_project(str(run.distribution)), Version(str(run.kernel_version))
     except (OSError, ValueError, PackageIndexError):
         raise ReleaseError(f"{out} has no readable record of a run", remedy=_BUILD_FIRST) from None
-    state = Index(Folder(out / "index")).states().get(project)
-    if state is None or not select_version(state.entries, str(version)):
+    found = load_project(Folder(out / "index"), project)[0]
+    state = replace(found, entries=found.current)
+    if not select_version(state.entries, str(version)):
         raise ReleaseError(f"{out} has no wheel of {project} {version}", remedy=_BUILD_FIRST)
     failed = sorted(cell.cell.id for cell in run.planned if cell.status in {Status.FAILED, Status.CANCELLED})
     return BuiltVersion(state=state, version=str(version), failed=tuple(failed))
@@ -103,6 +98,7 @@ def built_release(out: Path, found: BuiltVersion) -> IndexRelease:
         uploads=tuple(upload for upload in release.uploads if upload.entry.sha256 in wanted),
         answers={project: answers},
         planned={project: planned},
+        left_out=release.left_out,
     )
 
 
@@ -141,7 +137,7 @@ def changes_since(storage: Storage, found: BuiltVersion) -> VersionChanges:
     :raises PackageIndexError: the index cannot be read.
     """
     state, _ = load_project(storage, found.state.project)
-    return version_changes(catalogue_of(state), found.catalogue, found.version)
+    return version_changes(catalogue_of(state), catalogue_of(found.state), found.version)
 
 
 def verify_live_wheels(

@@ -94,7 +94,8 @@ class SigningResult(Record):
 
 
 def sign(folder: Path, signer: Signer, by: CiRun) -> SigningResult:
-    """Sign all wheels of a run in the index of a folder, or none of them. Wheels of earlier runs stay unchanged.
+    """Sign all wheels of a run in the index of a folder, or none of them. Wheels of earlier runs and of
+    an older source stay unchanged.
 
     :param folder: the output folder of a run or a join.
     :param by: the CI run that built the wheels.
@@ -114,7 +115,7 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> SigningResult:
     left: list[LeftWheel] = []
     statements: dict[str, list[tuple[IndexEntry, bytes]]] = {name: [] for name in states}
     with WheelReader() as reader:
-        for name, entry in ((name, entry) for name, state in states.items() for entry in state.entries):
+        for name, entry in ((name, entry) for name, state in states.items() for entry in state.current):
             if entry.provenance and _is_of_earlier_run(entry, run):
                 _read_recorded_plan(folder / "index", entry, entry.provenance, reader)
                 left.append(LeftWheel(wheel=entry.filename, sha256=entry.sha256, signed=entry.bundle is not None))
@@ -281,7 +282,8 @@ def _wheels_with_signatures(folder: Path) -> Iterator[tuple[Path, bytes | Path |
 
     :raises PackageIndexError: there is none.
     """
-    offers = read_releases([folder]).uploads if has_index(folder) else ()
+    release = read_releases([folder] if has_index(folder) else [])
+    offers = (*release.uploads, *release.left_out)
     yield from ((offer.wheel, offer.side_files.get(SUFFIX)) for offer in offers)
     listed = {(offer.entry.filename, offer.entry.sha256) for offer in offers}
     loose = _loose_files(folder)

@@ -149,7 +149,7 @@ def _parse_wheel(data: Any) -> IndexEntry | None:
     if made is not None:
         made = {**_known_fields(Provenance, made), "source": _known_fields(SourceId, made["source"])}
     plain = {
-        **{name: data[name] for name in _WHEEL_FIELDS if name in data},
+        **{name: data[name] for name in (*_WHEEL_FIELDS, "older") if name in data},
         "provenance": made,
         "tests": [_known_fields(WheelTest, test) for test in data.get("tests", ())],
         # The path contains the hash: files/ab/<sha256>/<name>.
@@ -221,6 +221,7 @@ def wheel_json(wheel: IndexEntry) -> dict[str, Any]:
         "roots": list(wheel.roots),
         "cells": [_cell_json(cell) for cell in wheel.cells],
         "bundle": wheel.bundle,
+        **({"older": True} if wheel.older else {}),
     }
 
 

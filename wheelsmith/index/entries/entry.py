@@ -27,8 +27,9 @@ from wheelsmith.model import Cell, SourceId, WheelName, WheelRecord, read_wheel_
 from wheelsmith.platforms import parse_capability, platforms
 from wheelsmith.wheel.variant_format import Variant
 
-SCHEMA_VERSION = 4
-_SCHEMA_WITHOUT_TESTS = 3  # version of states without tests and plans, for older releases of wheelsmith
+SCHEMA_VERSION = 5
+# Versions for older releases of wheelsmith: of states without older wheels, and without tests and plans.
+_SCHEMA_WITHOUT_OLDER, _SCHEMA_WITHOUT_TESTS = 4, 3
 EVERYTHING = "simple"  # the root that lists every wheel
 _MAX_SIZE = 1 << 50  # bytes
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -145,6 +146,7 @@ class IndexEntry(WheelRecord):
     :param about: summary, licence and links from METADATA; None if an older wheelsmith published the wheel.
     :param side_files: suffix → sha256 of each side file, except METADATA.
     :param tests: the latest result of each machine and cell.
+    :param older: True if the source of the run that wrote the index differs from the wheel's.
     """
 
     upload_time: str
@@ -159,6 +161,7 @@ class IndexEntry(WheelRecord):
     # Part of comparisons, but not of the hash, because a dict is not hashable.
     side_files: dict[str, str] = field(default_factory=dict, hash=False)
     tests: tuple[WheelTest, ...] = ()
+    older: bool = False
 
     @classmethod
     def of(cls, wheel: WheelRecord, **more: Any) -> Self:
@@ -191,9 +194,9 @@ class IndexEntry(WheelRecord):
             parse_capability(text)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data. Empty ``side_files`` and ``tests`` are omitted."""
+        """Return plain data. ``side_files``, ``tests`` and ``older`` are omitted if they are empty or False."""
         plain = WheelRecord.to_json(self)
-        return {name: value for name, value in plain.items() if value or name not in {"side_files", "tests"}}
+        return {name: value for name, value in plain.items() if value or name not in {"side_files", "tests", "older"}}
 
     @property
     def project(self) -> str:
@@ -390,6 +393,11 @@ class ProjectState(Record):
             if each.project != self.project:
                 raise ValueError(f"{each.filename} is a wheel of {each.project}, not of {self.project}")
 
+    @property
+    def current(self) -> tuple[IndexEntry, ...]:
+        """Return the wheels without those of an older source."""
+        return tuple(entry for entry in self.entries if not entry.older)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data. The older schema is used if it can express the state."""
         plain = Record.to_json(self)
@@ -397,8 +405,9 @@ class ProjectState(Record):
             del plain["address"]
         if not self.planned:
             del plain["planned"]
-        if self.address is None and not self.planned and not any(entry.tests for entry in self.entries):
-            plain["schema_version"] = _SCHEMA_WITHOUT_TESTS
+        if not any(entry.older for entry in self.entries):
+            has_notes = self.address is not None or self.planned or any(entry.tests for entry in self.entries)
+            plain["schema_version"] = _SCHEMA_WITHOUT_OLDER if has_notes else _SCHEMA_WITHOUT_TESTS
         return plain
 
 

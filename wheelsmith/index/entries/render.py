@@ -125,7 +125,7 @@ def _file_entry(entry: IndexEntry, address: str | None) -> dict[str, Any]:
         # The reason must not be empty (PEP 691). Without a reason the value is true.
         "yanked": False if entry.yanked is None else entry.yanked or True,
         # Private keys begin with an underscore (PEP 691). Cells are named as in builds on the Hub.
-        "_wheelsmith": {"cells": sorted(cell.id for cell in entry.cells)},
+        "_wheelsmith": {"cells": sorted(cell.id for cell in entry.cells), **({"older": True} if entry.older else {})},
     }
 
 

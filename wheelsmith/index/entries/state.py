@@ -302,7 +302,7 @@ class Completeness(Record):
 
     :param version: version of the kernel, without a local part.
     :param planned: ids of the cells that should have a wheel, sorted.
-    :param missing: ids of the planned cells without an advertised wheel that is not yanked.
+    :param missing: ids of the planned cells without an advertised wheel of the current source that is not yanked.
     """
 
     version: str
@@ -328,7 +328,7 @@ def all_completeness(state: ProjectState) -> tuple[Completeness, ...]:
     """Return the completeness of each version with a known plan, newest first."""
     served: dict[Version, set[str]] = {}
     for entry in state.entries:
-        if entry.yanked is None and entry.variant is None:
+        if entry.yanked is None and entry.variant is None and not entry.older:
             cells = {cell.id for cell in entry.cells if cell.settings.advertise}
             served.setdefault(entry.public, set()).update(cells)
     return tuple(_completeness(item, served.get(Version(item.version), set())) for item in reversed(state.planned))

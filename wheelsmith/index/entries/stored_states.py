@@ -168,7 +168,7 @@ def newest_listed(state: ProjectState) -> IndexEntry | None:
 
 
 def _newest(entries: Iterable[IndexEntry]) -> IndexEntry | None:
-    return max(entries, key=lambda each: (each.yanked is None, each.version, each.filename), default=None)
+    return max(entries, key=lambda e: (e.yanked is None and not e.older, e.version, e.filename), default=None)
 
 
 def listing_of(state: ProjectState) -> Listing:

@@ -197,7 +197,8 @@ def read_releases(folders: Sequence[Path]) -> IndexRelease:
         for project, versions in release.planned.items():
             planned.setdefault(project, []).extend(versions)
     uploads = tuple(upload for release in releases for upload in release.uploads)
-    return IndexRelease(uploads=uploads, answers=answers, planned=planned)
+    left_out = tuple(upload for release in releases for upload in release.left_out)
+    return IndexRelease(uploads=uploads, answers=answers, planned=planned, left_out=left_out)
 
 
 def loose_wheels(folder: Path) -> tuple[Path, ...]:
@@ -213,7 +214,9 @@ def wheels_of_folder(folder: Path) -> tuple[Path, ...]:
     :raises PackageIndexError: there is no wheel, or the index is incomplete.
     """
     # A loose wheel counts even if it is unreadable.
-    return loose_wheels(folder) or tuple(upload.wheel for upload in read_release(folder).uploads)
+    loose = loose_wheels(folder)
+    release = IndexRelease() if loose else read_release(folder)
+    return (*loose, *(upload.wheel for upload in (*release.uploads, *release.left_out)))
 
 
 def has_index(folder: Path) -> bool:
@@ -255,11 +258,12 @@ def _release_of_index(index: Path, folder: Path) -> IndexRelease:
     _check_all_listed(states.values(), index, folder)
     entries = [entry for state in states.values() for entry in state.entries]
     with UploadReader() as reader:
-        uploads = tuple(_read_listed(storage, index, entry, reader) for entry in entries)
+        uploads = [(entry.older, _read_listed(storage, index, entry, reader)) for entry in entries]
     return IndexRelease(
-        uploads=uploads,
+        uploads=tuple(upload for older, upload in uploads if not older),
         answers={name: state.answers for name, state in states.items() if state.answers},
         planned={name: state.planned for name, state in states.items() if state.planned},
+        left_out=tuple(upload for older, upload in uploads if older),
     )
 
 

@@ -174,6 +174,8 @@ def _refusals(state: ProjectState, entries: Sequence[IndexEntry], promotion: Pro
         yield f"the project is {state.status}"
     if yanked := [entry.filename for entry in entries if entry.yanked is not None]:
         yield f"yanked: {_shorten(yanked)}"
+    if older := [entry.filename for entry in entries if entry.older]:
+        yield f"of an older source: {_shorten(older)}"
     for outcome in WheelOutcome:
         found = [entry.filename for entry in entries if entry.outcome is outcome]
         if found and not promotion.tests.admits(outcome):

@@ -34,12 +34,14 @@ class Published:
     :param known: the wheels that the index already had.
     :param signed: the wheels that got a signature.
     :param signed_otherwise: the known wheels with another signature than the offered one. The index keeps its own.
+    :param left_out: the wheels of an older source, which are not published.
     """
 
     new: tuple[IndexEntry, ...]
     known: tuple[IndexEntry, ...]
     signed: tuple[IndexEntry, ...] = ()
     signed_otherwise: tuple[IndexEntry, ...] = ()
+    left_out: tuple[IndexEntry, ...] = ()
 
 
 def publish_folders(folders: Sequence[Path], target: str) -> Published:
@@ -70,6 +72,7 @@ def publish(storage: Storage, release: IndexRelease, builds: Sequence[HubBuild] 
         known=tuple(entry for entry in entries if entry.filename in before),
         signed=tuple(each for each in entries if BUNDLE in each.side_files and each.filename not in signed_before),
         signed_otherwise=tuple(entry for entry in entries if _has_other_signature(entry, release)),
+        left_out=tuple(upload.entry for upload in release.left_out),
     )
 
 

@@ -52,11 +52,13 @@ class IndexRelease:
 
     :param answers: project → the unserved cells.
     :param planned: project → the planned cells of its versions.
+    :param left_out: wheels of an older source, which are not published.
     """
 
     uploads: tuple[WheelUpload, ...] = ()
     answers: Mapping[str, Sequence[CellWithoutWheel]] = field(default_factory=dict)
     planned: Mapping[str, Sequence[PlannedVersion]] = field(default_factory=dict)
+    left_out: tuple[WheelUpload, ...] = ()
 
     @property
     def projects(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Write the index of a run, ``dist/index``: the run's wheels, and still valid wheels of earlier runs."""
+"""Write the index of a run, ``dist/index``: the run's wheels, and those of earlier runs that it does not replace."""
 
 from __future__ import annotations
 
@@ -29,53 +29,65 @@ from wheelsmith.index.publish.release import (
 from wheelsmith.index.storage.compare_and_swap import replace_file
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Storage, read_pieces
-from wheelsmith.model import BuildResult
+from wheelsmith.model import BuildResult, Status
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.store import Store
 
 
-def publish_run(run: PlannedRun, results: Sequence[BuildResult], *, out: Path, store: Store, work: Path) -> None:
-    """Write the index of a run, and link its wheels into ``wheels/``.
+def publish_run(
+    run: PlannedRun, results: Sequence[BuildResult], *, out: Path, store: Store, work: Path, prune: bool = False
+) -> tuple[str, ...]:
+    """Write the index of a run, and link its wheels into ``wheels/``. Return the names of wheels of an older source.
 
     If the results are the same as in the last run and the files have not changed, nothing is written. A run without a
     project name or version has no index.
 
     :param out: the run's output folder.
     :param work: a folder for temporary files.
+    :param prune: remove the wheels of an older source.
     :raises PackageIndexError: the index cannot be written.
     """
     if not (run.distribution and run.version):
-        return
+        return ()
+    project, index = check_project(run.distribution), Folder(out / "index")
     markers = sorted((out / "index" / RUNS).glob("*.json"))
-    marker = out / "index" / RUNS / f"{_digest(run, results)}.json"
+    marker = out / "index" / RUNS / f"{_digest(run, results, prune=prune)}.json"
     if markers == [marker] and marker.read_bytes() == _file_stats(out):
-        return
+        return _older_wheels(index, project)
     with UploadReader() as reader:
         plain = built_wheels(run.plans, results, store, reader)
         uploads = (*plain, *(variant_wheels(plain, store, work, reader) if run.variants else ()))
-        project, change = check_project(run.distribution), _change(run, Version(run.version), results, uploads)
+        change = _change(run, Version(run.version), results, uploads, prune=prune)
         files = _WheelFiles(out / "index", uploads, reader)
-        Folder(out / "index").transaction(lambda storage: _write(storage, project, change, files, out / "wheels"))
+        index.transaction(lambda storage: _write(storage, project, change, files, out / "wheels"))
     for upload in plain:
         _link(out / "index" / upload.entry.path, out / "wheels" / upload.entry.filename)
     # Several notes mean that the outputs of several runs were merged. They stay, so that ``publish`` refuses the index.
     if len(markers) == 1:
         markers[0].unlink()
     atomic_write(marker, _file_stats(out))
+    return _older_wheels(index, project)
+
+
+def _older_wheels(index: Storage, project: str) -> tuple[str, ...]:
+    entries = load_project(index, project)[0].entries
+    return tuple(entry.filename for entry in entries if entry.older and entry.variant is None)
 
 
 def _change(
-    run: PlannedRun, version: Version, results: Sequence[BuildResult], uploads: Sequence[WheelUpload]
+    run: PlannedRun, version: Version, results: Sequence[BuildResult], uploads: Sequence[WheelUpload], *, prune: bool
 ) -> Transition:
     """Return the transition of the project's state."""
     now = show_moment(time.time())
     added = [replace(upload.entry, upload_time=now) for upload in uploads]
     hashes = {entry.filename: entry.sha256 for entry in added}
     answers = unserved_of_run(str(version), results, run.excluded)
-    digests = {item.cell.id: "" for item in run.excluded} | {each.cell.id: each.plan_digest for each in results}
+    finished = (each for each in results if each.status is not Status.CANCELLED)
+    digests = {item.cell.id: "" for item in run.excluded} | {each.cell.id: each.plan_digest for each in finished}
 
     def change(before: ProjectState) -> ProjectState:
         kept = keep_valid(before, run, digests, hashes)
+        kept = replace(kept, entries=kept.current) if prune else kept
         planned = _planned([*kept.entries, *added], [*kept.answers, *answers], run, version)
         return add_entries(kept, added, answers, [planned])
 
@@ -143,31 +155,32 @@ def _write(storage: Storage, project: str, change: Transition, files: _WheelFile
 def keep_valid(
     state: ProjectState, run: PlannedRun, digests: Mapping[str, str], hashes: Mapping[str, str]
 ) -> ProjectState:
-    """Return the parts of the earlier state that this run does not contradict.
+    """Return the parts of the earlier state that this run does not replace. Wheels of an older source are marked.
 
-    :param digests: id of each cell of the run → digest of its plan; empty for an excluded cell.
+    :param digests: id of each finished cell of the run → digest of its plan; empty for an excluded cell.
     :param hashes: file name → sha256 of each wheel of the run.
     """
+    planned = {plan.cell.id: plan.build_digest for plan in run.plans}
+
+    def valid(entry: IndexEntry) -> IndexEntry | None:
+        """Return a wheel with only the cells that the run did not build differently or exclude; None if none remain."""
+        made = entry.provenance
+        if made is None or entry.public != Version(str(run.version)):
+            return entry
+        cells = (cell for cell in entry.cells if cell.id in run.cells)
+        kept = tuple(cell for cell in cells if digests.get(cell.id, made.plan_digest) == made.plan_digest)
+        older = made.source.tree not in run.trees and (run.commit is None or made.source.commit != run.commit)
+        older = older or any(planned.get(cell.id, made.plan_digest) != made.plan_digest for cell in kept)
+        return replace(entry, cells=kept, older=older) if kept else None
+
     same_bytes = [entry for entry in state.entries if hashes.get(entry.filename, entry.sha256) == entry.sha256]
     return replace(
         state,
-        entries=tuple(filter(None, (_valid_entry(entry, run, digests) for entry in same_bytes))),
+        entries=tuple(filter(None, map(valid, same_bytes))),
         answers=tuple(each for each in state.answers if each.cell.id in run.cells and each.cell.id not in digests),
         removed=tuple(item for item in state.removed if hashes.get(item.filename, item.sha256) == item.sha256),
         planned=tuple(item for item in state.planned if Version(item.version) != Version(str(run.version))),
     )
-
-
-def _valid_entry(entry: IndexEntry, run: PlannedRun, digests: Mapping[str, str]) -> IndexEntry | None:
-    """Return a wheel with only the cells that the run did not build differently or exclude; None if none remain."""
-    made = entry.provenance
-    if made is None or entry.public != Version(str(run.version)):
-        return entry
-    if made.source.tree not in run.trees and (run.commit is None or made.source.commit != run.commit):
-        return None
-    cells = (cell for cell in entry.cells if cell.id in run.cells)
-    kept = tuple(cell for cell in cells if digests.get(cell.id, made.plan_digest) == made.plan_digest)
-    return replace(entry, cells=kept) if kept else None
 
 
 def _planned(
@@ -194,13 +207,13 @@ def _link(file: Path, name: Path) -> None:
         atomic_write_chunks(read_pieces(file, "/".join(file.parts[-4:])), name.parent, partial(Path, name))
 
 
-def _digest(run: PlannedRun, results: Sequence[BuildResult]) -> str:
+def _digest(run: PlannedRun, results: Sequence[BuildResult], *, prune: bool) -> str:
     """Return the digest of all inputs of the index."""
     outcomes = [
         [each.plan_digest, *(part and part.to_json() for part in (each.cell, each.wheel, each.failure))]
         for each in results
     ]
-    source = [run.distribution, run.version, run.trees, run.commit, run.cells, run.offered]
+    source = [run.distribution, run.version, run.trees, run.commit, run.cells, run.offered, prune]
     return canonical_digest([__version__, run.variants, source, outcomes, [item.to_json() for item in run.excluded]])
 
 

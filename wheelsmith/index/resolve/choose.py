@@ -244,6 +244,8 @@ class Chooser:
             why = f" ({answer.status}: {answer.reason})" if answer else ""
             yield f"{self._newest} has no wheel for this{why}; {parsed.version.public} is the newest that has one"
         yield from self._yank_notes(parsed, target)
+        if parsed.wheel.older:
+            yield "it was built from an older source than the newest wheels"
         if parsed.wheel.cells and parsed not in self._wheels_of_cell(target):
             accepted = parsed.required_versions(target.framework) or "of any version"
             yield f"it was not built for exactly this combination; its metadata accepts {target.framework} {accepted}"

@@ -52,7 +52,7 @@ _MEANINGS = {
     GridStatus.BUILT: "has a wheel",
     GridStatus.CACHED: "has a wheel from the cache",
     GridStatus.FOLDED: "shares the wheel of another combination",
-    GridStatus.OLDER: "only an older version has a wheel",
+    GridStatus.OLDER: "only an older version or source has a wheel",
     GridStatus.UNPAIRED: "has a wheel, but torch is built only for older CUDA releases",
     GridStatus.YANKED: "its wheel was yanked",
     GridStatus.FAILED: "its build failed",
@@ -139,7 +139,7 @@ def catalogue_cells(catalogue: Catalogue) -> dict[Cell, GridCell]:
             unpaired = known is not None and known.status is GridStatus.UNPAIRED
             better = unpaired and wheel.yanked is None and _has_torch_build(cell, wheel)
             if known is None or better:
-                older = newest is not None and wheel.public < newest
+                older = wheel.older or (newest is not None and wheel.public < newest)
                 found[cell], shown[cell] = _wheel_cell(cell, wheel, place, older=older), wheel
             elif wheel.yanked is not None and wheel.version > shown[cell].version:
                 found[cell] = replace(found[cell], yank=(str(wheel.version), wheel.yanked))
