@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import wants
 from command_line import run_command
-from kernels import matrix, tiny_kernel
+from kernels import matrix, stable_kernel, tiny_kernel
 from quick_builds import QuickBuilds, use_quick_builds
 
 from wheelsmith.index.publish.verify import verify
@@ -170,3 +170,48 @@ def test_they_are_not_promoted(partly, run):
 
 def older_of(index):
     return sorted(entry.filename for entry in Index(Folder(Path(index))).entries("tiny") if entry.older)
+
+
+# --- wheels of one name -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["plan", "build-matrix"])
+def test_two_plans_of_one_name_are_refused_before_anything_is_built(verb, run, tmp_path):
+    stable_kernel(tmp_path / "k")
+    rule = "rules:\n  - set: {gpu-archs: [9.0]}\n    where: {torch: 2.13}\n"
+    matrix(tmp_path, "k", torch="2.12, 2.13", cuda="13.0", more=rule)
+    answer = run(verb, "--engine", "local")
+    assert answer.code == 2
+    assert "would have different wheels of one name, affine-1+cu130.torchstable-cp39-abi3" in answer.err
+    assert "help: give both the same settings in matrix.yaml, or exclude one of them" in answer.err
+    assert not Path("dist/index").exists()
+
+
+def test_the_second_wheel_of_one_name_is_a_failure(build, run, monkeypatch):
+    """As of a project for several Pythons whose wheels all become cp310-abi3."""
+    build()
+    edit(1)
+    monkeypatch.setattr(QuickBuilds, "version_of", staticmethod(lambda plan: "1+cpu.torch2.11"))
+    said = build("--only", "*-cpu-*", code=1)
+    assert "1 built · 2 failed in " in said
+    assert "its wheel has the name of the wheel of torch211-cxx11-cpu-x86_64-linux, tiny-1+cpu.torch2.11-" in said
+    assert "kept 3 wheels of an older source" in said
+    answer = run("publish", "target")
+    assert (answer.code, "1 wheel published, 0 already there" in answer.err) == (0, True)
+
+
+def test_an_index_that_was_not_written_is_not_offered_or_published(build, run):
+    build()
+    assert run("publish", "target").code == 0
+    assert run("index", "status", "dist/index", "tiny", "archived").code == 0
+    edit(1)
+    answer = run("build-matrix", "--engine", "local", "--progress", "plain")
+    assert (answer.code, "tiny is archived" in answer.err) == (4, True)
+    assert "try it" not in answer.err
+    answer = run("publish", "target")
+    assert answer.code == 4
+    assert f"dist/index is older than the last run: it lacks {wheels()[0]}\n" in answer.err
+    assert "help: build again: wheelsmith build-matrix" in answer.err
+    assert run("index", "status", "dist/index", "tiny", "active").code == 0
+    build()
+    assert "in the index with other bytes" in run("publish", "target").err

@@ -227,3 +227,29 @@ def test_a_version_that_is_not_complete_is_not_released(locked):
     assert answer.returncode == 1
     assert "version 1 is not complete: torch213-cxx11-cu130-x86_64-linux" in answer.stderr
     assert release(locked, "--step", "publish", "--incomplete").returncode == 0
+
+
+def test_a_conflict_is_found_before_anything_is_built(locked):
+    assert release(locked).returncode == 0
+    change_kernel(locked)
+    answer = release(locked)
+    assert answer.returncode == 4
+    assert f"error: {WHEEL} is in the index with other bytes" in answer.stderr
+    assert "wheelsmith index yank INDEX PROJECT VERSION" in answer.stderr
+    assert "build: failed" in answer.stderr
+    assert not (locked.folder / "dist/index").exists()
+
+
+def test_a_name_that_was_removed_is_not_released_again(locked):
+    assert release(locked).returncode == 0
+    assert locked.run_in_process("index", "remove", "index", "pure", "1").returncode == 0
+    change_kernel(locked)
+    answer = release(locked)
+    assert (answer.returncode, steps(answer)) == (4, ["build"]), answer.stderr
+    assert f"{WHEEL} was in the index with other bytes" in answer.stderr
+
+
+def change_kernel(factory):
+    (factory.folder / "k/torch-ext/pure/__init__.py").write_text("VALUE = 2\n")
+    assert factory.run_in_process("lock", "--engine", "local").returncode == 0
+    shutil.rmtree(factory.folder / "dist")

@@ -23,6 +23,8 @@ from wheelsmith.cli.storage import (
     show_writes,
     target_argument,
 )
+from wheelsmith.index.entries.state import add_entries
+from wheelsmith.index.entries.stored_states import load_project
 from wheelsmith.index.publish.kernels_layout import hub_builds
 from wheelsmith.index.publish.promote import channel_address
 from wheelsmith.index.publish.publishing import publish
@@ -35,6 +37,7 @@ from wheelsmith.run.release import (
     built_release,
     changes_since,
     check_live_pages,
+    check_names,
     read_built_version,
     recheck,
     require_complete,
@@ -67,13 +70,17 @@ class _Release:
     progress: str
 
     def build(self) -> str:
-        """Build the locked matrix."""
+        """Build the locked matrix, unless the index has other wheels of its names."""
         request = make_request(self.matrix, self.engine, out=self.out, locked=True)
         prepared = prepare(request, preparing_reporter(self.progress, self.matrix.parent))
+        storage = open_storage(self.index)
+        check_names(storage, prepared)
         code = exit_code(run_prepared(prepared, progress=self.progress, as_json=False))
         if code not in {ExitCode.OK, ExitCode.CELLS_FAILED}:
             raise click.exceptions.Exit(code)
         found = self._found()
+        # The names of some wheels are known only now.
+        add_entries(load_project(storage, found.state.project)[0], found.entries)
         return f"{found.state.project} {found.version}"
 
     def check(self) -> str:

@@ -10,6 +10,7 @@ from wheelsmith.base.json_dataclass import Record, canonical_json
 from wheelsmith.model.build_host import ImageId, Toolset
 from wheelsmith.model.cell import TORCH, Cell
 from wheelsmith.model.pinned import PrefixId
+from wheelsmith.model.wheel_name import wheel_stem
 
 SCHEMA_VERSION = 1
 # In the .dist-info folder of every built wheel: the data that the plan's digest covers.
@@ -169,6 +170,11 @@ class WheelSpec(Record):
     arch: str
     stable_abi: str | None
     declared: tuple[str, ...] = ()
+
+    @property
+    def stem(self) -> str:
+        """Return the wheel's file name up to the platform, which repair decides."""
+        return f"{wheel_stem(self.distribution)}-{self.version}-{self.python_tag}-{self.abi_tag}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from wheelsmith.base.errors import MatrixError
 from wheelsmith.model import BuildPlan, BuildResult, Excluded, Folded, Status
 from wheelsmith.model.run_record import CellRecord, PlannedCell, RunRecord
 
@@ -40,6 +41,21 @@ def fold(plans: Sequence[BuildPlan]) -> tuple[Build, ...]:
     for plan in plans:
         groups.setdefault(plan.build_digest, []).append(plan)
     return tuple(Build(plans=tuple(sorted(group, key=_has_other_cuda))) for group in groups.values())
+
+
+def check_names(builds: Iterable[Build]) -> None:
+    """Check that no two builds with the same compilers, which may decide the platform in a name, share a name.
+
+    :raises MatrixError: two do.
+    """
+    first: dict[object, BuildPlan] = {}
+    for plan in (build.plan for build in builds):
+        known = first.setdefault((plan.wheel.stem, plan.wheel.platform, plan.toolset), plan)
+        if known is not plan:
+            raise MatrixError(
+                f"{known.cell.id} and {plan.cell.id} would have different wheels of one name, {plan.wheel.stem}",
+                remedy="give both the same settings in matrix.yaml, or exclude one of them",
+            )
 
 
 def folded(builds: Iterable[Build]) -> dict[str, Folded]:

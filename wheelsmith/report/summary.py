@@ -45,7 +45,7 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
     if finished.older_wheels:
         print_words(console, kept_text(finished.older_wheels))
     usable = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
-    if usable:
+    if usable and finished.older_wheels is not None:
         _show_install_command(max(usable, key=_preference), out, console)
 
 

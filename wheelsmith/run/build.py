@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
 
@@ -23,6 +24,7 @@ from wheelsmith.model import (
     CellFinished,
     Event,
     Expectation,
+    Failure,
     Listener,
     Notice,
     RunFinished,
@@ -77,6 +79,7 @@ class ActiveRun:
         self._listen = listen
         self._order = {plan.cell.id: place for place, plan in enumerate(planned.plans)}
         self._results: list[BuildResult] = []
+        self._first: dict[str, tuple[str, str]] = {}  # file name → hash of the wheel, and its first cell
         self.older_wheels: tuple[str, ...] | None = None  # None until the index is written
         self.phases = Counter[bool]()
 
@@ -87,7 +90,16 @@ class ActiveRun:
         self._listen(event)
 
     def finish(self, result: BuildResult) -> None:
-        """Record the result of a cell."""
+        """Record the result of a cell. It fails if another cell has another wheel of the same name."""
+        if wheel := result.wheel:
+            sha256, first = self._first.setdefault(wheel.filename, (wheel.sha256, result.cell.id))
+            if sha256 != wheel.sha256:
+                failure = Failure(
+                    stage="store",
+                    message=f"its wheel has the name of the wheel of {first}, {wheel.filename}, but other bytes",
+                    remedy="keep one of the two in the matrix; a wheel with abi3 or none in its name fits many Pythons",
+                )
+                result = replace(result, status=Status.FAILED, wheel=None, failure=failure)
         self._results.append(result)
         self(CellFinished(result=result))
 

@@ -22,7 +22,7 @@ from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
 from wheelsmith.plan.kernel import left_out_capabilities, plan_kernel
 from wheelsmith.plan.lock import lock_path, read_lock
-from wheelsmith.plan.planned_run import PlannedRun
+from wheelsmith.plan.planned_run import PlannedRun, check_names, fold
 from wheelsmith.plan.project import Resolve, plan_project
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
@@ -174,6 +174,8 @@ def prepare_matrix(
         listen(Notice(level="info", text=text))
     engine = _choose_engine(matrix, request, selected, listen)
     planned, not_folded = _plan_cells(selected, everything, matrix, spec, source, engine, inputs.resolve)
+    plans = tuple(answer for answer in planned if isinstance(answer, BuildPlan))
+    check_names(fold(plans))
     place = source.id.place or spec.name or matrix.kernel.distribution or "project"
     return Prepared(
         request=request,
@@ -188,7 +190,7 @@ def prepare_matrix(
         offered=tuple(sorted(cell.id for cell in everything if isinstance(cell, Cell) and cell.settings.advertise)),
         trees=(source.id.tree,),
         commit=source.id.commit,
-        plans=tuple(answer for answer in planned if isinstance(answer, BuildPlan)),
+        plans=plans,
         excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
         not_folded=not_folded,
         variants=matrix.output.variants,

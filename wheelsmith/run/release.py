@@ -17,7 +17,7 @@ from wheelsmith.index.doctor.crawl import CrawlScope, examine
 from wheelsmith.index.doctor.finding import Severity
 from wheelsmith.index.entries.catalogue import VersionChanges, catalogue_of, version_changes
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState
-from wheelsmith.index.entries.state import check_project, completeness, select_version
+from wheelsmith.index.entries.state import check_project, completeness, name_conflict, select_version
 from wheelsmith.index.entries.stored_states import load_project
 from wheelsmith.index.publish.input_folders import read_releases
 from wheelsmith.index.publish.release import IndexRelease
@@ -25,6 +25,7 @@ from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.model import Listener, Status
 from wheelsmith.model.run_record import RunRecord
+from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.run.published_wheels import PublishedWheel, fetch_wheel
 from wheelsmith.toolchain.package_index import IndexFile, list_files_strictly
 from wheelsmith.toolchain.pip import pip_settings
@@ -100,6 +101,18 @@ def built_release(out: Path, found: BuiltVersion) -> IndexRelease:
         planned={project: planned},
         left_out=release.left_out,
     )
+
+
+def check_names(storage: Storage, run: PlannedRun) -> None:
+    """Check that an index has no wheel of a run's names that was built from another plan.
+
+    :raises PackageIndexError: it has one, or cannot be read.
+    """
+    planned = {(plan.wheel.stem, plan.build_digest) for plan in run.plans}
+    for entry in load_project(storage, check_project(str(run.distribution)))[0].entries:
+        stem, made = entry.filename.rpartition("-")[0], entry.provenance
+        if made and stem in dict(planned) and (stem, made.plan_digest) not in planned:
+            raise name_conflict(entry.filename)
 
 
 def require_complete(found: BuiltVersion) -> None:

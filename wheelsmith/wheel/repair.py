@@ -97,7 +97,7 @@ def _is_on_every_machine(library: str) -> bool:
 
 def _check_promised(contents: WheelContents, spec: WheelSpec) -> None:
     assert spec.metadata is not None  # noqa: S101  # only the specs of projects have no metadata
-    expected = f"{wheel_stem(spec.distribution)}-{spec.version}-{spec.python_tag}-{spec.abi_tag}-{spec.platform}.whl"
+    expected = f"{spec.stem}-{spec.platform}.whl"
     if contents.filename != expected:
         raise WheelError(f"the build made {contents.filename}, not {expected}")
     if contents.files[f"{contents.info}/METADATA"] != spec.metadata.encode():

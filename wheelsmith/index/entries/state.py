@@ -125,11 +125,16 @@ def _merge_entry(known: IndexEntry | None, new: IndexEntry) -> IndexEntry:
 
 def _check_same_bytes(known: IndexEntry | Removed, new: IndexEntry) -> None:
     if known.sha256 != new.sha256:
-        where = "is" if isinstance(known, IndexEntry) else "was"
-        raise PackageIndexError(
-            f"{new.filename} {where} in the index with other bytes, and a published file never changes",
-            remedy="give the kernel a new version, in matrix.yaml or build.toml; or start another index",
-        )
+        raise name_conflict(new.filename, "is" if isinstance(known, IndexEntry) else "was")
+
+
+def name_conflict(filename: str, where: str = "is") -> PackageIndexError:
+    """Return the error for a wheel with the name of another wheel in an index."""
+    return PackageIndexError(
+        f"{filename} {where} in the index with other bytes, and a published file never changes",
+        remedy="give the kernel a new version, in matrix.yaml or build.toml, or use another index; "
+        "to withdraw the old version: wheelsmith index yank INDEX PROJECT VERSION",
+    )
 
 
 def _check_variants(entries: Iterable[IndexEntry]) -> None:

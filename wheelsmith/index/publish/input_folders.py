@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from wheelsmith.index.resolve.target import accepts, combined_specifier
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.model import TORCH, Cell, WheelName, read_wheel_name
+from wheelsmith.model.run_record import RunRecord
 from wheelsmith.platforms import cuda_toolkits
 
 _CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)t?")
@@ -335,6 +337,11 @@ def _check_all_listed(states: Collection[ProjectState], index: Path, folder: Pat
             f"{index} does not list {len(unlisted)} of the wheels in {folder}, such as {unlisted[0].name}",
             remedy=_PUBLISH_SEPARATELY,
         )
+    with suppress(OSError, ValueError):  # there is no readable record of a run
+        built = [each.wheel for each in RunRecord.read(index.parent).results if each.wheel]
+        if index.name == "index" and (lost := [each.filename for each in built if each.sha256 not in hashes]):
+            message = f"{index} is older than the last run: it lacks {lost[0]}"
+            raise PackageIndexError(message, remedy="build again: wheelsmith build-matrix")
 
 
 def _indexes(folder: Path) -> list[Path]:
