@@ -94,8 +94,9 @@ class SigningResult(Record):
 
 
 def sign(folder: Path, signer: Signer, by: CiRun) -> SigningResult:
-    """Sign all wheels of a run in the index of a folder, or none of them. Wheels of earlier runs and of
-    an older source stay unchanged.
+    """Sign all wheels of a run in the index of a folder, or none of them.
+
+    Wheels of earlier runs and of an older source stay unchanged.
 
     :param folder: the output folder of a run or a join.
     :param by: the CI run that built the wheels.
