@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +22,9 @@ import torches
 import wants
 from factory import ROOT, Factory
 from kernels import NOARCH_TOML, matrix, write
-from loopback import serving
+from loopback import running, serving
+from loopback_azure import azurite, loopback_azure
+from loopback_gcs import LoopbackGcs
 from outside import outside
 from page_examples import Command
 from web_hosts import nginx
@@ -92,10 +95,10 @@ class Setting:
         return done.stdout.strip()
 
 
-SETTINGS: dict[str, Callable[[Setting], None]] = {}
+SETTINGS: dict[str, Callable[[Setting], object]] = {}
 PLACEHOLDER = "it contains a placeholder"
 ROOT_ONLY = "it changes the system"
-ACCOUNT = "it needs an account"
+OTHER_PROGRAM = "it is a command of another project"
 # Page → the beginning of a command → why it is not run.
 NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {"scripts/build": "scripts/test runs it", "scripts/test": "it runs this test"},
@@ -113,15 +116,8 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "pip install": "nothing was built",
     },
     "docs/how-to/install-wheelsmith.md": {"apt-get install": ROOT_ONLY},
-    "docs/how-to/publish-to-a-bucket.md": {
-        "aws": "another project's program",
-        "export AWS_ENDPOINT_URL": PLACEHOLDER,
-        "export AWS_ACCESS_KEY_ID": PLACEHOLDER,
-        "gcloud": "another project's program",
-        "wheelsmith publish gs:": ACCOUNT,
-        "wheelsmith publish 'az:": ACCOUNT,
-    },
-    "docs/how-to/publish-to-the-hub.md": {"hf auth login": ACCOUNT},
+    "docs/how-to/publish-to-a-bucket.md": {"aws": OTHER_PROGRAM, "gcloud": OTHER_PROGRAM},
+    "docs/how-to/publish-to-the-hub.md": {"hf auth login": "it needs an account"},
     "docs/how-to/publish.md": {"rsync": "another machine"},
     "docs/how-to/ready-wheels.md": {"wheelsmith build-matrix": PLACEHOLDER},
     "docs/how-to/serve.md": {
@@ -226,9 +222,10 @@ def _default_run(at: Setting) -> None:
     at.run(f"cp -r $ROOT/matrix.yaml $ROOT/examples . && cp -r {built.folder}/first dist")
 
 
-def _has_bucket(at: Setting) -> None:
-    port = at.enter(loopback_s3.loopback_s3())
-    at.env |= loopback_s3.environment(f"http://127.0.0.1:{port}")
+def _has_bucket(at: Setting) -> str:
+    url = f"http://127.0.0.1:{at.enter(loopback_s3.loopback_s3())}"
+    at.env |= loopback_s3.environment(url)
+    return url
 
 
 def _has_hub(at: Setting) -> loopback_hub.Hub:
@@ -249,6 +246,17 @@ def _writes_pipelines(at: Setting) -> None:
     at.run("git init --quiet")
     option = "--wheelsmith 'wheelsmith-factory @ git+https://example.org/wheelsmith@v1'"
     at.stands_for |= {f"ci {system} ": f"ci {system} {option} " for system in ("github", "gitlab", "buildkite")}
+
+
+# Pages that need no more than a script.
+_SCRIPTS = {
+    "docs/how-to/cuda-12.md": "mkdir mirror && touch mirror/nvidia-cuda-toolkit_12.4.131~12.4.1-2_amd64.deb",
+    "docs/how-to/hub-kernels.md": "mkdir mirror && touch mirror/cutlass-4.0.0.tar.gz",
+    "docs/how-to/each-python.md": "cp -r $ROOT/examples/add_constant .",
+    "docs/how-to/ready-wheels.md": "printf 'kernel: {sdist: causal-conv1d==1.7.0}\\ngpu-archs: [9.0]\\n"
+    "axes: {torch: [2.11], cuda: [13.0], python: [3.12]}\\n' >matrix.yaml",
+}
+SETTINGS |= {page: partial(Setting.run, script=script) for page, script in _SCRIPTS.items()}
 
 
 # --- the pages ------------------------------------------------------------------------------------------------------
@@ -321,21 +329,6 @@ def _containers(at: Setting) -> None:
     _pure_matrix(at, more="engine: {name: podman, image: debian}\n")
 
 
-@setting("docs/how-to/cuda-12.md")
-def _cuda_12(at: Setting) -> None:
-    write(at.folder / "mirror", {"nvidia-cuda-toolkit_12.4.131~12.4.1-2_amd64.deb": ""})
-
-
-@setting("docs/how-to/hub-kernels.md")
-def _hub_kernels(at: Setting) -> None:
-    write(at.folder / "mirror", {"cutlass-4.0.0.tar.gz": ""})
-
-
-@setting("docs/how-to/each-python.md")
-def _each_python(at: Setting) -> None:
-    at.run("cp -r $ROOT/examples/add_constant .")
-
-
 @setting("docs/how-to/install.md")
 def _install(at: Setting) -> None:
     world = at.enter(torches.world(at.folder))
@@ -386,8 +379,17 @@ def _pipelines(at: Setting) -> None:
 
 @setting("docs/how-to/publish-to-a-bucket.md")
 def _publish_to_a_bucket(at: Setting) -> None:
-    _has_bucket(at)
-    at.stands_for["s3://my-wheels"] = f"s3://{loopback_s3.BUCKET}"
+    at.stands_for |= {
+        "https://ACCOUNT.r2.cloudflarestorage.com": _has_bucket(at),
+        "KEY_ID=…": "KEY_ID=a",
+        "KEY=…": "KEY=b",
+    }
+    google = at.enter(LoopbackGcs())
+    at.enter(running(google))
+    program = azurite(at.request.config.cache.mkdir("azurite"))
+    azure = at.enter(loopback_azure(program, at.factory.folder / "azurite"))
+    at.env |= google.environ | azure
+    at.stands_for |= {"mywheels": azure["AZURE_STORAGE_ACCOUNT"], "my-wheels": "wheels", "$web": "wheels"}
     _pure_run(at)
     _own_python(at)
 
@@ -406,12 +408,6 @@ def _publish(at: Setting) -> None:
     _is_served(at, "https://wheels.example.org", "dist/index")
     _own_python(at)
     _has_torch_index(at)
-
-
-@setting("docs/how-to/ready-wheels.md")
-def _ready_wheels(at: Setting) -> None:
-    axes = "axes: {torch: [2.11], cuda: [13.0], python: [3.12]}\ngpu-archs: [9.0]\n"
-    write(at.folder, {"matrix.yaml": f"kernel: {{sdist: causal-conv1d==1.7.0}}\n{axes}"})
 
 
 @setting("docs/how-to/release.md")
