@@ -335,7 +335,8 @@ def test_nothing_that_lies_in_a_folder_is_passed_over(signed, name, lay, place):
 def test_a_key_by_mistake_is_not_shown(unsigned):
     key = (unsigned.folder / "release.key").read_text()
     body = "".join(line for line in key.splitlines() if not line.startswith("-"))
-    for named in (key, f"env:{key}", body, f"env:{body}", body[:60], "x\0y"):
+    words = (key, f"env:{key}", body, f"env:{body}", f"env:{body.replace('/', '').replace('+', '')}", body[:60], "x\0y")
+    for named in words:
         answer = unsigned.run_in_process("sign", "--key", named)
         assert answer.returncode == 2
         assert body[:20] not in answer.stderr

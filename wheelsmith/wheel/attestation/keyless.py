@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sigstore.sign import Signer as CertifiedSigner
     from sigstore.sign import SigningContext
 
-_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
+_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]{0,39})", re.ASCII)  # a longer text may be the secret itself
 _GITLAB_VARIABLE = "SIGSTORE_ID_TOKEN"
 _TOKENS = (_GITLAB_VARIABLE, "ACTIONS_ID_TOKEN_REQUEST_TOKEN")  # variables with secret tokens
 _RENEW_AFTER = 300.0  # seconds; a certificate is valid for ten minutes, and signing many wheels can take longer

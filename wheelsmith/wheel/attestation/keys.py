@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_SIZE = 64 << 10  # bytes of a key
 _SCHEMES = ("ecdsa-sha2-nistp256", "ed25519")
-_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
+_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]{0,39})", re.ASCII)  # a longer text may be the secret itself
 # Schemes of securesystemslib's URIs. A path does not begin like this.
 _SERVICES = re.compile(r"(awskms|gcpkms|azurekms|hv):.+", re.DOTALL)
 _NEW_KEY = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out release.key"
