@@ -169,14 +169,16 @@ def leave_behind(cache: Path) -> list[Path]:
 def test_every_kind_is_counted(cache):
     left = leave_behind(cache)
     (cache / "sources" / ("5" * 64) / ("e" * 64)).mkdir(parents=True)
+    (cache / "uv/wheels-v8").mkdir(parents=True)
+    (cache / "prefix/wheel-torch-1").mkdir()
     stock = take_inventory(cache)
     counts = {kind.value: len(stock.of(kind).items) for kind in Kind}
     assert counts == {
         "wheels": 3,
         "objects": 2,
         "toolchains": 2,
-        "environments": 1,
-        "surveys": 1,
+        "environments": 2,
+        "surveys": 2,
         "sources": 1,
         "leftovers": len(left),
     }

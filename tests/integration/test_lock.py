@@ -175,7 +175,7 @@ def test_what_an_index_took_back_or_replaced_is_refused_by_name(factory, index):
     (index.folder / "simple" / "helper" / "index.html").write_text("")
     gone = factory.run_in_process("plan", "--engine", "local", "--locked", **found)
     assert gone.returncode == 2
-    assert "helper===1.0" in gone.stderr
+    assert "helper" in gone.stderr
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from wheels import make_wheel
 from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.model import PinnedFile
 from wheelsmith.model.events import ignore
-from wheelsmith.toolchain.environment import lock_environment
+from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip import PipSettings, pip_settings
 from wheelsmith.toolchain.prefix_builder import unpack
@@ -185,7 +185,7 @@ def test_what_a_build_requires_is_not_run(monkeypatch, tmp_path):
         needs = f"{name.partition('-')[0]} @ {(tmp_path / name).as_uri()}"
         make_wheel(tmp_path / "links", f"needy{number}", "1", requires=(needs,))
         with pytest.raises(NoEnvironmentError, match=r"requires .* at a URL"):
-            lock_environment((f"needy{number}",), "3.11", "x86_64", tmp_path / "lock.json")
+            Toolchains(tmp_path, ignore).lock((f"needy{number}",), "3.11", "x86_64")
     assert not ran.exists()
 
 

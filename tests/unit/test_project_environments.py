@@ -23,7 +23,7 @@ from wheelsmith.pipeline.repair_job import RepairJob
 from wheelsmith.pipeline.smoke import _unpack, smoke_test
 from wheelsmith.source import fetch_source
 from wheelsmith.source.folder import Outputs
-from wheelsmith.toolchain import Toolchains, prefixes
+from wheelsmith.toolchain import Toolchains
 
 
 def wheel(name, version="1"):
@@ -90,17 +90,19 @@ def test_a_build_sees_both_and_how_many_compilers_it_may_start(isolates, compile
 
 def test_an_environment_without_cuda_takes_no_second_place(tmp_path, monkeypatch):
     made, told = [], []
+    unpacked = tmp_path / "unpacked"
+    (unpacked / "torch").mkdir(parents=True)
+    (unpacked / "torch/version.py").write_text("__version__ = '2.11.0+cu130'\ncuda: str = '13.0'\n")
+    (unpacked / "torch/libtorch_cpu.so").write_bytes(b"library")
 
-    def install(wheels, python, arch, folder, cancel):
+    def unpack(_, wheels, *target):
         made.append(wheels)
-        (folder / "torch").mkdir()
-        (folder / "torch/version.py").write_text("__version__ = '2.11.0+cu130'\ncuda: str = '13.0'\n")
-        (folder / "torch/libtorch_cpu.so").write_bytes(b"library")
+        return [unpacked]
 
     def toolchains():
         return Toolchains(tmp_path, told.append)
 
-    monkeypatch.setattr(prefixes, "install_environment", install)
+    monkeypatch.setattr(Toolchains, "_unpack", unpack)
     cpu = toolchains().environment_without_cuda(TORCH, "3.12", "x86_64")
     whole = toolchains().environment(TORCH, "3.12", "x86_64")
     assert (cpu.name, made) == (f"{whole.name}-cpu", [TORCH])
@@ -215,7 +217,7 @@ def test_every_folder_of_a_variable_is_found_on_the_machine_itself(tmp_path):
 
 def test_an_end_is_told_of_what_fails(tmp_path, monkeypatch):
     heard = []
-    monkeypatch.setattr("wheelsmith.toolchain.environment.run_pip", Mistaken())
+    monkeypatch.setattr("wheelsmith.toolchain.prefixes.locate_wheels", mistaken)
     with pytest.raises(ToolchainError):
         Toolchains(tmp_path, heard.append).environment(
             (LockedWheel(name="torch", version="2.13.0", sha256="0" * 64),), "3.12", "x86_64"
@@ -224,6 +226,5 @@ def test_an_end_is_told_of_what_fails(tmp_path, monkeypatch):
     assert heard[0].what == "installing torch 2.13.0 for Python 3.12"
 
 
-class Mistaken:
-    def __call__(self, *argv, seconds, cancel=None):
-        raise ToolchainError("pip took longer than 1 s")
+def mistaken(*_):
+    raise ToolchainError("uv took longer than 1 s")

@@ -11,7 +11,7 @@ from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.store import Store
 from wheelsmith.store.costs import Cost, Costs
 from wheelsmith.store.objects import Objects
-from wheelsmith.toolchain.environment import read_lock
+from wheelsmith.toolchain.resolve import read_lock
 
 KEY = "ab" + "c" * 62
 STRANGE = ["5", "null", "[[1]]", "", "[" * 99_999, '{"outputs": 5}', '{"outputs": [1]}', '{"outputs": {"a": 1}}']

@@ -11,7 +11,6 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.model import LockedWheel
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.toolchain.environment import install_environment
 from wheelsmith.toolchain.project_toolkit import assemble_toolkit, link_stub
 from wheelsmith.wheel.elf import read_extension
 
@@ -114,7 +113,7 @@ def test_it_is_made_once_for_one_environment(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr("wheelsmith.toolchain.prefixes.assemble_toolkit", lambda *given: made.append(given))
     monkeypatch.setattr("wheelsmith.toolchain.prefixes.Toolchains.prepare", lambda _, prefix: tmp_path / prefix.kind)
-    monkeypatch.setattr("wheelsmith.toolchain.prefixes.install_environment", lambda *_: None)
+    monkeypatch.setattr("wheelsmith.toolchain.prefixes.Toolchains._unpack", lambda *_: [])
     prefix = cuda_prefix(cuda_toolkits()["13.0"], "x86_64", "x86_64")
 
     def home(*wheels):
@@ -125,38 +124,3 @@ def test_it_is_made_once_for_one_environment(tmp_path, monkeypatch):
     assert home(BLAS, RUNTIME) == first
     assert [given[4] for given in made] == [[RUNTIME]]
     assert home(RUNTIME) != first
-
-
-@pytest.mark.parametrize(
-    "begins", ["#!/a/place/bin/python\n", "#!/bin/sh\n'''exec' \"/a long place/bin/python3\" \"$0\" \"$@\"\n' '''\n"]
-)
-def test_scripts_of_an_environment_are_run_by_the_sandboxs_python(begins, tmp_path, monkeypatch):
-    def pip(*argv, seconds, cancel=None):
-        del seconds
-        if argv[0] == "install":
-            write(
-                tmp_path, {"bin/cmake": f"{begins}import cmake\n", "bin/shell": "#!/bin/sh\n", "bin/sub/x": "#!python"}
-            )
-            (tmp_path / "bin" / "binary").write_bytes(b"\x7fELF\xff")
-        return type("Answer", (), {"returncode": 0, "stderr": ""})
-
-    monkeypatch.setattr("wheelsmith.toolchain.environment.run_pip", pip)
-    install_environment((), "3.12", "x86_64", tmp_path)
-    assert (tmp_path / "bin" / "cmake").read_text() == "#!/usr/bin/env python3.12\nimport cmake\n"
-    assert (tmp_path / "bin" / "shell").read_text() == "#!/bin/sh\n"
-    assert (tmp_path / "bin" / "binary").read_bytes() == b"\x7fELF\xff"
-
-
-def test_an_environment_is_of_exactly_the_wheels_that_were_resolved(tmp_path, monkeypatch):
-    """pip takes 2.13.0+cpu for ==2.13.0 where an index has both, and a version as its file name has it."""
-    asked = []
-
-    def pip(*argv, seconds, cancel=None):
-        del seconds
-        asked.append(Path(argv[-1]).read_text())
-        return type("Answer", (), {"returncode": 0, "stderr": ""})
-
-    monkeypatch.setattr("wheelsmith.toolchain.environment.run_pip", pip)
-    wheels = tuple(LockedWheel(name="torch", version=text, sha256="x") for text in ("2.13.0", "2023.08.01+CU130"))
-    install_environment(wheels, "3.12", "x86_64", tmp_path)
-    assert set(asked) == {"torch===2.13.0 --hash=sha256:x\ntorch===2023.8.1+cu130 --hash=sha256:x\n"}

@@ -116,7 +116,7 @@ class ToolchainError(WheelsmithError):
 
 
 class NoEnvironmentError(ToolchainError):
-    """An index lacks wheels of a build environment. The message is from pip."""
+    """An index lacks wheels of a build environment. The message is from uv."""
 
 
 class EngineError(WheelsmithError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import signal
 import sys
 
 import click
@@ -125,6 +126,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit with its exit code."""
+    # SIGTERM acts like Ctrl-C, so that no unfinished work remains.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with SafeStreams() as streams:
         code = _run(streams)
     sys.exit(int(code or 0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,8 +53,6 @@ def build(recipe: str | None, name: str | None, base: str | None, packages: tupl
         return
     if recipe not in known:
         raise click.BadParameter(f"there is no recipe {recipe}; {did_you_mean(recipe, known)}")
-    # SIGTERM acts like Ctrl-C, so that the engine removes its unfinished work.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     start = time.monotonic()
     image = build_image(
         _engine(engine),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 
 import click
@@ -46,11 +45,10 @@ def command(
     kept = without_packages(existing, packages) if existing and not upgrade else None
     request, listen = make_request(matrix, engine), reporter("quiet" if quiet else "plain", matrix.parent)
     toolchains, read = Toolchains(request.cache, listen), load_matrix(matrix)
-    ask = partial(toolchains.lock, refresh=upgrade or bool(packages))
-    inputs = LockedInputs(kernel=read.kernel, lock=kept, resolve_new=ask)
+    inputs = LockedInputs(kernel=read.kernel, lock=kept, toolchains=toolchains, refresh=upgrade or bool(packages))
     prepared = prepare_matrix(read, request, inputs, listen)
     reject_dropped_cells(existing, prepared.excluded)
-    updated = with_addresses(inputs.new_lock(prepared.source, prepared.plans), kept)
+    updated = with_addresses(inputs.new_lock(prepared.source, prepared.plans), kept, toolchains)
     for difference in differences(existing, updated) if existing else ():
         click.echo(f"changed: {difference}", err=True)
     write_lock(path, updated)

@@ -24,6 +24,7 @@ from wheelsmith.base.json_dataclass import Record, canonical_digest
 from wheelsmith.engine import ContainerEngine, Docker, last_line, visible
 from wheelsmith.engine.containers import BASE, IMAGE, RECIPE, client_environment, image_reference
 from wheelsmith.toolchain.pip import pip_settings
+from wheelsmith.toolchain.program import die_with_parent
 
 _PINNED = re.compile(r".+@sha256:[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
@@ -221,9 +222,7 @@ def _die_with_parent(engine: ContainerEngine) -> tuple[str, ...]:
 
     Podman does not kill the running step of a build.
     """
-    leader: tuple[str, ...] = ()
-    if program := shutil.which("setpriv"):
-        leader = (program, "--pdeathsig", "KILL")
+    leader = die_with_parent()
     if engine.name == "podman" and os.getuid() == 0 and (program := shutil.which("unshare")):
         leader = (*leader, program, "--pid", "--mount-proc", "--fork", "--kill-child=SIGKILL")
     return leader

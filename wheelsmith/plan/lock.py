@@ -92,7 +92,7 @@ class IndexedWheel(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRequest(Record):
-    """The arguments for resolving an environment with pip.
+    """The arguments for resolving an environment.
 
     :param rather: alternatives to the first requirement, preferred if an index has them.
     """

@@ -72,7 +72,7 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
     :raises WheelsmithError: the source is not available, or none of its cells can be built here.
     """
     request, base = Request(matrix=file, cache=cache), file.resolve().parent
-    inputs = LockedInputs(kernel=kernel, lock=None, resolve_new=Toolchains(cache, listen).lock)
+    inputs = LockedInputs(kernel=kernel, lock=None, toolchains=Toolchains(cache, listen))
     source = fetch_kernel(kernel, request, base / OutputSettings().path, listen)
     spec = read_metadata(source)
     if isinstance(spec, KernelSpec):

@@ -25,9 +25,10 @@ from wheelsmith.plan.lock import (
     pins_of,
     read_lock,
 )
-from wheelsmith.plan.project import Resolve
 from wheelsmith.source.tree import SourceTree
-from wheelsmith.toolchain.environment import FoundWheel, find_wheels
+from wheelsmith.toolchain import Toolchains
+from wheelsmith.toolchain.prefixes import Answer
+from wheelsmith.toolchain.resolve import FoundWheel
 
 _REMEDY = "review the changes, then run: wheelsmith lock --upgrade, or --upgrade-package NAME"
 
@@ -38,15 +39,17 @@ class LockedInputs:
 
     :param kernel: the kernel as the matrix names it.
     :param lock: None if there is no lock file.
-    :param resolve_new: chooses the wheels of environments that are not locked.
+    :param toolchains: choose the wheels of environments that are not locked.
+    :param refresh: choose them again, even if the cache has a result.
     :param strict: fail if an input differs from the lock file or is no longer available.
     """
 
     kernel: KernelRef
     lock: Lock | None
-    resolve_new: Resolve
+    toolchains: Toolchains
+    refresh: bool = False
     strict: bool = False
-    _resolved: dict[EnvironmentRequest, tuple[LockedWheel, ...]] = field(default_factory=dict)
+    _answers: dict[EnvironmentRequest, Answer] = field(default_factory=dict)
 
     @property
     def kernel_to_fetch(self) -> KernelRef:
@@ -57,6 +60,14 @@ class LockedInputs:
         same = (source.kernel, source.revision) == (_kernel_name(self.kernel), self.kernel.revision)
         return replace(self.kernel, revision=source.commit) if same else self.kernel
 
+    def resolve_all(self, requests: Iterable[EnvironmentRequest]) -> None:
+        """Choose the wheels of several environments at the same time."""
+        locked = {each: self.lock.find(each) if self.lock else None for each in requests if each not in self._answers}
+        new = [request for request, known in locked.items() if known is None]
+        answers = dict(zip(new, self.toolchains.lock_all(new, refresh=self.refresh), strict=True))
+        for request, known in locked.items():
+            self._answers[request] = tuple(each.wheel for each in known.wheels) if known else answers[request]
+
     def resolve(
         self, requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...] = ()
     ) -> tuple[LockedWheel, ...]:
@@ -65,14 +76,11 @@ class LockedInputs:
         :raises NoEnvironmentError: there are none.
         """
         request = EnvironmentRequest(requirements=requirements, rather=rather, python=python, arch=arch)
-        known = self.lock.find(request) if self.lock else None
-        wheels = (
-            tuple(each.wheel for each in known.wheels)
-            if known
-            else self.resolve_new(requirements, python, arch, rather)
-        )
-        self._resolved[request] = wheels
-        return wheels
+        self.resolve_all([request])
+        answer = self._answers[request]
+        if isinstance(answer, NoEnvironmentError):
+            raise answer
+        return answer
 
     def new_lock(self, source: SourceTree, plans: tuple[BuildPlan, ...]) -> Lock:
         """Return the lock file for some plans. Its wheels have no addresses yet."""
@@ -81,8 +89,8 @@ class LockedInputs:
         }
         times_used = Counter[str]()
         environments = []
-        for request, wheels in self._resolved.items():
-            if name := users.get((wheels, request.python)):
+        for request, wheels in self._answers.items():
+            if isinstance(wheels, tuple) and (name := users.get((wheels, request.python))):
                 # Requests of several cells may resolve to the same environment.
                 own = f"{name}-{times_used[name]}" if times_used[name] else name
                 times_used[name] += 1
@@ -120,7 +128,7 @@ class LockedInputs:
                 listen(Notice(level="warning", text=f"{lock_path(matrix).name}: {difference}"))
             return
         # Indexes are not available offline. Files are verified by their hashes when they are used.
-        wrong = [*found, *(() if is_offline() else _unavailable(used))]
+        wrong = [*found, *(() if is_offline() else _unavailable(used, self.toolchains))]
         if wrong:
             raise MatrixError("; ".join(wrong), where=Place(file=lock_path(matrix).name), remedy=_REMEDY)
 
@@ -164,30 +172,34 @@ def without_packages(lock: Lock, names: tuple[str, ...]) -> Lock:
     return replace(lock, environments=tuple(kept))
 
 
-def with_addresses(used: Lock, known: Lock | None) -> Lock:
+def with_addresses(used: Lock, known: Lock | None, toolchains: Toolchains) -> Lock:
     """Return a lock file with the address of every wheel, from a known lock file or from the index.
 
     :raises ToolchainError: a wheel is not available.
     """
     before = {each.wheel: each for old in (known.environments if known else ()) for each in old.wheels}
-    return replace(used, environments=tuple(_with_addresses(each, before) for each in used.environments))
+    return replace(used, environments=tuple(_with_addresses(each, before, toolchains) for each in used.environments))
 
 
-def _with_addresses(environment: LockedEnvironment, before: dict[LockedWheel, IndexedWheel]) -> LockedEnvironment:
+def _with_addresses(
+    environment: LockedEnvironment, before: dict[LockedWheel, IndexedWheel], toolchains: Toolchains
+) -> LockedEnvironment:
     wheels = tuple(each.wheel for each in environment.wheels)
     if all(wheel in before for wheel in wheels):
         return replace(environment, wheels=tuple(before[wheel] for wheel in wheels))
     try:
-        found = _look_up(environment)
+        found = _look_up(environment, toolchains)
     except NoEnvironmentError as error:
         raise ToolchainError(f"the environment of {environment.name} cannot be locked: {error.message}") from None
-    return replace(environment, wheels=tuple(replace(_without_address(each.wheel), url=each.url) for each in found))
+    return replace(
+        environment, wheels=tuple(replace(_without_address(each.wheel), url=redact(each.address)) for each in found)
+    )
 
 
-def _unavailable(used: Lock) -> Iterator[str]:
+def _unavailable(used: Lock, toolchains: Toolchains) -> Iterator[str]:
     for environment in used.environments:
         try:
-            found = _look_up(environment)
+            found = _look_up(environment, toolchains)
         except NoEnvironmentError as error:
             yield f"{environment.name}: {error.message}"
             continue
@@ -196,9 +208,9 @@ def _unavailable(used: Lock) -> Iterator[str]:
                 yield f"{each.wheel.name} {each.wheel.version} of {environment.name} was yanked"
 
 
-def _look_up(environment: LockedEnvironment) -> tuple[FoundWheel, ...]:
+def _look_up(environment: LockedEnvironment, toolchains: Toolchains) -> tuple[FoundWheel, ...]:
     request = environment.request
-    return find_wheels(tuple(each.wheel for each in environment.wheels), request.python, request.arch)
+    return toolchains.look_up(tuple(each.wheel for each in environment.wheels), request.python, request.arch)
 
 
 def _kernel_name(kernel: KernelRef) -> str:

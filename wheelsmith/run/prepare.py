@@ -10,18 +10,18 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 
-from wheelsmith.base.errors import MatrixError, Place, SettingError, SourceError
+from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, SettingError, SourceError
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose, with_python_digest
 from wheelsmith.matrix.expand import cell_of, expand, project_settings, select, unused_rules
 from wheelsmith.matrix.load import load_matrix
 from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix
-from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, Notice, log_notices
+from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, LockedWheel, Notice, log_notices
 from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
 from wheelsmith.plan.kernel import left_out_capabilities, plan_kernel
-from wheelsmith.plan.lock import lock_path, read_lock
+from wheelsmith.plan.lock import EnvironmentRequest, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun, check_names, fold
 from wheelsmith.plan.project import Resolve, plan_project
 from wheelsmith.plan.recipe.project import ProjectSpec
@@ -118,7 +118,7 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     inputs = LockedInputs(
         kernel=matrix.kernel,
         lock=required_lock(request.matrix) if request.locked else read_lock(lock_path(request.matrix)),
-        resolve_new=Toolchains(request.cache, listen).lock,
+        toolchains=Toolchains(request.cache, listen),
         strict=request.locked,
     )
     prepared = prepare_matrix(matrix, request, inputs, listen)
@@ -173,7 +173,10 @@ def prepare_matrix(
     for text in _missing_settings(spec, matrix):
         listen(Notice(level="info", text=text))
     engine = _choose_engine(matrix, request, selected, listen)
-    planned, not_folded = _plan_cells(selected, everything, matrix, spec, source, engine, inputs.resolve)
+    plan = partial(_plan_cells, selected, everything, matrix, spec, source, engine, cache(engine.build_host))
+    if isinstance(spec, ProjectSpec):
+        inputs.resolve_all(_environment_requests(plan))
+    planned, not_folded = plan(resolve=inputs.resolve)
     plans = tuple(answer for answer in planned if isinstance(answer, BuildPlan))
     check_names(fold(plans))
     place = source.id.place or spec.name or matrix.kernel.distribution or "project"
@@ -228,6 +231,21 @@ def _choose_engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Ex
     return choice.engine
 
 
+def _environment_requests(plan: Callable[..., object]) -> list[EnvironmentRequest]:
+    """Return the environments that a plan needs, so that they can be resolved at the same time.
+
+    :param plan: plans all cells with the given ``resolve``.
+    """
+    requests: list[EnvironmentRequest] = []
+
+    def note(requirements: tuple[str, ...], python: str, arch: str, rather: tuple[str, ...]) -> tuple[LockedWheel, ...]:
+        requests.append(EnvironmentRequest(requirements=requirements, rather=rather, python=python, arch=arch))
+        raise NoEnvironmentError("it is not resolved yet")
+
+    plan(resolve=note)
+    return requests
+
+
 def _plan_cells(
     selected: Iterable[Cell | Excluded],
     everything: Iterable[Cell | Excluded],
@@ -235,17 +253,20 @@ def _plan_cells(
     spec: KernelSpec | ProjectSpec,
     source: SourceTree,
     engine: Engine,
+    build_host: Callable[[str | None], BuildHost],
+    *,
     resolve: Resolve,
 ) -> tuple[list[BuildPlan | Excluded], dict[str, str]]:
     """Plan cells. Cells that the matrix excludes stay excluded.
 
+    :param build_host: returns the facts of an image, or of this machine for None.
     :param resolve: chooses the wheels of build environments.
     :return: the plans, and cell ID → why no wheel of an older CUDA minor release serves the cell.
     """
     older: dict[str, tuple[Cell, ...]] = {}
     if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR:
         older = older_minors(answer for answer in everything if isinstance(answer, Cell))
-    made_from, build_host = kernel_source(source, spec), cache(engine.build_host)
+    made_from = kernel_source(source, spec)
     by_itself: dict[str, BuildPlan | Excluded] = {}
     not_folded: dict[str, str] = {}
 

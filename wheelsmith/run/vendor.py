@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,10 @@ from wheelsmith.base.offline import ARCHIVES, PARTS, SOURCE, VENDORED_MARK, WHEE
 from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
 from wheelsmith.run.prepare import Prepared
 from wheelsmith.source.vendored import vendor_source
-from wheelsmith.toolchain.downloads import PrefixFiles
-from wheelsmith.toolchain.environment import fetch_wheels
+from wheelsmith.toolchain.downloads import PrefixFiles, find_vendored_wheel
 from wheelsmith.toolchain.prefix_builder import make_prefix
 from wheelsmith.toolchain.progress import report_preparation
+from wheelsmith.toolchain.resolve import download_wheels
 
 _MARK_TEXT = """\
 Written by wheelsmith vendor: the inputs of one wheelsmith.lock. Every file is verified by its pinned or locked hash
@@ -111,8 +112,12 @@ def _vendor_wheels(wheels: tuple[LockedWheel, ...], python: str, arch: str, part
     target = part / WHEELS
     target.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=part, prefix=_SCRATCH) as scratch:
-        fetched = Path(scratch, "wheels")
-        fetch_wheels(wheels, python, arch, fetched)
+        fetched = Path(scratch)
+        vendored = {wheel: find_vendored_wheel(wheel) for wheel in wheels}
+        for path in filter(None, vendored.values()):
+            shutil.copyfile(path, fetched / path.name)
+        if missing := [wheel for wheel, path in vendored.items() if path is None]:
+            download_wheels(missing, python, arch, fetched)
         for wheel in fetched.iterdir():
             known = target / wheel.name
             if known.exists() and sha256_file(known) != sha256_file(wheel):

@@ -96,6 +96,7 @@ def take_inventory(cache: Path) -> CacheInventory:
         "store": _add_wheels,
         "objects": _add_objects,
         "prefix": _add_prefixes,
+        "uv": lambda folder, inventory: inventory.add(Kind.SURVEYS, folder),
         **dict.fromkeys(("git", "images", "sources", "locks", "work"), _add_items),
     }
     for name, take in readers.items():
@@ -198,7 +199,7 @@ def _add_prefixes(prefix: Path, inventory: _Inventory) -> None:
 
 def prefix_kind(name: str) -> Kind:
     """Return the kind of a folder in ``prefix/``, from its name."""
-    return Kind.ENVIRONMENTS if name.startswith("environment-") else Kind.TOOLCHAINS
+    return Kind.ENVIRONMENTS if name.startswith(("environment-", "wheel-")) else Kind.TOOLCHAINS
 
 
 def _add_items(folder: Path, inventory: _Inventory) -> None:

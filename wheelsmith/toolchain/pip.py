@@ -7,46 +7,35 @@ import os
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import WHEELS, is_offline, vendored_folder
-from wheelsmith.base.units import show_duration
+from wheelsmith.toolchain.program import run_program
 
 if TYPE_CHECKING:
     import httpx
 
-_POLL_INTERVAL = 0.2  # seconds between checks of the cancel flag
-_PROGRAM = str(files("wheelsmith.toolchain") / "pip_no_build.py")
 _DEFAULT_INDEX = "https://pypi.org/simple"  # pip's default
 _CONFIG_TIMEOUT = 60.0  # seconds; covers a start from a cold disk
+_TRUE = {"1", "true", "yes", "on"}
 _SECTIONS = ("global", "download", "install", ":env:")
 
 
-def run_pip(*argv: str, seconds: float, cancel: Event | None = None) -> subprocess.CompletedProcess[str]:
-    """Run pip to its end. It never runs fetched code.
+def run_pip(*argv: str, seconds: float, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run pip to its end.
 
     :param seconds: the time limit.
-    :param cancel: stops pip when it is set.
-    :raises ToolchainError: pip is not installed, exceeded the limit or was cancelled.
+    :raises ToolchainError: pip is not installed, or exceeded the limit.
     """
     # -P: the current folder may be untrusted and contain a pip.py.
-    command = [sys.executable, "-P", _PROGRAM, *argv, "--disable-pip-version-check"]
-    completed = _run_until(command, _environment(), time.monotonic() + seconds, cancel or Event())
-    if completed is None:
-        raise ToolchainError(
-            f"pip {argv[0]} took longer than {show_duration(seconds)}",
-            remedy="check that the index responds; its address is in: python3 -m pip config list",
-        )
+    command = [sys.executable, "-P", "-m", "pip", *argv, "--disable-pip-version-check"]
+    completed = run_program(command, f"pip {argv[0]}", env=_environment(), seconds=seconds, stdin=stdin)
     if completed.returncode and "No module named pip" in completed.stderr:
         raise ToolchainError(
             f"pip is not installed in wheelsmith's environment ({sys.executable})",
@@ -64,23 +53,6 @@ def _environment() -> dict[str, str]:
     return {**others, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
 
 
-def _run_until(
-    command: list[str], env: dict[str, str], deadline: float, cancel: Event
-) -> subprocess.CompletedProcess[str] | None:
-    """Return the completed command, or None if it exceeded its deadline."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
-        try:
-            while time.monotonic() < deadline:
-                if cancel.is_set():
-                    raise ToolchainError("pip was cancelled")
-                with suppress(subprocess.TimeoutExpired):
-                    stdout, stderr = process.communicate(timeout=_POLL_INTERVAL)
-                    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
-        finally:
-            process.kill()
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipSettings:
     """The parts of pip's configuration that concern indexes and connections.
@@ -89,6 +61,10 @@ class PipSettings:
     :param find_links: folders, or pages with links to files.
     :param cert: a CA bundle; None means the system's.
     :param timeout: in seconds.
+    :param constraints: paths and URLs of constraints files.
+    :param keyring: the provider of passwords: ``auto``, ``disabled``, ``import`` or ``subprocess``.
+    :param prereleases: True if pre-releases are as good as other releases.
+    :param uploaded_before: a time or duration; newer files do not count.
     """
 
     indexes: tuple[str, ...]
@@ -98,6 +74,10 @@ class PipSettings:
     proxy: str | None
     trusted_hosts: tuple[str, ...]
     timeout: float
+    constraints: tuple[str, ...] = ()
+    keyring: str = "auto"
+    prereleases: bool = False
+    uploaded_before: str | None = None
 
     def client(self) -> httpx.Client:
         """Open a client for these indexes. Credentials come from the URLs and from .netrc."""
@@ -123,7 +103,7 @@ class PipSettings:
 def pip_settings() -> PipSettings:
     """Return pip's configuration. Its files and the PIP_* variables are merged as pip does."""
     options = _parse_config(run_pip("config", "list", seconds=_CONFIG_TIMEOUT).stdout)
-    indexes = [] if is_offline() or options.get("no-index") in {"1", "true", "yes", "on"} else _indexes(options)
+    indexes = [] if is_offline() or options.get("no-index") in _TRUE else _indexes(options)
     links = options.get("find-links", "").split()
     return PipSettings(
         indexes=tuple(indexes),
@@ -133,6 +113,10 @@ def pip_settings() -> PipSettings:
         proxy=options.get("proxy"),
         trusted_hosts=tuple(options.get("trusted-host", "").split()),
         timeout=float(options.get("timeout") or options.get("default-timeout") or 30),
+        constraints=tuple(options.get("constraint", "").split()),
+        keyring=options.get("keyring-provider", "auto"),
+        prereleases=options.get("pre") in _TRUE,
+        uploaded_before=options.get("uploaded-prior-to"),
     )
 
 

@@ -4,34 +4,41 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, cached_property, partial
 from pathlib import Path
 from threading import Event
 
 from filelock import FileLock
 
 from wheelsmith.base.beneath import make_read_only, remove_tree
-from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.base.files import mark_used, publish_tree, sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.sandbox_paths import SOURCE_DATE_EPOCH
 from wheelsmith.base.sanitize import join_truncated
 from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
+from wheelsmith.plan.lock import EnvironmentRequest
 from wheelsmith.platforms import cuda_toolkits
 from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.toolchain.build_tools import install_tools, tools_digest
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
-from wheelsmith.toolchain.environment import install_environment, lock_environment, make_cpu_environment, read_lock
+from wheelsmith.toolchain.environment import install_wheel, link_wheels, locate_wheels, make_cpu_environment
 from wheelsmith.toolchain.integrity import find_change, find_change_by_content, write_manifest
+from wheelsmith.toolchain.pip import PipSettings, pip_settings
+from wheelsmith.toolchain.program import run_in_parallel
 from wheelsmith.toolchain.progress import report_preparation
 from wheelsmith.toolchain.project_toolkit import HOME, LAYOUT, assemble_toolkit
+from wheelsmith.toolchain.resolve import FoundWheel, find_wheels, lock_environment, read_lock
+from wheelsmith.toolchain.uv import Uv
 
 # nvcc, the programs that it calls, and the bitcode library that cicc reads.
 _COMPILERS = (
     *("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary"),
     *("nvvm/bin/cicc", "nvvm/libdevice/libdevice.10.bc"),
 )
+
+Answer = tuple[LockedWheel, ...] | NoEnvironmentError
 
 
 class Toolchains:
@@ -44,7 +51,7 @@ class Toolchains:
     def __init__(self, cache: Path, listen: Listener, cancel: Event | None = None) -> None:
         self._root = cache / "prefix"
         self._listen = listen
-        self._cancel = cancel
+        self._cancel = cancel or Event()
         self._verified: set[Path] = set()
 
     def find(self, prefix: PrefixId) -> Path | None:
@@ -87,27 +94,61 @@ class Toolchains:
         return self._get_or_make(self._root / f"tools-{tools_digest()[:16]}", install_tools)
 
     def lock(
-        self,
-        requirements: tuple[str, ...],
-        python: str,
-        arch: str,
-        preferred: tuple[str, ...] = (),
-        *,
-        refresh: bool = False,
+        self, requirements: tuple[str, ...], python: str, arch: str, preferred: tuple[str, ...] = ()
     ) -> tuple[LockedWheel, ...]:
         """Return the exact wheels that these requirements resolve to.
 
         :param preferred: alternatives to the first requirement, if an index has them.
-        :param refresh: resolve again, even if the cache has a result.
         :raises NoEnvironmentError: the requirements cannot be resolved.
         """
-        key = [requirements, python, arch, *([preferred] if preferred else [])]
-        path = self._root.parent / "locks" / f"{canonical_digest(key)[:32]}.json"
-        if not refresh and (known := read_lock(path)):
-            return known
-        title = f"resolving requirements for Python {python}: {join_truncated(requirements)}"
-        with report_preparation(title, self._listen):
-            return lock_environment(requirements, python, arch, path, preferred=preferred)
+        request = EnvironmentRequest(requirements=requirements, rather=preferred, python=python, arch=arch)
+        (answer,) = self.lock_all([request])
+        if isinstance(answer, NoEnvironmentError):
+            raise answer
+        return answer
+
+    def lock_all(self, requests: Sequence[EnvironmentRequest], *, refresh: bool = False) -> list[Answer]:
+        """Return the exact wheels for each request, or why there are none.
+
+        :param refresh: resolve again, even if the cache has a result.
+        """
+        found: dict[EnvironmentRequest, Answer | None]
+        found = {each: None if refresh else read_lock(self._lock_path(each)) for each in requests}
+        if missing := [each for each, wheels in found.items() if not wheels]:
+            title = f"resolving {len(missing)} build environments"
+            if len(missing) == 1:
+                requirements = join_truncated(missing[0].requirements)
+                title = f"resolving requirements for Python {missing[0].python}: {requirements}"
+            with report_preparation(title, self._listen):
+                tasks = [partial(self._resolve, each, self._uv(each.python, each.arch)) for each in missing]
+                found |= zip(missing, run_in_parallel(tasks, self._cancel), strict=True)
+        return [answer for each in requests if (answer := found[each]) is not None]
+
+    def _resolve(self, request: EnvironmentRequest, uv: Uv) -> Answer:
+        try:
+            return lock_environment(request.requirements, uv, self._lock_path(request), preferred=request.rather)
+        except NoEnvironmentError as error:
+            return error
+
+    def _lock_path(self, request: EnvironmentRequest) -> Path:
+        key = [request.requirements, request.python, request.arch, *([request.rather] if request.rather else [])]
+        return self._root.parent / "locks" / f"{canonical_digest(key)[:32]}.json"
+
+    def look_up(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> tuple[FoundWheel, ...]:
+        """Return exactly these wheels as the user's indexes have them.
+
+        :raises NoEnvironmentError: one of them is not available.
+        """
+        return find_wheels(wheels, self._uv(python, arch))
+
+    def _uv(self, python: str, arch: str) -> Uv:
+        cache = self._root.parent / "uv"
+        return Uv(settings=self._settings, python=python, arch=arch, cache=cache, cancel=self._cancel)
+
+    @cached_property
+    def _settings(self) -> PipSettings:
+        """The settings of pip. Reading them starts pip, so this waits until they are needed."""
+        return pip_settings()
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return a folder with exactly these wheels installed for a Python. Make it if it is not in the cache."""
@@ -115,9 +156,21 @@ class Toolchains:
 
         def make(folder: Path) -> None:
             with report_preparation(f"installing {_show_wheels(wheels)} for Python {python}", self._listen):
-                install_environment(wheels, python, arch, folder, self._cancel)
+                link_wheels(self._unpack(wheels, python, arch), folder, python)
 
         return self._get_or_make(final, make)
+
+    def _unpack(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> list[Path]:
+        """Return a folder with the content of each wheel. All environments share it."""
+        uv = self._uv(python, arch)
+        places = {wheel: self._root / f"wheel-{wheel.name}-{_digest((wheel,))[:16]}" for wheel in wheels}
+        located = locate_wheels((wheel for wheel, place in places.items() if not place.is_dir()), uv)
+
+        def make(wheel: LockedWheel, folder: Path) -> None:
+            install_wheel(located.get(wheel) or locate_wheels([wheel], uv)[wheel], uv, folder)
+
+        tasks = [partial(self._get_or_make, place, partial(make, wheel)) for wheel, place in places.items()]
+        return run_in_parallel(tasks, self._cancel)
 
     def environment_without_cuda(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return the environment for a CPU cell if the torch among the wheels is a CUDA build."""
