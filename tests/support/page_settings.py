@@ -59,6 +59,9 @@ class Setting:
     before: dict[str, Callable[[], object]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        home = self.factory.folder / "home"
+        home.mkdir()
+        self.stands_for["~/"] = f"{home}/"
         self.programs.mkdir()
         for name in ("wheelsmith", "uv", "hf"):
             (self.programs / name).symlink_to(VENV_PROGRAMS / name)
@@ -264,8 +267,7 @@ SETTINGS |= {page: partial(Setting.run, script=script) for page, script in _SCRI
 
 @setting("README.md")
 def _readme(at: Setting) -> None:
-    at.run("git clone --quiet $ROOT . && cp -r $ROOT/examples/img2gray ../my-kernel")
-    at.stands_for["~/"] = "../"
+    at.run("git clone --quiet $ROOT . && cp -r $ROOT/examples/img2gray ../home/my-kernel")
     _own_python(at, shop.torch_wheel(at.factory.folder / "made", "2.14.0", None))
     _installs_tools(at)
     _serves(at)
@@ -418,7 +420,8 @@ def _release(at: Setting) -> None:
     at.run(
         "cp -r $ROOT/matrix.yaml $ROOT/examples . && sed -i 's/  image: debian/  name: bwrap/' matrix.yaml;"
         "git init -q && git add . && git commit -qm Kernel;"
-        "openssl genpkey -algorithm ed25519 -out release.key; openssl pkey -in release.key -pubout -out release.pub"
+        "mkdir ../home/keys; openssl genpkey -algorithm ed25519 -out ../home/keys/release.key;"
+        "openssl pkey -in ../home/keys/release.key -pubout -out ../home/keys/release.pub"
     )
     at.stands_for["s3://wheels/kernels"] = "released"
     _is_served(at, "https://wheels.example.org/kernels", "released")
@@ -462,7 +465,7 @@ def _sign(at: Setting) -> None:
     _default_run(at)
     at.stands_for["s3://wheels/kernels"] = "index"
     _is_served(at, "https://wheels.example.org", "index")
-    write(at.folder, {"policy.yaml": "keys: [release.pub]\n"})
+    write(at.folder, {"policy.yaml": "keys: [../home/keys/release.pub]\n"})
 
 
 @setting("docs/how-to/verify-rebuild.md")
