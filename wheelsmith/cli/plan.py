@@ -29,7 +29,7 @@ from wheelsmith.model import Listener, Notice
 from wheelsmith.plan.shards import Shard, shard_label
 from wheelsmith.run.build import stored_wheels
 from wheelsmith.run.prepare import Prepared, Request, prepare
-from wheelsmith.run.project_source import kernel_name_notices, read_spec
+from wheelsmith.run.project_source import kernel_name_notices
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _AUTO = 0
@@ -218,6 +218,5 @@ def show_plan(prepared: Prepared, request: Request, listen: Listener) -> None:
     for line in sharing_reasons(folded):
         console.print(f"  {line}")
     if cached_builds < len(prepared.builds):  # without anything new, wheelsmith needs no network
-        spec = read_spec(prepared.source, prepared.matrix, request.matrix.name)
-        for notice in kernel_name_notices(spec, prepared.matrix.kernel):
+        for notice in kernel_name_notices(prepared.spec, prepared.matrix.kernel):
             listen(notice)

@@ -85,12 +85,14 @@ class Prepared(PlannedRun):
     """A planned run, with the source and the engine to build it.
 
     :param request: the options of the run.
+    :param spec: the source's metadata, with the names from the matrix; None for ready builds.
     :param out: the output folder.
     """
 
     request: Request
     matrix: Matrix
     source: SourceTree
+    spec: KernelSpec | ProjectSpec | None
     engine: Engine
     out: Path
 
@@ -123,10 +125,9 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     )
     prepared = prepare_matrix(matrix, request, inputs, listen)
     inputs.check(prepared.source, prepared.plans, request.matrix, listen)
-    spec = read_spec(prepared.source, matrix, request.matrix.name)
-    cells = (plan.cell for plan in prepared.plans)
-    for text in left_out_capabilities(spec, cells) if isinstance(spec, KernelSpec) else ():
-        listen(Notice(level="info", text=text))
+    if isinstance(prepared.spec, KernelSpec):
+        for text in left_out_capabilities(prepared.spec, (plan.cell for plan in prepared.plans)):
+            listen(Notice(level="info", text=text))
     return prepared
 
 
@@ -184,6 +185,7 @@ def prepare_matrix(
         request=request,
         matrix=matrix,
         source=source,
+        spec=spec,
         engine=engine,
         out=out,
         kernel=f"{place} @{(source.id.commit or source.id.tree)[:7]}",

@@ -237,7 +237,7 @@ def named_kernel(spec: KernelSpec, source: SourceTree, kernel: KernelRef, file: 
     return named
 
 
-def kernel_name_notices(spec: KernelSpec | ProjectSpec, kernel: KernelRef) -> Iterator[Notice]:
+def kernel_name_notices(spec: KernelSpec | ProjectSpec | None, kernel: KernelRef) -> Iterator[Notice]:
     """Ask pip's index for a project with a kernel's name, unless the matrix sets the name."""
     if isinstance(spec, KernelSpec) and kernel.distribution is None:
         own = unique_name(kernel.hub or spec.repo_id or f"{spec.name}-kernel")

@@ -173,6 +173,7 @@ def _make_prepared(
         cells=cells,
         offered=cells,
         source=_merge_trees(builds, [tree for tree in read.values() if tree.id.tree in used]),
+        spec=None,
         trees=tuple(sorted({tree.id.tree for tree in read.values()})),
         commit=builds.commit,
         variants=matrix.output.variants,
