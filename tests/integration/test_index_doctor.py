@@ -212,7 +212,6 @@ MILD = {
 }
 
 
-@pytest.mark.usefixtures("in_process_worker")
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_is_named(name, root):
     fault, wanted = FAULTS[name]
@@ -335,7 +334,6 @@ def test_a_server_that_is_not_there_is_an_error_of_its_own():
         examine("http://127.0.0.1:9/")
 
 
-@pytest.mark.usefixtures("in_process_worker")
 def test_the_command_tells_people_and_pipelines_the_same(root):
     with serving(root) as url:
         good = CliRunner().invoke(doctor, [url])

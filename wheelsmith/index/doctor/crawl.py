@@ -162,9 +162,7 @@ class _Crawl:
         return True
 
     def _visit_wheel(self, file: PageFile) -> None:
-        parts = urlsplit(file.url)
-        parts = parts._replace(path=parts.path.replace("+", "%2B"))
-        url = parts.geturl()
+        url = file.quoted_url
         raw = self._client.get(file.url, 0) if url != file.url else None
         whole = self._client.get(url, _MAX_WHEEL)
         self._add(check_wheel(whole, raw, file))
@@ -174,8 +172,7 @@ class _Crawl:
             )
         if whole.ok and whole.headers.get("content-encoding", "identity") == "identity":
             self._add(check_range_request(whole, self._client.get(url, _MAX_WHEEL, range="bytes=0-99")))
-            side_car = self._client.get(parts._replace(path=f"{parts.path}.metadata").geturl(), MAX_METADATA)
-            self._add(check_metadata_file(side_car, file))
+            self._add(check_metadata_file(self._client.get(file.metadata_url, MAX_METADATA), file))
 
     def _check_page(self, url: str, description: str, severity: Severity) -> list[Exchange]:
         """Check a page. Return the response to pip first, then other responses that may contain the page."""

@@ -57,6 +57,18 @@ class PageFile(BaseModel):
             return None
 
     @property
+    def quoted_url(self) -> str:
+        """Return the URL with ``%2B`` for ``+``, which some hosts read as a space."""
+        parts = urlsplit(self.url)
+        return parts._replace(path=parts.path.replace("+", "%2B")).geturl()
+
+    @property
+    def metadata_url(self) -> str:
+        """Return the URL of the file's METADATA, quoted in the same way."""
+        parts = urlsplit(self.quoted_url)
+        return parts._replace(path=f"{parts.path}.metadata").geturl()
+
+    @property
     def platforms(self) -> set[str]:
         """Return the compute platforms that the file serves, from its version and the cells that wheelsmith writes."""
         cells = self.wheelsmith.get("cells") if isinstance(self.wheelsmith, dict) else None
@@ -251,7 +263,7 @@ def check_requirements(page: Exchange, wheels: Sequence[PageFile], client: Index
             found.setdefault((file.wheel.version, file.wheel.project), {})[str(file.core_metadata)] = file
     for version, project in [each for each in sorted(found, reverse=True) if len(found[each]) > 1][:_MAX_COMPARED]:
         files = list(found[version, project].values())[:_MAX_COMPARED]
-        answers = [(file, client.get(f"{file.url}.metadata".replace("+", "%2B"), MAX_METADATA)) for file in files]
+        answers = [(file, client.get(file.metadata_url, MAX_METADATA)) for file in files]
         right = (answer.body for file, answer in answers if answer.ok and not [*check_metadata_file(answer, file)])
         if differing := differing_requirements(right):
             yield finding("requirements", page, project=project, version=version, requirements=", ".join(differing))
