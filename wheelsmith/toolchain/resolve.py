@@ -22,11 +22,10 @@ from wheelsmith.base.redact import redact
 from wheelsmith.base.units import numbers
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain.pip import local_folder, run_pip
-from wheelsmith.toolchain.uv import NEWEST_GLIBC, Uv, uv_reason
+from wheelsmith.toolchain.uv import NEWEST_GLIBC, TIMEOUT, Uv, uv_reason
 
 _OLDEST_GLIBC = 5  # minor version of the oldest manylinux
 _LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}  # PEP 600
-_DOWNLOAD_TIMEOUT = 7200.0  # seconds; see the time limit of uv
 _DIRECT = re.compile("Package `([^`]+)` was included as a URL dependency")
 _YANKED = re.compile(r"^warning: `([^`=]+)==[^`]*` is yanked", re.MULTILINE)
 
@@ -177,7 +176,7 @@ def download_wheels(wheels: Iterable[LockedWheel], python: str, arch: str, folde
     options += (word for platform in _platforms(arch) for word in ("--platform", platform))
     lines = (f"{_only_version(wheel)} --hash=sha256:{wheel.sha256}\n" for wheel in wheels)
     source = ("--requirement", "/dev/stdin", "--dest", str(folder))
-    completed = run_pip("download", *options, *source, stdin="".join(lines), seconds=_DOWNLOAD_TIMEOUT)
+    completed = run_pip("download", *options, *source, stdin="".join(lines), seconds=TIMEOUT)
     if completed.returncode:
         errors = (line.removeprefix("ERROR: ") for line in completed.stderr.splitlines() if line.startswith("ERROR: "))
         raise ToolchainError(f"the wheels cannot be downloaded: {redact(next(errors, 'pip failed'))}")

@@ -19,7 +19,7 @@ from wheelsmith.toolchain.pip import PipSettings, local_folder
 from wheelsmith.toolchain.program import run_program
 
 NEWEST_GLIBC = 28  # minor version; a build environment must run in manylinux_2_28
-_TIMEOUT = 7200.0  # seconds; torch with CUDA has up to 5 GB, which takes an hour on a slow connection
+TIMEOUT = 7200.0  # seconds; torch with CUDA has up to 5 GB, which takes an hour on a slow connection
 _NO_SOLUTION = "No solution found when resolving dependencies: "
 
 
@@ -82,7 +82,7 @@ class Uv:
             [_find_uv(), "pip", verb, *options, *argv],
             f"uv pip {verb}",
             env={**others, **dict(_translated(self.settings)), "UV_CONSTRAINT": " ".join(constraints)},
-            seconds=_TIMEOUT,
+            seconds=TIMEOUT,
             stdin=stdin,
             cancel=self.cancel,
             check=check,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from wheelsmith.wheel.attestation.certificate import (
     signing_config,
     verify_certified,
 )
-from wheelsmith.wheel.attestation.keys import SignedBundle
+from wheelsmith.wheel.attestation.keys import VARIABLE, SignedBundle
 from wheelsmith.wheel.attestation.pep740 import bundle_from_provenance, make_provenance
 from wheelsmith.wheel.attestation.statement import read_statement
 from wheelsmith.wheel.attestation.verification import builder_conflict
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from sigstore.sign import Signer as CertifiedSigner
     from sigstore.sign import SigningContext
 
-_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]{0,39})", re.ASCII)  # a longer text may be the secret itself
 _GITLAB_VARIABLE = "SIGSTORE_ID_TOKEN"
 _TOKENS = (_GITLAB_VARIABLE, "ACTIONS_ID_TOKEN_REQUEST_TOKEN")  # variables with secret tokens
 _RENEW_AFTER = 300.0  # seconds; a certificate is valid for ten minutes, and signing many wheels can take longer
@@ -132,7 +130,7 @@ def _ci_token() -> str:
 
 
 def _token_from_variable(named: str) -> Callable[[], str]:
-    match = _VARIABLE.fullmatch(named)
+    match = VARIABLE.fullmatch(named)
     if match is None:
         # Do not show the value: it may be the token itself.
         raise SigningKeyError("--identity-token must be env: and the name of a variable", remedy=_IDENTITY_REMEDY)

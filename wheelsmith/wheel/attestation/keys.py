@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_SIZE = 64 << 10  # bytes of a key
 _SCHEMES = ("ecdsa-sha2-nistp256", "ed25519")
-_VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]{0,39})", re.ASCII)  # a longer text may be the secret itself
+VARIABLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]{0,39})", re.ASCII)  # a longer text may be the secret itself
 # Schemes of securesystemslib's URIs. A path does not begin like this.
 _SERVICES = re.compile(r"(awskms|gcpkms|azurekms|hv):.+", re.DOTALL)
 _NEW_KEY = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out release.key"
@@ -145,7 +145,7 @@ def key_signer(named: str, public: Path | None = None) -> KeySigner:
     if not named.startswith("env:"):
         # Do not show the path: the user may have passed the key itself by mistake.
         return _signer_from_pem(_read_key_file(Path(named), "the file of --key"), named)
-    variable = _VARIABLE.fullmatch(named)
+    variable = VARIABLE.fullmatch(named)
     if variable is None:
         raise SigningKeyError("the text after env: is not the name of a variable", remedy="--key env:WHEELSMITH_KEY")
     pem = os.environ.get(variable[1], "").encode()
