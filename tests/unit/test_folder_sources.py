@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -224,6 +225,13 @@ def test_what_wheelsmith_and_pipelines_write_is_not_source(path, is_tracked, tmp
     if is_tracked:
         commit(kernel)
         assert read(kernel).id == before
+
+
+@pytest.mark.parametrize("has_repository", [False, True])
+def test_a_virtual_environment_of_any_name_is_not_source(has_repository, tmp_path):
+    folder = pure_kernel(tmp_path / "k")
+    venv.create(folder / "user", with_pip=False, symlinks=True)  # its Python is a link that leads out
+    assert paths(commit(folder) if has_repository else folder) == HONEST
 
 
 def test_files_with_similar_names_are_source(kernel):
