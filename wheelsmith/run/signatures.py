@@ -22,7 +22,7 @@ from wheelsmith.base.files import atomic_write, read_bounded, sha256_file
 from wheelsmith.base.json_dataclass import Record, in_one_line
 from wheelsmith.base.redact import file_name
 from wheelsmith.base.units import counted
-from wheelsmith.index.entries.entry import IndexEntry, Provenance
+from wheelsmith.index.entries.entry import IndexEntry, ProjectState, Provenance
 from wheelsmith.index.publish.input_folders import has_index, read_releases
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
@@ -112,16 +112,7 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> SigningResult:
     wheels = folder / "wheels"
     if wheels.is_symlink():  # it may point anywhere
         raise PackageIndexError(f"{wheels} is a link", remedy=f"replace it by a folder: rm {shlex.quote(str(wheels))}")
-    run = _run_record(folder)
-    left: list[LeftWheel] = []
-    statements: dict[str, list[tuple[IndexEntry, bytes]]] = {name: [] for name in states}
-    with WheelReader() as reader:
-        for name, entry in ((name, entry) for name, state in states.items() for entry in state.current):
-            if entry.provenance and _is_of_earlier_run(entry, run):
-                _read_recorded_plan(folder / "index", entry, entry.provenance, reader)
-                left.append(LeftWheel(wheel=entry.filename, sha256=entry.sha256, signed=entry.bundle is not None))
-            else:
-                statements[name].append((entry, _make_statement(folder / "index", entry, run, by, reader)))
+    statements, left = _make_statements(folder, states, by)
     # Make all signatures before storing any, because a signing service may reject the next one.
     made = {
         name: [
@@ -139,6 +130,23 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> SigningResult:
         provenance = signed.provenance is not None
         signed_wheels.append(SignedWheel(wheel=entry.filename, sha256=entry.sha256, new=new, provenance=provenance))
     return SigningResult(signed=tuple(signed_wheels), left=tuple(left))
+
+
+def _make_statements(
+    folder: Path, states: Mapping[str, ProjectState], by: CiRun
+) -> tuple[dict[str, list[tuple[IndexEntry, bytes]]], list[LeftWheel]]:
+    """Return the wheels of a run with their statements, by project, and the wheels of earlier runs."""
+    index, run = folder / "index", _run_record(folder)
+    left: list[LeftWheel] = []
+    statements: dict[str, list[tuple[IndexEntry, bytes]]] = {name: [] for name in states}
+    with WheelReader() as reader:
+        for name, entry in ((name, entry) for name, state in states.items() for entry in state.current):
+            if entry.provenance and _is_of_earlier_run(entry, run):
+                _read_recorded_plan(index, entry, entry.provenance, reader)
+                left.append(LeftWheel(wheel=entry.filename, sha256=entry.sha256, signed=entry.bundle is not None))
+            else:
+                statements[name].append((entry, _make_statement(index, entry, run, by, reader)))
+    return statements, left
 
 
 def _signature_files(signed: SignedBundle) -> dict[str, bytes | None]:
