@@ -18,9 +18,8 @@ _HEAD = """\
 How much of a real project's sdist is compiled when its matrix grows, and after a killed run. The unit is the phase:
 nvcc has several for each source, g++ has one. Each run uses the cache of the previous run, except the repeated one:
 its cache was empty before the killed run. Toolchains and environments are cached. "Build system alone" is engine
-`local`, which neither wraps the compilers nor stores results. wheelsmith builds as many combinations in parallel as
-the machine has cores. A build system without ninja, such as that of torch-scatter, compiles one source at a time and
-uses one core.
+`local`, which neither wraps the compilers nor stores results. Both ways build as many combinations in parallel as the
+machine has cores. torch-scatter does not use ninja: alone it compiles one source at a time.
 """
 
 

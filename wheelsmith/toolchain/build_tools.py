@@ -50,6 +50,8 @@ def _tool_files() -> Iterator[tuple[str, Path]]:
     yield "site/wheelsmith/__init__.py", own / "__init__.py"
     for path in (own / "engine" / "backend").glob("*.py"):
         yield f"site/wheelsmith/engine/backend/{path.name}", path
+    # Only in the sandbox: in wheelsmith's own environment, setuptools would load the plugin in every build.
+    yield "site/wheelsmith_backend-0.dist-info/entry_points.txt", own / "engine" / "backend" / "entry_points.txt"
     for name in _COMPILERS:
         yield f"{_LAUNCH}/{name}", compiler_proxy_script()
     yield "bin/ninja", _find_ninja()
