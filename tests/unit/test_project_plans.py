@@ -12,6 +12,7 @@ from wheelsmith.matrix.types import ProjectSettings
 from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, LockedWheel, SourceId
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.pipeline.smoke import why_untested
+from wheelsmith.plan.planned_run import fold, folded
 from wheelsmith.plan.project import plan_project, torch_cuda, why_other_cuda
 from wheelsmith.plan.recipe.project import ProjectSpec, parse_project, with_pkg_info
 from wheelsmith.plan.recipe.recipe import KernelSource
@@ -22,6 +23,7 @@ GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 12", digest="d")
 SOURCE = KernelSource(id=SourceId(origin="path", revision=None, commit=None, tree="0" * 16), paths=(), readme=None)
 SPEC = ProjectSpec(name="My.Project", version="1.0", requires=("setuptools",))
 TORCH = LockedWheel(name="torch", version="2.11.0", sha256="t")
+SETUPTOOLS = LockedWheel(name="setuptools", version="80", sha256="s")
 
 
 def locked(torch, *runtime):
@@ -146,6 +148,38 @@ def test_a_plan():
     bare = plan(cuda=None)[0]
     assert bare.project.variables.keys() == {"CC", "CXX", "LDFLAGS", "WHEELSMITH_COMPUTE", "CMAKE_PREFIX_PATH"}
     assert bare.libraries == ()
+
+
+def test_without_a_framework():
+    """A wheel for each CUDA, that neither names nor requires torch; the libraries that torch would bring are there."""
+    made, asked = plan(calls=("none", ""), resolved=(SETUPTOOLS,))
+    assert BuildPlan.from_json(made.to_json()) == made
+    ((requirements, *_),) = asked
+    assert requirements[0].startswith("cuda-toolkit[cublas,")
+    assert requirements[0].endswith("]==13.0.*")
+    assert requirements[1:] == ("setuptools",)
+    assert (made.wheel.version, made.wheel.framework, made.wheel.release) == ("1.0+cu130", "none", "")
+    bare, asked = plan(calls=("none", ""), cuda=None, python=None, resolved=(SETUPTOOLS,))
+    assert (bare.wheel.version, bare.project.python, bare.project.without_cuda) == ("1.0+cpu", "3.11", False)
+    assert asked[0][0] == ("setuptools",)
+    refused, asked = plan(calls=("none", ""), spec=replace(SPEC, builds_with_torch=True))
+    assert refused.reason == "the project's build requires torch: use the axis torch in matrix.yaml"
+    assert asked == []
+
+
+def test_a_pure_project_has_one_wheel():
+    pure = replace(SPEC, is_pure=True)
+    plans = [
+        plan(spec=pure, cuda=cuda, python=python, calls=calls, resolved=(SETUPTOOLS,))
+        for cuda in (None, "13.0")
+        for python in (None, "3.12")
+        for calls in (("torch", "2.11"), ("torch", "2.13"), ("none", ""))
+    ]
+    assert {asked[0] for _, asked in plans} == {(("setuptools",), "3.11", "x86_64", ())}
+    assert len({made.build_digest for made, _ in plans}) == 1
+    (build,) = fold([made for made, _ in plans])
+    assert (build.plan.wheel.stem, build.plan.wheel.platform) == ("my_project-1.0-py3-none", "any")
+    assert {each.reason for each in folded([build]).values()} == {"nothing is compiled"}
 
 
 def test_a_plan_has_what_build_systems_look_for_cuda_by():

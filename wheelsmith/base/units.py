@@ -83,7 +83,7 @@ def listed(names: Sequence[str]) -> str:
 
 def numbers(release: str) -> tuple[int, ...]:
     """Return a release such as ``2.11`` as a tuple of numbers, which sorts after ``2.9``."""
-    return tuple(int(part) for part in release.split("."))
+    return tuple(int(part) for part in release.split(".") if part)
 
 
 def parse_seconds(text: str) -> float:

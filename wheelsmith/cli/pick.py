@@ -179,6 +179,7 @@ def describe_choice(
 ) -> Iterator[str]:
     """Yield lines that describe the machine, the chosen wheel and the reasons."""
     from wheelsmith.index.resolve.target import Choice
+    from wheelsmith.model import release_title
     from wheelsmith.platforms import compute_name
 
     torch = f"torch {machine.torch} ({machine.torch_compute or 'unknown platform'})" if machine.torch else "no torch"
@@ -198,7 +199,7 @@ def describe_choice(
         yield f"warning: {warning}"
     if isinstance(decision.answer, Choice):
         target = decision.target
-        what = f"{target.framework} {target.release}, {compute_name(target.compute)}, {target.arch}, "
+        what = f"{release_title(target.framework, target.release)}, {compute_name(target.compute)}, {target.arch}, "
         what += f"Python {target.python_minor}"
         what += " free-threaded" if target.free_threaded else ""
         yield f"{decision.answer.wheel.filename}: for {what}"

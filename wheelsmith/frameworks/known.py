@@ -8,19 +8,22 @@ from __future__ import annotations
 from functools import cache
 
 from wheelsmith.frameworks.framework import Framework
+from wheelsmith.frameworks.no_framework import NoFramework
 from wheelsmith.frameworks.torch import Torch
 from wheelsmith.frameworks.tvm_ffi import TvmFfi
+from wheelsmith.model import NO_FRAMEWORK
 
 
 @cache
 def frameworks() -> dict[str, Framework]:
-    """Return every framework by name."""
+    """Return every framework by name, without ``none``."""
     return {each.name: each for each in (Torch(), TvmFfi())}
 
 
+@cache
 def framework(name: str) -> Framework:
-    """Return a framework by name.
+    """Return a framework by name, or the absence of one.
 
     :raises KeyError: the name is unknown.
     """
-    return frameworks()[name]
+    return NoFramework() if name == NO_FRAMEWORK else frameworks()[name]

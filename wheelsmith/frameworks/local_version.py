@@ -64,7 +64,8 @@ def local_version_of(cell: Cell, *, stable_abi: bool) -> str:
 
     :param stable_abi: the wheel uses torch's stable ABI, so it serves more than one torch.
     """
-    return f"{cell.compute}.{STABLE if stable_abi else framework(cell.framework).local_part(cell.release)}"
+    named = STABLE if stable_abi else framework(cell.framework).local_part(cell.release)
+    return f"{cell.compute}.{named}" if named else cell.compute
 
 
 def read_local_version(local: str | None) -> LocalVersion:

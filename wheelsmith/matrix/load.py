@@ -25,7 +25,7 @@ from wheelsmith.matrix.types import (
     ProjectSettings,
     Selector,
 )
-from wheelsmith.model import CellSettings
+from wheelsmith.model import NO_FRAMEWORK, CellSettings
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -224,12 +224,12 @@ def _check_selectors(model: MatrixModel, places: dict[_Path, Place]) -> Iterator
         for key, selector in (("exclude", rule.exclude), ("where", rule.where)):
             for name in selector.releases.keys() - model.axes.releases.keys() if selector else ():
                 where = places["rules", number, key, name, _KEY]
-                remedy = f"the axis is {', '.join(model.axes.releases)}"
+                remedy = f"the axis is {', '.join(model.axes.releases)}" if model.axes.releases else None
                 yield MatrixError(f"a rule selects by {name}, which is not an axis", where=where, remedy=remedy)
 
 
 def _make_matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix:
-    ((framework, releases),) = model.axes.releases.items()
+    ((framework, releases),) = (model.axes.releases or {NO_FRAMEWORK: [""]}).items()
     return Matrix(
         kernel=_make_kernel(model.kernel),
         version=model.version,

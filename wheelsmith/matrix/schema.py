@@ -9,7 +9,17 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
 from wheelsmith.base.git_address import check_revision
 from wheelsmith.base.units import parse_seconds, parse_size
@@ -130,8 +140,6 @@ class _Axes(_Model):
 
     @model_validator(mode="after")
     def _check_axes(self) -> Self:
-        if len(self.releases) != 1:
-            raise ValueError(f"axes need exactly one framework: {' or '.join(frameworks())}")
         if not self.computes:
             raise ValueError(f"axes need a platform: {' or '.join(platforms())}; its values may include cpu")
         return self
@@ -297,6 +305,9 @@ class MatrixModel(_Model):
         description="The version of the wheels; default: that of build.toml or pyproject.toml",
         json_schema_extra=as_text_or_number,
     )
+    framework: Literal["none"] | None = Field(
+        None, description="none: a project that is compiled without a framework, with one wheel for each platform"
+    )
     axes: AxesModel
     gpu_archs: GpuArchs | None = Field(
         None,
@@ -351,6 +362,18 @@ class MatrixModel(_Model):
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
     engine: EngineModel = EngineModel()
     output: OutputModel = OutputModel()
+
+    @field_validator("axes")
+    @classmethod
+    def _check_framework(cls, axes: AxesModel, info: ValidationInfo) -> AxesModel:
+        if info.data.get("framework") and axes.releases:
+            raise ValueError(f"with framework: none, there is no axis {next(iter(axes.releases))}")
+        if info.data.get("framework", "none") is None and len(axes.releases) != 1:
+            raise ValueError(
+                f"axes need exactly one framework: {' or '.join(frameworks())}; a project that is compiled without one "
+                "has framework: none above axes"
+            )
+        return axes
 
 
 def json_schema() -> dict[str, Any]:

@@ -1,7 +1,18 @@
 """Types that all packages share: plain frozen dataclasses with a JSON form."""
 
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
-from wheelsmith.model.cell import CUDA, HOST, PINNED, TORCH, Cell, CellSettings, Excluded, ReleaseRecord
+from wheelsmith.model.cell import (
+    CUDA,
+    HOST,
+    NO_FRAMEWORK,
+    PINNED,
+    TORCH,
+    Cell,
+    CellSettings,
+    Excluded,
+    ReleaseRecord,
+    release_title,
+)
 from wheelsmith.model.events import (
     CellFinished,
     CellLine,

@@ -32,6 +32,7 @@ class CellSettings(Record):
 
 
 TORCH, CUDA = "torch", "cuda"
+NO_FRAMEWORK = "none"  # its only release is ""
 
 
 class ReleaseRecord(Record):
@@ -71,11 +72,16 @@ class ReleaseRecord(Record):
         return super().from_json(rest)
 
 
+def release_title(framework: str, release: str) -> str:
+    """Return the release of a framework for display, e.g. ``torch 2.11``."""
+    return f"{framework} {release}" if release else "any framework"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell(ReleaseRecord):
     """One combination of framework, compute platform and CPU architecture that users run.
 
-    :param framework: the framework that it provides operators for, ``torch`` or ``tvm-ffi``.
+    :param framework: the framework that it provides operators for, ``torch``, ``tvm-ffi`` or ``none``.
     :param release: the framework's release as ``major.minor``.
     :param platform: the GPU platform under kernel-builder's name for it, e.g. ``cuda``.
     :param toolkit: the platform's toolkit release as ``major.minor``; None for a CPU build.
@@ -113,8 +119,8 @@ class Cell(ReleaseRecord):
         """Return the Hub's variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``, and then its Python if any."""
         abi = () if self.cxx11_abi is None else ("cxx11" if self.cxx11_abi else "cxx98",)
         python = () if self.python is None else (f"cp{self.python.replace('.', '')}",)
-        framework = f"{self.framework}{self.release.replace('.', '')}"
-        return "-".join((framework, *abi, self.compute, self.arch, self.os, *python))
+        framework = (f"{self.framework}{self.release.replace('.', '')}",) if self.release else ()
+        return "-".join((*framework, *abi, self.compute, self.arch, self.os, *python))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

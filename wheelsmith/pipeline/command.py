@@ -214,7 +214,7 @@ def environment_mounts(
     torch = torch_wheels(wheels)
     others = tuple(wheel for wheel in wheels if wheel not in torch)
     make = toolchains.environment_without_cuda if project.without_cuda else toolchains.environment
-    found = [Mount(source=make(torch, project.python, arch), target=sandbox_paths.ENVIRONMENT)]
+    found = [Mount(source=make(torch, project.python, arch), target=sandbox_paths.ENVIRONMENT)] if torch else []
     if others:
         folder = toolchains.environment(others, project.python, arch)
         found.append(Mount(source=folder, target=sandbox_paths.REQUIREMENTS))

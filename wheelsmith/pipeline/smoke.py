@@ -14,7 +14,7 @@ from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.engine import Command, Engine, Exit, Mount
 from wheelsmith.frameworks import framework
-from wheelsmith.model import BuildPlan, LockedWheel, Project
+from wheelsmith.model import TORCH, BuildPlan, LockedWheel, Project
 from wheelsmith.pipeline.command import environment_mounts
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.plan.project import why_other_cuda
@@ -111,17 +111,20 @@ def _python(plan: BuildPlan, engine: Engine) -> str:
 def _project_environment(
     plan: BuildPlan, project: Project, wheel: Path, toolchains: Toolchains
 ) -> tuple[LockedWheel, ...]:
-    """Return the environment of a user: torch and the requirements of the wheel, but no build requirements.
+    """Return the environment of a user: the build's torch and the wheel's requirements, but no build requirements.
 
     :raises ToolchainError: the requirements cannot be resolved.
     """
-    torch = next(each.version for each in project.environment if each.name == "torch")
-    needs = (*active_requirements(wheel, project.python, plan.cell.arch), *project.test_requires)
+    torch = tuple(f"torch==={each.version}" for each in project.environment if each.name == TORCH)
+    if not torch and plan.cell.framework == TORCH:  # nothing is compiled, so the build needs no torch
+        torch = (framework(TORCH).requirement(plan.cell.release),)
+    needs = (*torch, *active_requirements(wheel, project.python, plan.cell.arch), *project.test_requires)
     try:
-        return toolchains.lock((f"torch==={torch}", *needs), project.python, plan.cell.arch)
+        return toolchains.lock(needs, project.python, plan.cell.arch) if needs else ()
     except NoEnvironmentError as error:
+        with_torch = "".join(f" with {each}" for each in torch)
         raise ToolchainError(
-            f"{wheel.name} cannot be installed with torch {torch} to be tested: {error.message}",
+            f"{wheel.name} cannot be installed to be tested{with_torch}: {error.message}",
             remedy="check Requires-Dist of the wheel and test-requires for packages that no index has for this Python",
         ) from None
 

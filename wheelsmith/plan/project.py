@@ -18,6 +18,7 @@ from wheelsmith.frameworks import local_version_of, patch_releases, read_local_v
 from wheelsmith.matrix.placeholders import fill_placeholders
 from wheelsmith.matrix.types import ProjectSettings
 from wheelsmith.model import (
+    NO_FRAMEWORK,
     TORCH,
     BuildHost,
     BuildPlan,
@@ -79,7 +80,7 @@ def plan_project(
     name, public = distribution or spec.name, version or spec.version
     if name is None or public is None:
         raise _missing_metadata(spec, "name" if name is None else "version", source.id.revision)
-    if cell.python is None:
+    if cell.python is None and not (spec.is_pure or cell.framework == NO_FRAMEWORK):
         raise MatrixError(
             "the project has its own build system, so each wheel serves one Python version",
             remedy="add the Pythons to matrix.yaml: axes: {python: [3.11, 3.12]}",
@@ -88,7 +89,8 @@ def plan_project(
         defaults = ProjectSettings(env={_PRETEND: version} if version and spec.git_version_plugin else {})
         given = defaults.merged_with(settings or ProjectSettings())
         names = WheelNames(distribution=name, version=public, declared=declared)
-        return _plan(cell, cell.python, spec, source, names, build_host, resolve=resolve, settings=given)
+        make = _pure_plan if spec.is_pure else _compiled_plan
+        return make(cell, spec, source, names, build_host, resolve=resolve, settings=given)
     except NotBuildableError as impossible:
         return Excluded(cell=cell, reason=str(impossible))
 
@@ -113,9 +115,8 @@ def _version_in(revision: str | None) -> str | None:
         return None
 
 
-def _plan(
+def _pure_plan(
     cell: Cell,
-    python: str,
     spec: ProjectSpec,
     source: KernelSource,
     names: WheelNames,
@@ -124,18 +125,64 @@ def _plan(
     resolve: Resolve,
     settings: ProjectSettings,
 ) -> BuildPlan:
-    if cell.framework != TORCH:
+    """Plan the pure wheel that serves every cell, so it must not depend on the cell."""
+    check_python(build_host.python, build_host)
+    requirements = (*spec.requires, *settings.build_requires)
+    return BuildPlan(
+        cell=cell,
+        image=build_host.image,
+        source=source.id,
+        toolset=None,
+        toolkit=None,
+        headers=None,
+        recipe=_NO_RECIPE,
+        environment=ENVIRONMENT,
+        wheel=_pure_wheel(names),
+        recipe_version=RECIPE_VERSION,
+        deflate=non_zlib_fingerprint(),
+        project=Project(
+            python=build_host.python,
+            environment=_resolved(resolve, requirements, build_host.python, build_host.machine),
+            variables={name: fill_placeholders(text, cell, ()) for name, text in settings.env.items()},
+            test_requires=settings.test_requires,
+            config_settings=_config_settings(settings, cell, ()),
+            before_build=settings.before_build,
+        ),
+    )
+
+
+def _config_settings(settings: ProjectSettings, cell: Cell, archs: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    return {
+        name: tuple(fill_placeholders(text, cell, archs) for text in values)
+        for name, values in settings.config_settings.items()
+    }
+
+
+def _compiled_plan(
+    cell: Cell,
+    spec: ProjectSpec,
+    source: KernelSource,
+    names: WheelNames,
+    build_host: BuildHost,
+    *,
+    resolve: Resolve,
+    settings: ProjectSettings,
+) -> BuildPlan:
+    python = cell.python or build_host.python
+    if cell.framework not in {TORCH, NO_FRAMEWORK}:
         raise NotBuildableError(
             f"a project with its own build system can be built for torch, not for {cell.framework}: "
             f"use the axis torch in matrix.yaml"
         )
+    if cell.framework == NO_FRAMEWORK and spec.builds_with_torch:
+        raise NotBuildableError("the project's build requires torch: use the axis torch in matrix.yaml")
     toolset = find_compilers(cell, build_host)
     if cell.arch != build_host.machine:
         raise NotBuildableError(f"a project's own build system cannot compile for {cell.arch} on {build_host.machine}")
     check_python(python, build_host)
     home, toolkit = find_toolkit(cell, build_host) or ("", None)
     archs = requested_capabilities(cell)
-    environment = _environment(cell, python, spec, settings, resolve)
+    environment = _environment(cell, python, spec, settings, toolkit, resolve)
     return BuildPlan(
         cell=cell,
         image=build_host.image,
@@ -156,30 +203,34 @@ def _plan(
             variables=_variables(cell, archs, home, settings),
             without_cuda=cell.toolkit is None and torch_cuda(environment) is not None,
             test_requires=settings.test_requires,
-            config_settings={
-                name: tuple(fill_placeholders(text, cell, archs) for text in values)
-                for name, values in settings.config_settings.items()
-            },
+            config_settings=_config_settings(settings, cell, archs),
             before_build=settings.before_build,
         ),
     )
 
 
 def _environment(
-    cell: Cell, python: str, spec: ProjectSpec, settings: ProjectSettings, resolve: Resolve
+    cell: Cell,
+    python: str,
+    spec: ProjectSpec,
+    settings: ProjectSettings,
+    toolkit: PrefixId | None,
+    resolve: Resolve,
 ) -> tuple[LockedWheel, ...]:
-    wanted = _torch_specifier(cell, spec)
     backports = _BACKPORTS if numbers(python) < (3, 11) else ()
     named = (*spec.requires, *settings.build_requires)
     names = {canonicalize_name(Requirement(each).name) for each in named}
     later = (more for name, more in _LATE_REQUIREMENTS.items() if name in names)
-    requirements = (f"torch{wanted}", *named, *later, *backports)
+    requirements = (*named, *later, *backports)
+    if cell.framework == NO_FRAMEWORK:
+        assembled = str(cell.toolkit) if toolkit and not toolkit.in_image else None
+        libraries = platforms()[cell.platform].library_requirements(assembled) if assembled else ()
+        return _resolved(resolve, (*libraries, *requirements), python, cell.arch)
+    wanted = _torch_specifier(cell, spec)
     try:
-        found = resolve(requirements, python, cell.arch, _preferred_builds(cell, wanted))
+        found = resolve((f"torch{wanted}", *requirements), python, cell.arch, _preferred_builds(cell, wanted))
     except NoEnvironmentError as error:
-        wanted = wanted.removeprefix("==")
-        reason = f"there is no build environment with torch {wanted} for Python {python}: {error.message}"
-        raise NotBuildableError(reason) from None
+        raise _no_environment(f" with torch {wanted.removeprefix('==')}", python, error) from None
     torch = next(wheel.version for wheel in found if wheel.name == "torch")
     if cell.toolkit and "+cpu" in torch:
         raise NotBuildableError(
@@ -188,6 +239,18 @@ def _environment(
     if cell.toolkit and (why := why_other_cuda(found, cell.toolkit)):
         raise NotBuildableError(f"{why}: give pip an index with torch for that CUDA")
     return found
+
+
+def _resolved(resolve: Resolve, requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...]:
+    """Return the wheels of an environment without torch."""
+    try:
+        return resolve(requirements, python, arch, ()) if requirements else ()
+    except NoEnvironmentError as error:
+        raise _no_environment("", python, error) from None
+
+
+def _no_environment(described: str, python: str, error: NoEnvironmentError) -> NotBuildableError:
+    return NotBuildableError(f"there is no build environment{described} for Python {python}: {error.message}")
 
 
 def _preferred_builds(cell: Cell, wanted: str) -> tuple[str, ...]:
@@ -237,6 +300,24 @@ def _variables(cell: Cell, archs: tuple[str, ...], home: str, settings: ProjectS
     return found | (platforms()[cell.platform].variables(home, archs) if cell.toolkit else {}) | own
 
 
+def _pure_wheel(names: WheelNames) -> WheelSpec:
+    return WheelSpec(
+        distribution=names.distribution,
+        version=names.version,
+        python_tag="py3",
+        abi_tag="none",
+        platform="any",
+        metadata=None,
+        module=wheel_stem(names.distribution),
+        gpu_archs=(),
+        release=None,
+        toolkit=None,
+        arch="any",
+        stable_abi=None,
+        declared=names.declared,
+    )
+
+
 def _wheel(cell: Cell, python: str, names: WheelNames, archs: tuple[str, ...]) -> WheelSpec:
     tag = "cp" + python.replace(".", "")
     return WheelSpec(
@@ -248,6 +329,7 @@ def _wheel(cell: Cell, python: str, names: WheelNames, archs: tuple[str, ...]) -
         metadata=None,
         module=wheel_stem(names.distribution),
         gpu_archs=archs,
+        framework=cell.framework,
         release=cell.release,
         toolkit=cell.toolkit,
         arch=cell.arch,

@@ -139,6 +139,7 @@ class CudaDevices(Devices):
 
 
 _GENCODE = "-gencode="
+_LIBRARIES = "cublas,cufft,cufile,cupti,curand,cusolver,cusparse,nvjitlink,nvrtc,nvtx"  # extras of cuda-toolkit
 _CAPABILITY = re.compile(r"(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af])?(?P<ptx>\+PTX)?", re.ASCII)
 
 
@@ -433,6 +434,10 @@ class Cuda(Platform):
             # See the command for one source.
             "NVCC_APPEND_FLAGS": "-objtemp",
         }
+
+    def library_requirements(self, toolkit: str) -> tuple[str, ...]:
+        """Return the libraries that torch requires, of this toolkit."""
+        return (f"cuda-toolkit[{_LIBRARIES}]=={toolkit}.*",)
 
     def select_capabilities(
         self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str

@@ -173,6 +173,9 @@ class Platform(Protocol):
     def headers(self, toolkit: str) -> tuple[PrefixId, ...]:
         """Return the IDs of further headers that a project gets, in addition to the toolkit's own."""
 
+    def library_requirements(self, toolkit: str) -> tuple[str, ...]:
+        """Return the requirements for the toolkit's libraries, for a project that does not get those of torch."""
+
     def has_packages_for(self, toolkit: str, machine: str) -> bool:
         """Return True if packages provide the toolkit for a machine."""
 

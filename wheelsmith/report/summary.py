@@ -98,8 +98,9 @@ def _show_install_command(result: BuildResult, out: Path, console: Console) -> N
     print_words(console, f"wheels: {out / 'wheels'}")
     # The exact pin and the single index exclude other projects of the same name and other torch builds.
     print_words(console, f"try it: wheelsmith serve {out / 'index'}")
-    command = (
-        f"pip install {project.replace('_', '-')}=={version} '{framework(cell.framework).requirement(cell.release)}' "
-        f"--index-url http://127.0.0.1:8000/{cell.compute}/"
-    )
+    required = framework(cell.framework).requirement(cell.release)
+    # The root has no other project, so that a wheel without a framework needs the default index for its requirements.
+    index = "--index-url" if required else "--extra-index-url"
+    command = f"pip install {project.replace('_', '-')}=={version} " + (f"'{required}' " if required else "")
+    command += f"{index} http://127.0.0.1:8000/{cell.compute}/"
     print_words(console, f"        {command}", ending=" \\")

@@ -15,10 +15,11 @@ from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.matrix.types import KernelRef, OutputSettings
-from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, Excluded, Listener
+from wheelsmith.model import CUDA, NO_FRAMEWORK, TORCH, BuildPlan, Cell, Excluded, Listener
 from wheelsmith.plan.lock import shards_path, vendor_path
 from wheelsmith.plan.pypi_names import find_name_conflict, unique_name
 from wheelsmith.plan.recipe.project import ProjectSpec
+from wheelsmith.plan.recipe.project_build import uses_torch
 from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import CPU, platforms
@@ -124,17 +125,19 @@ def _kernel_drafts(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
 def _project_drafts(kernel: KernelRef, spec: ProjectSpec, source: SourceTree, name: str) -> Iterator[Draft]:
     """Yield a draft for each torch release, newest first. Each release needs its own environment."""
     hint = hint_for(name)
-    backends = hint.backends if hint else _backends(source)
-    for release in [*reversed(torch_releases().values())][:_MAX_TORCH_RELEASES]:
+    backends = (CPU, CUDA) if spec.is_pure else hint.backends if hint else _backends(source)
+    with_torch = spec.builds_with_torch or uses_torch(source.paths, source.read_bytes)
+    tried = [*reversed(torch_releases().values())][: _MAX_TORCH_RELEASES if with_torch else 1]
+    for release in tried:
         toolkits = [cuda for cuda in release.cuda if cuda in platforms()[CUDA].toolkits()]
         yield Draft(
             kernel=kernel,
-            framework=TORCH,
-            releases=(release.minor,),
+            framework=TORCH if with_torch else NO_FRAMEWORK,
+            releases=(release.minor if with_torch else "",),
             computes=(*((CPU,) if CPU in backends else ()), *(toolkits if CUDA in backends else ())),
             distribution=None if spec.name else name,
             version=None if spec.version else _GUESSED_VERSION,
-            python=f"{sys.version_info[0]}.{sys.version_info[1]}",
+            python=None if spec.is_pure else f"{sys.version_info[0]}.{sys.version_info[1]}",
             hint=hint,
         )
 

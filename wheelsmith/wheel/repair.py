@@ -23,7 +23,7 @@ from packaging.version import Version
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import WheelError
 from wheelsmith.frameworks import frameworks, patch_releases, read_local_version
-from wheelsmith.model import RECORDED_PLAN, WheelSpec, read_wheel_name, same_version, wheel_stem
+from wheelsmith.model import RECORDED_PLAN, TORCH, WheelSpec, read_wheel_name, same_version, wheel_stem
 from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
 from wheelsmith.wheel.archive import WheelContents, open_wheel, read_headers, record_mistakes
 from wheelsmith.wheel.bundled_libraries import is_always_loaded
@@ -229,7 +229,8 @@ def set_planned_metadata(contents: WheelContents, spec: WheelSpec) -> WheelConte
     metadata = contents.metadata
     _check_name(metadata, spec)
     metadata.replace_header("Version", spec.version)
-    _pin_torch(metadata, requirements, spec)
+    if spec.framework == TORCH and spec.release:
+        _pin_torch(metadata, requirements, spec)
     return rename_wheel(contents, f"{wheel_stem(spec.distribution)}-{spec.version}", _serialize(metadata))
 
 
@@ -274,6 +275,8 @@ def _check_tags(contents: WheelContents, spec: WheelSpec) -> None:
             raise WheelError(f"the build made a wheel for platform {tag.platform}, not {spec.platform}")
         since = _ABI3.fullmatch(tag.interpreter)
         stable = tag.abi == "abi3" and since and int(since[1]) <= int(spec.python_tag[3:])
+        # A library that Python code loads by its path, or no library at all, serves every Python 3.
+        stable = stable or (tag.abi == "none" and tag.interpreter in {"py3", "py2"})
         if not stable and (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag):
             raise WheelError(f"the build made a wheel for {tag.interpreter}-{tag.abi}, not {spec.python_tag}")
 

@@ -25,7 +25,7 @@ from wheelsmith.index.entries.metadata import About
 from wheelsmith.index.entries.side_files import BUNDLE
 from wheelsmith.index.entries.state import Completeness, all_completeness
 from wheelsmith.index.entries.stored_states import newest_about
-from wheelsmith.model import TORCH, Cell, CellSettings, SourceId
+from wheelsmith.model import NO_FRAMEWORK, TORCH, Cell, CellSettings, SourceId
 from wheelsmith.platforms import CPU, platform_of
 
 SCHEMA_VERSION = 1
@@ -169,7 +169,7 @@ def _parse_unserved(data: Any) -> CellWithoutWheel | None:
 def _parse_cell(data: Any) -> Cell | None:
     """Return a cell, or None if its framework or compute platform is unknown."""
     framework, found = data.get("framework", TORCH), platform_of(data["compute"])
-    if framework not in frameworks() or (found is None and data["compute"] != CPU):
+    if framework not in {*frameworks(), NO_FRAMEWORK} or (found is None and data["compute"] != CPU):
         return None
     return Cell(
         framework=framework,

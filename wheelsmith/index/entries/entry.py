@@ -23,7 +23,7 @@ from wheelsmith.base.redact import redact
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.metadata import About, check_line, check_link
 from wheelsmith.index.entries.side_files import BUNDLE, CORE_METADATA, SIGNATURES, AnnouncedFile, file_key, side_files
-from wheelsmith.model import Cell, SourceId, WheelName, WheelRecord, read_wheel_name
+from wheelsmith.model import NO_FRAMEWORK, Cell, SourceId, WheelName, WheelRecord, read_wheel_name
 from wheelsmith.platforms import parse_capability, platforms
 from wheelsmith.wheel.variant_format import Variant
 
@@ -475,5 +475,5 @@ def _check_cell(cell: Cell) -> None:
         check_release(text)
     for text in (cell.arch, cell.os):
         _check_pattern(_WORD, text, "an architecture or a system")
-    if cell.framework not in frameworks() or cell.platform not in platforms():
+    if cell.framework not in {*frameworks(), NO_FRAMEWORK} or cell.platform not in platforms():
         raise ValueError(f"{cell.id[:100]!r} has an unknown framework or compute platform")

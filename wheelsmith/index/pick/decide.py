@@ -23,7 +23,7 @@ from wheelsmith.index.resolve.install_commands import (
     template_for,
 )
 from wheelsmith.index.resolve.target import Choice, Nearest, ParsedWheel, Refusal, Target
-from wheelsmith.model import TORCH
+from wheelsmith.model import NO_FRAMEWORK, TORCH
 from wheelsmith.platforms import CPU, compute_name, platform_of, platforms
 
 
@@ -172,6 +172,7 @@ def _decide_without_cuda_builds(chooser: Chooser, machine: Machine, overrides: O
     if not compute and preferred in computes:
         computes = [preferred, *(name for name in computes if name != preferred)]
     keep = installed is not None if overrides.keep_torch is None else overrides.keep_torch
+    keep = keep or chooser.axes.framework == NO_FRAMEWORK  # there is nothing to install with the wheel
     releases = [_release_of(installed)] if installed and keep else chooser.axes.releases[::-1]
     presence = Presence.PRESENT if keep else Presence.ABSENT
     found = _first_served(chooser, machine, overrides, releases, computes, presence)
@@ -180,7 +181,8 @@ def _decide_without_cuda_builds(chooser: Chooser, machine: Machine, overrides: O
         replaced = not keep and _release_of(installed) != found.target.release
         notes = (f"this replaces {name} {installed}, as requested",) if replaced else ()
     if overrides.torch:
-        notes = (*notes, f"a wheel for {name} works with any torch: --torch {overrides.torch} has no effect")
+        kind = "a wheel" if name == NO_FRAMEWORK else f"a wheel for {name}"
+        notes = (*notes, f"{kind} works with any torch: --torch {overrides.torch} has no effect")
     return replace(found, notes=notes)
 
 

@@ -23,7 +23,7 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import framework, frameworks, patch_releases, torch_releases
 from wheelsmith.index.resolve.incompatibility import torch_build
 from wheelsmith.index.resolve.target import Choice, ParsedWheel, Target, accepts
-from wheelsmith.model import TORCH
+from wheelsmith.model import NO_FRAMEWORK, TORCH
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:/@%+=,\[\]-]")
@@ -93,8 +93,9 @@ _UV_WITH_TORCH = ("{requirement}", "{framework}", "--index", "{base}{root}/", "-
 # A framework without an index of its own comes from the default index of pip and uv.
 _ALONE = (_ADDRESS, "{framework}")
 _OTHERS = ("{requires}", "{framework}")
+_AND_FRAMEWORK = ', "{framework_release}"'
 _PROJECT = (
-    'dependencies = ["{requirement}", "{framework_release}"]',
+    f'dependencies = ["{{requirement}}"{_AND_FRAMEWORK}]',
     "",
     "[tool.uv.sources]",
     '{name} = { index = "{name}-{root}" }',
@@ -125,12 +126,22 @@ _ADDRESSED = ("--extra-index-url {torch_index}", "{framework}", _ADDRESS)
 _ADDRESSED_ALONE = ("{framework}", _ADDRESS)
 
 
+def presences_of(name: str) -> tuple[Presence, ...]:
+    """Return the states that a framework can have. Without a framework, there is only the wheel to install."""
+    return tuple(Presence) if framework(name).project else (Presence.ABSENT,)
+
+
 def template_for(installer: Installer, presence: Presence, *, framework: str = TORCH, others: bool) -> Template:
     """Return the template for an installer.
 
     :param others: True if the wheel has other requirements than the framework. The wheel's index does not contain them.
     """
-    own_index = frameworks()[framework].builds_per_compute
+    if framework == NO_FRAMEWORK:
+        return _without_framework(_template(installer, Presence.ABSENT, own_index=False, others=others))
+    return _template(installer, presence, own_index=frameworks()[framework].builds_per_compute, others=others)
+
+
+def _template(installer: Installer, presence: Presence, *, own_index: bool, others: bool) -> Template:
     if installer is Installer.PROJECT:
         torch = ('torch = { index = "pytorch-{torch_compute}" }', *_PROJECT_INDEX, *_PROJECT_TORCH)
         text = (*_PROJECT, *(torch if own_index else _PROJECT_INDEX))
@@ -151,6 +162,12 @@ def template_for(installer: Installer, presence: Presence, *, framework: str = T
     first = ((*program, *_OTHERS),) if others and present else ()
     before = "RUN " if installer is Installer.DOCKERFILE else ""
     return Template(lines=(*first, (*program, *words)), before=before)
+
+
+def _without_framework(template: Template) -> Template:
+    """Return the template without the requirement for a framework."""
+    lines = ([word.replace(_AND_FRAMEWORK, "") for word in line if word != "{framework}"] for line in template.lines)
+    return replace(template, lines=tuple(tuple(line) for line in lines if line))
 
 
 def fill_template(template: Template, slots: Slots) -> Template:

@@ -14,7 +14,7 @@ from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel
 from wheelsmith.index.resolve.incompatibility import torch_build
 from wheelsmith.index.resolve.target import ParsedWheel, Target
-from wheelsmith.model import Cell
+from wheelsmith.model import Cell, release_title
 from wheelsmith.platforms import compute_name, compute_order
 
 
@@ -163,7 +163,7 @@ def _grid(arch: str, cells: Mapping[Cell, GridCell]) -> Grid:
     heads = sorted({place[:3] for place in here}, key=lambda head: (head[0], numbers(head[1]), head[2] or ""))
     rows = tuple(
         GridRow(
-            heading=f"{framework} {release}" + (f", Python {python}" if python else ""),
+            heading=release_title(framework, release) + (f", Python {python}" if python else ""),
             cells=tuple(here.get((framework, release, python, compute)) for compute in computes),
         )
         for framework, release, python in heads
@@ -212,7 +212,7 @@ def _difference(cell: Cell, made_for: str, served: Iterable[Cell]) -> str:
     differing = [
         text
         for text, differs in (
-            (f"{other.framework} {other.release}", other.release != cell.release),
+            (release_title(other.framework, other.release), other.release != cell.release),
             (compute_name(other.compute), other.compute != cell.compute),
             (other.arch, other.arch != cell.arch),
         )

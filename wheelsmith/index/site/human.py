@@ -21,7 +21,7 @@ from wheelsmith.index.entries.metadata import Readme, is_safe_link
 from wheelsmith.index.entries.state import Completeness
 from wheelsmith.index.entries.stored_states import Listing
 from wheelsmith.index.resolve.choose import Chooser
-from wheelsmith.index.resolve.install_commands import Installer, Presence, fill_template, slot_values, template_for
+from wheelsmith.index.resolve.install_commands import Installer, fill_template, presences_of, slot_values, template_for
 from wheelsmith.index.resolve.target import Choice, ParsedWheel, Target
 from wheelsmith.index.site.grid import catalogue_cells, grids, legend_statuses, yank_reasons
 from wheelsmith.index.site.picker import (
@@ -116,7 +116,7 @@ def _project(catalogue: Catalogue, readme: Readme | None) -> bytes:
         data=picker_data(picker, catalogue) if picker else None,
         rows=_rows(picker) if picker else (),
         installers=tuple(Installer),
-        presences=tuple(Presence),
+        presences=presences_of(picker.axes.framework) if picker else (),
         grids=shown,
         legend=legend_statuses(shown),
         yanks=yank_reasons(shown),
@@ -162,10 +162,10 @@ def _commands(choice: Choice, target: Target) -> tuple[tuple[str, str], ...]:
     others = bool(ParsedWheel(choice.wheel).other_requirements(target.framework))
     commands = []
     for installer in _SHOWN_WITHOUT_SCRIPT:
-        for presence in Presence:
+        for presence in presences_of(target.framework):
             slots = {**slot_values(choice, target, presence), "base": BASE}
             template = template_for(installer, presence, framework=target.framework, others=others)
-            label = f"{installer.label}, {target.framework} {presence.label}"
+            label = f"{installer.label}, {target.framework} {presence.label}" if target.release else installer.label
             commands.append((label, fill_template(template, slots).text(_quote_word)))
     return tuple(commands)
 

@@ -11,10 +11,17 @@ from wheelsmith.base.units import numbers, show_size
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry
 from wheelsmith.index.resolve.choose import Axes, Chooser
-from wheelsmith.index.resolve.install_commands import Installer, Presence, pin, slot_values, template_for
+from wheelsmith.index.resolve.install_commands import (
+    Installer,
+    Presence,
+    pin,
+    presences_of,
+    slot_values,
+    template_for,
+)
 from wheelsmith.index.resolve.target import Choice, Refusal, Target
 from wheelsmith.index.site.grid import target_query
-from wheelsmith.model import TORCH, Cell
+from wheelsmith.model import TORCH, Cell, release_title
 from wheelsmith.platforms import compute_name, compute_order
 
 # The initial selection of a page, if it has a wheel: common values, neither the newest nor the oldest.
@@ -140,7 +147,7 @@ def _templates(framework: str) -> dict[str, Any]:
                 template_for(installer, presence, framework=framework, others=others).to_json()
                 for others in (False, True)
             ]
-            for presence in Presence
+            for presence in presences_of(framework)
         }
         for installer in Installer
     }
@@ -211,7 +218,7 @@ class VersionOfWheels:
     def serves(self) -> str:
         """Return the releases of the framework, e.g. ``torch 2.11, 2.13``; empty if the wheels name none."""
         cells = [cell for wheel in self.wheels for cell in wheel.cells]
-        return f"{min(cell.framework for cell in cells)} {releases_of(cells)}" if cells else ""
+        return release_title(min(cell.framework for cell in cells), releases_of(cells)) if cells else ""
 
 
 def versions_of(chooser: Chooser, picker: Picker | None) -> tuple[VersionOfWheels, ...]:
@@ -289,7 +296,7 @@ def _show_wheel(chooser: Chooser, place: int, wheel: IndexEntry, chosen: Mapping
         wheel=wheel,
         place=place,
         needs=_needs(wheel, framework),
-        title=f"{framework} {format_releases(releases)}" if releases else "torch not named",
+        title=release_title(framework, format_releases(releases)) if releases else "torch not named",
         machine=_machine(wheel.cells),
         # Use the root with all wheels. It has no torch, so an installed torch stays.
         pin=f'pip install {requirement} --index-url "{BASE}{EVERYTHING}/"',

@@ -23,7 +23,7 @@ def requirements_of(version: VersionOfWheels) -> tuple[tuple[str, str], ...]:
     found = {
         "System": _system(wheels, sorted({cell.arch for cell in cells}, reverse=True)),
         "Python": "; ".join(_unique(wheel.requires_python for wheel in wheels)),
-        framework: torch or "; ".join(_unique(wheel.requires_torch for wheel in wheels)),
+        (framework if torch else TORCH): torch or "; ".join(_unique(wheel.requires_torch for wheel in wheels)),
         "Compute": compute_names(sorted({cell.compute for cell in cells}, key=compute_order)),
         "GPU": f"compute capability {', '.join(gpu)}" if gpu else "",
         "Packages": ", ".join(_unique(others)),

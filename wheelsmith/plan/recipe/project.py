@@ -16,6 +16,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import Place, SourceError
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import MAX_VERSION_LENGTH, TORCH
+from wheelsmith.plan.recipe.project_build import compiles_nothing
 from wheelsmith.plan.recipe.static_setup_metadata import SetupMetadata, read_setup_cfg, read_setup_py
 from wheelsmith.plan.recipe.toml_reader import load_toml
 
@@ -39,12 +40,21 @@ class ProjectSpec(Record):
 
     :param requires: the requirements of its build system without torch, which depends on the cell.
     :param torch: the version specifier for torch of the project and its build system, e.g. ``>=2.12.1``.
+    :param builds_with_torch: its build requirements contain torch.
+    :param is_pure: the project says itself that it compiles nothing, so that one wheel serves every combination.
     """
 
     name: str | None
     version: str | None
     requires: tuple[str, ...]
     torch: str = ""
+    builds_with_torch: bool = False
+    is_pure: bool = False
+
+    @property
+    def requirement_names(self) -> frozenset[str]:
+        """The names of its build requirements, without torch."""
+        return frozenset(map(_name_of, self.requires))
 
     @property
     def git_version_plugin(self) -> str | None:
@@ -60,15 +70,18 @@ def read_project(paths: Collection[str], read: Callable[[str], bytes]) -> Projec
     :raises SourceError: a file is invalid.
     """
     try:
-        spec = parse_project(read("pyproject.toml").decode() if "pyproject.toml" in paths else None)
+        text = read("pyproject.toml").decode() if "pyproject.toml" in paths else None
     except UnicodeDecodeError:
         raise SourceError("pyproject.toml is not UTF-8 text") from None
+    spec = parse_project(text)
     if _PKG_INFO in paths:
         spec = with_pkg_info(spec, read(_PKG_INFO).decode(errors="replace"))
     for file, read_metadata in _SETUP.items():
         if file in paths:
             spec = with_setup_metadata(spec, read_metadata(read(file)))
-    return spec
+    data = load_toml(text, "pyproject.toml", SourceError) if text else {}
+    pure = not spec.builds_with_torch and compiles_nothing(data, spec.requirement_names, paths, read)
+    return replace(spec, is_pure=pure)
 
 
 def parse_project(text: str | None) -> ProjectSpec:
@@ -84,7 +97,10 @@ def parse_project(text: str | None) -> ProjectSpec:
     if not isinstance(requires, list):
         raise SourceError("build-system.requires is not a list", where=Place(file="pyproject.toml"))
     needs = [_requirement(item) for item in requires]
-    spec = ProjectSpec(name=_name(project), version=_version(project), requires=_without_torch(needs))
+    others = _without_torch(needs)
+    spec = ProjectSpec(
+        name=_name(project), version=_version(project), requires=others, builds_with_torch=len(others) < len(needs)
+    )
     return _with_torch(spec, (*needs, *_dependencies(project.get("dependencies"))))
 
 
@@ -115,7 +131,12 @@ def with_setup_metadata(spec: ProjectSpec, metadata: SetupMetadata) -> ProjectSp
     for key in ("name", "version"):
         with suppress(SourceError):
             named = _with_name(named, {key: getattr(metadata, key)}, "setup.py")
-    named = replace(named, requires=tuple(dict.fromkeys((*spec.requires, *_without_torch(needs)))))
+    requires = _without_torch(needs)
+    named = replace(
+        named,
+        requires=tuple(dict.fromkeys((*spec.requires, *requires))),
+        builds_with_torch=spec.builds_with_torch or len(requires) < len(needs),
+    )
     return _with_torch(named, (*needs, *_dependencies(metadata.install_requires)))
 
 

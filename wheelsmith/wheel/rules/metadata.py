@@ -208,12 +208,12 @@ def _compare_with_plan(wheel: Inspection) -> Iterator[Finding]:
         mistakes.append("METADATA differs from the plan")
     if (name, str(version)) != (canonicalize_name(spec.distribution), spec.version):
         mistakes.append(f"the plan is for {spec.distribution} {spec.version}")
-    # A project may build an abi3 wheel, which also serves later Pythons, although the plan has another tag.
+    # A project may build a wheel that also serves other Pythons, although the plan has another tag.
     mistakes += [
         f"the plan has no tag {tag}"
         for tag in tags
         if (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag)
-        and not (spec.metadata is None and tag.abi == "abi3")
+        and not (spec.metadata is None and tag.abi in {"abi3", "none"})
     ]
     yield finding("plan", mistakes, f"{name} {version} {spec.python_tag}-{spec.abi_tag} as planned")
 
