@@ -165,7 +165,12 @@ REASONS = [
     ({"python": "3.8"}, "python", f"{NOT_FITTING}it needs Python >=3.9, not 3.8", "Python 3.9"),
     ({"glibc": "2.31"}, "glibc", f"{NOT_FITTING}it needs glibc 2.34 or newer, this machine has 2.31", None),
     ({"glibc": "0.0"}, "glibc", "needs glibc 2.34 or newer, this machine has none", None),
-    ({"free_threaded": True}, "python", "cp39-abi3-manylinux_2_34_x86_64 is not for Python without the GIL", None),
+    (
+        {"free_threaded": True},
+        "python",
+        "cp39-abi3-manylinux_2_34_x86_64 is not for Python without the GIL",
+        "Python 3.12",
+    ),
     (
         {"driver": "12.8"},
         "driver",

@@ -397,6 +397,25 @@ def test_a_wheel_that_was_not_planned_is_refused(options, words):
         set_planned_metadata(contents(**options), plan()[0].wheel)
 
 
+def test_the_tags_of_a_free_threaded_python():
+    made, _ = plan(python="3.14t", place=replace(build_host(), pythons={"3.14t": "/opt/python3.14t"}))
+    assert (made.wheel.python_tag, made.wheel.abi_tag) == ("cp314", "cp314t")
+    for tag in ("cp314-cp314t-linux_x86_64", "py3-none-linux_x86_64"):
+        set_planned_metadata(contents(tag=tag), made.wheel)
+    for tag in ("cp314-cp314-linux_x86_64", "cp39-abi3-linux_x86_64"):
+        with pytest.raises(WheelError, match="not cp314-cp314t"):
+            set_planned_metadata(contents(tag=tag), made.wheel)
+
+
+def test_the_wheel_of_a_pure_project():
+    made, _ = plan(spec=replace(SPEC, is_pure=True), resolved=(SETUPTOOLS,))
+    for tag in ("py3-none-any", "py2.py3-none-any"):
+        written = set_planned_metadata(contents(tag=tag, more="Requires-Dist: torch>=2\n"), made.wheel)
+        assert written.metadata.get_all("Requires-Dist") == ["torch>=2"]
+    with pytest.raises(WheelError, match="a wheel for platform linux_x86_64, not any"):
+        set_planned_metadata(contents(tag="cp311-cp311-linux_x86_64"), made.wheel)
+
+
 # --- what the matrix gives a build system -------------------------------------------------------------------
 
 

@@ -67,6 +67,14 @@ def test_pythons_of_pyenv_and_uv_are_found(tmp_path):
     pythons = found(tmp_path)
     assert (pythons["3.97"], pythons["3.98"]) == (newest, uvs)
     assert "3.96" not in pythons
+    threads = installed(managed / f"cpython-3.95.0+freethreaded-linux-{arch}-gnu", "3.95t")
+    installed(managed / f"cpython-3.95.0+freethreaded-linux-{arch}-gnu", "3.95")  # its second name
+    own = installed(tmp_path / "own", "3.94t")
+    installed(tmp_path / "own", "3.94", headers=False)
+    (tmp_path / "own/lib/python3.94t").mkdir(parents=True)
+    pythons = found(tmp_path, tmp_path / "own/bin")
+    assert (pythons["3.95t"], pythons["3.94t"]) == (threads, own)
+    assert not {"3.95", "3.94"} & {*pythons}
     elsewhere = found(tmp_path / "nobody", PYENV_ROOT=str(tmp_path / ".pyenv"), UV_PYTHON_INSTALL_DIR=str(managed))
     assert (elsewhere["3.97"], elsewhere["3.98"]) == (newest, uvs)
 

@@ -82,8 +82,9 @@ def listed(names: Sequence[str]) -> str:
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """Return a release such as ``2.11`` as a tuple of numbers, which sorts after ``2.9``."""
-    return tuple(int(part) for part in release.split(".") if part)
+    """Return a release such as ``2.11`` as a tuple of numbers, which sorts after ``2.9``; ``3.14t`` after ``3.14``."""
+    plain = release.removesuffix("t")
+    return (*(int(part) for part in plain.split(".") if part), *((1,) if plain != release else ()))
 
 
 def parse_seconds(text: str) -> float:

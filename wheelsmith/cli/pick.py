@@ -201,7 +201,6 @@ def describe_choice(
         target = decision.target
         what = f"{release_title(target.framework, target.release)}, {compute_name(target.compute)}, {target.arch}, "
         what += f"Python {target.python_minor}"
-        what += " free-threaded" if target.free_threaded else ""
         yield f"{decision.answer.wheel.filename}: for {what}"
         yield from (f"  {note}" for note in (*decision.notes, *decision.answer.notes))
         if found.credentials:

@@ -125,7 +125,8 @@ class _Axes(_Model):
         ["x86_64"], description="CPU architectures"
     )
     python: Annotated[list[PythonMinor], AfterValidator(check_distinct)] = Field(
-        [], description="Python versions, such as 3.12; only for projects with their own build system"
+        [],
+        description="Python versions, such as 3.12, or 3.14t for a free-threaded one; only for projects",
     )
 
     @property

@@ -87,7 +87,7 @@ def is_specifier(pattern: str) -> bool:
 @lru_cache(maxsize=4096)
 def _matches(pattern: str, value: str) -> bool:
     if is_specifier(pattern):
-        return value[:1].isdigit() and SpecifierSet(pattern).contains(value)
+        return value[:1].isdigit() and SpecifierSet(pattern).contains(value.removesuffix("t"))
     return fnmatchcase(value, pattern)
 
 

@@ -29,7 +29,7 @@ _ARCH_NAMES = {"amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64", "arm64": 
 _BOOLEANS = {"yes": "true", "on": "true", "true": "true", "no": "false", "off": "false", "false": "false"}
 # The name of a cell joins major and minor, so 21.1 and 2.11 would collide.
 MINOR = re.compile(r"[0-9]\.[0-9]{1,3}")
-_PYTHON = re.compile(r"3\.[1-9][0-9]?")
+_PYTHON = re.compile(r"3\.[1-9][0-9]?|3\.(1[3-9]|[2-9][0-9])t")  # with t: free-threaded
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 # Variables that the sandbox needs, or that keep builds reproducible.
 _RESERVED = re.compile(

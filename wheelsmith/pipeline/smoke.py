@@ -122,9 +122,9 @@ def _project_environment(
     try:
         return toolchains.lock(needs, project.python, plan.cell.arch) if needs else ()
     except NoEnvironmentError as error:
-        with_torch = "".join(f" with {each}" for each in torch)
+        with_torch = "".join(f" with {each}" for each in torch).replace("===", " ")
         raise ToolchainError(
-            f"{wheel.name} cannot be installed to be tested{with_torch}: {error.message}",
+            f"{wheel.name} cannot be installed{with_torch} to be tested: {error.message}",
             remedy="check Requires-Dist of the wheel and test-requires for packages that no index has for this Python",
         ) from None
 

@@ -329,7 +329,7 @@ def write_lock(path: Path, lock: Lock) -> None:
 def _pylock(environment: LockedEnvironment) -> Pylock:
     return Pylock(
         lock_version=_PYLOCK,
-        requires_python=SpecifierSet(f"=={environment.request.python}.*"),
+        requires_python=SpecifierSet(f"=={environment.request.python.removesuffix('t')}.*"),
         created_by="wheelsmith",
         packages=[
             Package(

@@ -319,12 +319,12 @@ def _pure_wheel(names: WheelNames) -> WheelSpec:
 
 
 def _wheel(cell: Cell, python: str, names: WheelNames, archs: tuple[str, ...]) -> WheelSpec:
-    tag = "cp" + python.replace(".", "")
+    abi = "cp" + python.replace(".", "")
     return WheelSpec(
         distribution=names.distribution,
         version=f"{names.version}+{local_version_of(cell, stable_abi=False)}",
-        python_tag=tag,
-        abi_tag=tag,
+        python_tag=abi.removesuffix("t"),
+        abi_tag=abi,
         platform=f"linux_{cell.arch}",
         metadata=None,
         module=wheel_stem(names.distribution),

@@ -109,9 +109,9 @@ def _best_wheel(package: Package, tags: list[Tag]) -> LockedWheel:
 
 def _tags(uv: Uv) -> Iterator[Tag]:
     platforms = [*_platforms(uv.arch)]
-    python, interpreter = numbers(uv.python), f"cp{uv.python.replace('.', '')}"
-    yield from cpython_tags(python, [interpreter], platforms)
-    yield from compatible_tags(python, interpreter, platforms)
+    python, abi = numbers(uv.python)[:2], f"cp{uv.python.replace('.', '')}"
+    yield from cpython_tags(python, [abi], platforms)
+    yield from compatible_tags(python, abi.removesuffix("t"), platforms)
 
 
 def _platforms(arch: str) -> Iterator[str]:

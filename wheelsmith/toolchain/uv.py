@@ -20,6 +20,7 @@ from wheelsmith.toolchain.program import run_program
 
 NEWEST_GLIBC = 28  # minor version; a build environment must run in manylinux_2_28
 TIMEOUT = 7200.0  # seconds; torch with CUDA has up to 5 GB, which takes an hour on a slow connection
+_OWN_PYTHONS = "UV_PYTHON_INSTALL_DIR"
 _NO_SOLUTION = "No solution found when resolving dependencies: "
 
 
@@ -27,7 +28,7 @@ _NO_SOLUTION = "No solution found when resolving dependencies: "
 class Uv:
     """uv for one target. It takes wheels only, and runs no code of a package.
 
-    :param python: ``major.minor``. It need not be installed.
+    :param python: ``major.minor``. Only a free-threaded one, such as ``3.14t``, must be installed.
     :param cache: uv's cache. Several processes may use it at the same time.
     :param cancel: stops uv when it is set.
     """
@@ -70,14 +71,18 @@ class Uv:
         """
         options = [
             *("--no-config", "--no-progress", "--color", "never", "--cache-dir", str(self.cache)),
-            *("--python", sys.executable, "--no-python-downloads", "--python-version", self.python),
+            *("--no-python-downloads", "--python-version", self.python.removesuffix("t")),
+            # uv asks a free-threaded Python itself for its tags. It finds those on PATH and its own.
+            *("--python", self.python if self.python.endswith("t") else sys.executable),
             *("--python-platform", f"{self.arch}-manylinux_2_{NEWEST_GLIBC}", "--only-binary", ":all:"),
             *("--index-strategy", "unsafe-best-match"),  # as pip does
             *(["--offline"] if is_offline() else []),
             *([] if self.settings.indexes else ["--no-index"]),
         ]
         # uv's own variables would override pip's settings.
-        others = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
+        others = {
+            name: value for name, value in os.environ.items() if not name.startswith("UV_") or name == _OWN_PYTHONS
+        }
         return run_program(
             [_find_uv(), "pip", verb, *options, *argv],
             f"uv pip {verb}",

@@ -275,10 +275,13 @@ def _check_tags(contents: WheelContents, spec: WheelSpec) -> None:
             raise WheelError(f"the build made a wheel for platform {tag.platform}, not {spec.platform}")
         since = _ABI3.fullmatch(tag.interpreter)
         stable = tag.abi == "abi3" and since and int(since[1]) <= int(spec.python_tag[3:])
+        stable = stable and not spec.abi_tag.endswith("t")  # a free-threaded Python does not load abi3
         # A library that Python code loads by its path, or no library at all, serves every Python 3.
         stable = stable or (tag.abi == "none" and tag.interpreter in {"py3", "py2"})
         if not stable and (tag.interpreter, tag.abi) != (spec.python_tag, spec.abi_tag):
-            raise WheelError(f"the build made a wheel for {tag.interpreter}-{tag.abi}, not {spec.python_tag}")
+            raise WheelError(
+                f"the build made a wheel for {tag.interpreter}-{tag.abi}, not {spec.python_tag}-{spec.abi_tag}"
+            )
 
 
 def _check_name(metadata: EmailMessage, spec: WheelSpec) -> None:

@@ -157,7 +157,7 @@ def active_requirements(wheel: Path, python: str, arch: str) -> tuple[str, ...]:
     requirements = read_requirements(headers.get_all("Requires-Dist", []))
     if requirements.mistakes:
         raise WheelError(f"{wheel.name} cannot be installed: {requirements.mistakes[0]}")
-    tag = Tag(f"cp{python.replace('.', '')}", "none", f"linux_{arch}")
+    tag = Tag(f"cp{python.removesuffix('t').replace('.', '')}", "none", f"linux_{arch}")
     (environment,) = environments((tag,), SpecifierSet())
     lines = [line for line in requirements.lines if applies(line, environment)]
     if named := [line.name for line in lines if line.url]:

@@ -23,10 +23,10 @@ _CUDA_PROGRAMS = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "nvv
 _NVCC_VERSION = re.compile(r"release (\d+\.\d+), V(\S+)")
 # The folder of Pythons in pypa's manylinux images.
 _MANYLINUX_PYTHONS = Path("/opt/python")
-_PYTHON = re.compile(r"python(3\.\d+)")
-# Releases of CPython only: free-threaded, debug and pre-release builds have another ABI.
-_PYENV_VERSION = re.compile(r"(3\.\d+)\.(\d+)")
-_UV_VERSION = re.compile(rf"cpython-(3\.\d+)\.(\d+)-linux-{platform.machine()}-gnu")
+_PYTHON = re.compile(r"python(3\.\d+t?)")
+# Releases of CPython only: debug and pre-release builds have another ABI. Free-threaded ones are other versions.
+_PYENV_VERSION = re.compile(r"(3\.\d+)\.(\d+)t?")
+_UV_VERSION = re.compile(rf"cpython-(3\.\d+)\.(\d+)(?:\+freethreaded)?-linux-{platform.machine()}-gnu")
 
 
 def survey() -> dict[str, Any]:
@@ -76,11 +76,18 @@ def _pythons() -> dict[str, str]:
     found: dict[str, list[Path]] = {f"{sys.version_info[0]}.{sys.version_info[1]}": [own]}
     for folder in (*_path_folders(), *_managed_folders()):
         for name in _names(folder):
-            match = _PYTHON.fullmatch(name)
-            if match and _is_binary(folder / name):  # not a shim of pyenv, which may start nothing
-                found.setdefault(match[1], []).append(Path(os.path.realpath(folder / name)))
+            match, program = _PYTHON.fullmatch(name), folder / name
+            if (
+                match and _is_binary(program) and not _is_second_name(program)
+            ):  # no shim of pyenv, which may start nothing
+                found.setdefault(match[1], []).append(Path(os.path.realpath(program)))
     first = {version: next(filter(_has_headers, programs), programs[0]) for version, programs in found.items()}
-    return {version: str(first[version]) for version in sorted(first, key=lambda text: int(text.split(".")[1]))}
+    return {version: str(first[version]) for version in sorted(first, key=_order)}
+
+
+def _order(version: str) -> tuple[int, str]:
+    """Return a sort key: 3.14 comes before 3.14t."""
+    return int(version.rstrip("t").split(".")[1]), version
 
 
 def _path_folders() -> list[Path]:
@@ -102,6 +109,15 @@ def _managed_folders() -> list[Path]:
         releases = sorted((int(match[2]), match[0]) for match in matches if match)
         found += [Path(root, below, name, "bin") for _, name in reversed(releases)]
     return found
+
+
+def _is_second_name(program: Path) -> bool:
+    """Return True for the name ``python3.14`` of a Python whose full name is ``python3.14t``."""
+    prefix, name = Path(os.path.realpath(program)).parents[1], program.name
+    if name.endswith("t"):
+        return False
+    folders = {each for each in _names(prefix / "lib") if each.startswith(name)}
+    return bool(re.search(r"\+freethreaded|\dt$", prefix.name)) or folders == {f"{name}t"}
 
 
 def _has_headers(program: Path) -> bool:

@@ -472,7 +472,7 @@ def _public_version(filename: str) -> Version:
 @lru_cache(maxsize=1 << 12)
 def _check_cell(cell: Cell) -> None:
     for text in filter(None, (cell.release, cell.python, cell.toolkit)):
-        check_release(text)
+        check_release(text.removesuffix("t") if text == cell.python else text)
     for text in (cell.arch, cell.os):
         _check_pattern(_WORD, text, "an architecture or a system")
     if cell.framework not in {*frameworks(), NO_FRAMEWORK} or cell.platform not in platforms():

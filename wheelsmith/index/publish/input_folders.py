@@ -38,7 +38,7 @@ from wheelsmith.model import TORCH, Cell, WheelName, read_wheel_name
 from wheelsmith.model.run_record import RunRecord
 from wheelsmith.platforms import cuda_toolkits
 
-_CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)t?")
+_CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)(?P<threads>t?)")
 _ARCHS = ("x86_64", "aarch64")
 _SHOWN = 80  # characters of a requirement
 
@@ -170,11 +170,11 @@ def _is_pure(name: WheelName) -> bool:
 
 
 def _only_python(name: WheelName) -> str | None:
-    """Return the Python of a wheel that is for one Python only, e.g. ``3.12``; None otherwise."""
+    """Return the Python of a wheel that is for one Python only, e.g. ``3.12`` or ``3.14t``; None otherwise."""
     pythons = {(tag.interpreter, tag.abi) for tag in name.tags}
     if len(pythons) != 1 or not (match := _CPYTHON.fullmatch("-".join(next(iter(pythons))))):
         return None
-    return f"3.{match['minor']}"
+    return f"3.{match['minor']}{match['threads']}"
 
 
 _PUBLISH_SEPARATELY = (

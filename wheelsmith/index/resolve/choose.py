@@ -82,7 +82,7 @@ def _same_abi(one: Target, other: Target) -> bool:
 
 
 def _reverts(item: Nearest, one: Nearest, target: Target) -> bool:
-    changed = ("release", "compute", "arch", "python")
+    changed = ("release", "compute", "arch", "python_minor")
     first = next(name for name in changed if getattr(one.target, name) != getattr(target, name))
     return bool(getattr(item.target, first) != getattr(one.target, first))
 
@@ -117,7 +117,7 @@ def _other_pythons(target: Target, axes: Axes) -> Iterator[Nearest]:
     here = numbers(target.python_minor)[1]
     for python in sorted(axes.pythons, key=lambda python: (abs(numbers(python)[1] - here), numbers(python))):
         if python != target.python_minor:
-            yield Nearest(target=replace(target, python=python), change=f"Python {python}")
+            yield Nearest(target=target.with_python(python), change=f"Python {python}")
 
 
 def _other_archs(target: Target, axes: Axes) -> Iterator[Nearest]:

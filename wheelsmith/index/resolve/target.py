@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Self
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -110,8 +111,12 @@ class Target(ReleaseRecord):
 
     @property
     def python_minor(self) -> str:
-        """Return the minor release, e.g. ``3.12`` for ``3.12.1``."""
-        return ".".join(self.python.split(".")[:2])
+        """Return the minor release as in a matrix, e.g. ``3.12`` for ``3.12.1``; ``3.14t`` if it is free-threaded."""
+        return ".".join(self.python.split(".")[:2]) + ("t" if self.free_threaded else "")
+
+    def with_python(self, python: str) -> Self:
+        """Return the target with another Python, e.g. ``3.14t``."""
+        return replace(self, python=python.removesuffix("t"), free_threaded=python.endswith("t"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

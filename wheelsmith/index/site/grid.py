@@ -189,13 +189,7 @@ def _wheel_cell(cell: Cell, wheel: IndexEntry, place: int, *, older: bool) -> Gr
 
 def _has_torch_build(cell: Cell, wheel: IndexEntry) -> bool:
     """Return True if a torch build suits the wheel."""
-    target = Target(
-        framework=cell.framework,
-        release=cell.release,
-        compute=cell.compute,
-        arch=cell.arch,
-        python=cell.python or "3.12",
-    )
+    target = Target(framework=cell.framework, release=cell.release, compute=cell.compute, arch=cell.arch, python="3.12")
     return torch_build(target, ParsedWheel(wheel)) is not None
 
 
@@ -223,5 +217,6 @@ def _difference(cell: Cell, made_for: str, served: Iterable[Cell]) -> str:
 
 def target_query(cell: Cell | Target) -> str:
     """Return the query for the page's picker that selects a cell."""
-    python = f"&python={cell.python}" if cell.python else ""
+    minor = cell.python_minor if isinstance(cell, Target) else cell.python
+    python = f"&python={minor}" if minor else ""
     return f"{cell.framework}={cell.release}&compute={cell.compute}&arch={cell.arch}{python}"

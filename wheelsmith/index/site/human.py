@@ -153,7 +153,7 @@ def _rows(picker: Picker) -> tuple[Row, ...]:
     for _, group in groupby(served, lambda pair: (pair[0].release, pair[0].compute, pair[0].arch, pair[1].wheel.path)):
         targets = list(group)
         target, choice = targets[0]
-        pythons = format_releases([target.python for target, _ in targets])
+        pythons = format_releases([target.python_minor for target, _ in targets])
         rows.append(Row(target=target, pythons=pythons, commands=_commands(choice, target)))
     return tuple(rows)
 

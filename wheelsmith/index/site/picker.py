@@ -49,7 +49,7 @@ def make_picker(chooser: Chooser) -> Picker | None:
     if not axes.releases or not axes.computes or not axes.archs:
         return None
     targets = tuple(
-        Target(framework=axes.framework, release=release, compute=compute, arch=arch, python=python)
+        Target(framework=axes.framework, release=release, compute=compute, arch=arch, python="").with_python(python)
         for release, compute, arch, python in product(axes.releases, axes.computes, axes.archs, axes.pythons)
     )
     answers = tuple(map(chooser.choose, targets))
