@@ -17,12 +17,14 @@ from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.matrix.types import KernelRef, OutputSettings
 from wheelsmith.model import CUDA, NO_FRAMEWORK, TORCH, BuildPlan, Cell, Excluded, Listener
 from wheelsmith.plan.lock import shards_path, vendor_path
+from wheelsmith.plan.planned_run import fold
 from wheelsmith.plan.pypi_names import find_name_conflict, unique_name
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_build import uses_torch
 from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import CPU, platforms
+from wheelsmith.run.header_cost import header_cost
 from wheelsmith.run.lock import LockedInputs
 from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix
 from wheelsmith.run.project_source import kernel_name_notices, read_metadata
@@ -85,11 +87,11 @@ def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -
         tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, inputs, listen, source)
         if tried.plans:
             kept = _narrow(draft, tried.plans)
-            for notice in kernel_name_notices(spec, kernel):
-                listen(notice)
             # A plan does not depend on the other cells of a matrix, so these plans remain valid.
-            cells = sum(_includes(kept, plan.cell) for plan in tried.plans)
-            return render(kept), tried.kernel, cells
+            plans = [plan for plan in tried.plans if _includes(kept, plan.cell)]
+            for notice in (*kernel_name_notices(spec, kernel), *header_cost(source, fold(plans))):
+                listen(notice)
+            return render(kept), tried.kernel, len(plans)
         excluded = tried.excluded or excluded
     raise _nothing_to_build(excluded)
 

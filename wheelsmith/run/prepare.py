@@ -28,6 +28,7 @@ from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.recipe.spec import KernelSpec
+from wheelsmith.run.header_cost import header_cost
 from wheelsmith.run.lock import LockedInputs, required_lock
 from wheelsmith.run.project_source import kernel_source, read_spec
 from wheelsmith.source import fetch_source, is_cached
@@ -125,6 +126,8 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     )
     prepared = prepare_matrix(matrix, request, inputs, listen)
     inputs.check(prepared.source, prepared.plans, request.matrix, listen)
+    for notice in header_cost(prepared.source, prepared.builds):
+        listen(notice)
     if isinstance(prepared.spec, KernelSpec):
         for text in left_out_capabilities(prepared.spec, (plan.cell for plan in prepared.plans)):
             listen(Notice(level="info", text=text))
