@@ -1,4 +1,4 @@
-"""The compilers of CUDA 12.4 come from Debian's package, wherever that lies, and from no other."""
+"""The compilers of CUDA 12 come from a pinned package or archive, wherever that lies, and from no other."""
 
 import hashlib
 import io
@@ -7,10 +7,10 @@ import tarfile
 import pytest
 
 from wheelsmith.base.errors import ToolchainError
-from wheelsmith.cli.doctor import _image_toolkits, _toolchains
+from wheelsmith.cli.doctor import _toolchains
 from wheelsmith.model import PinnedPackage
 from wheelsmith.model.events import ignore
-from wheelsmith.toolchain.debian_package import _TOOLKIT_PATHS, install_compilers
+from wheelsmith.toolchain.cuda_compilers import _DEBIAN_PATHS, install_compilers
 from wheelsmith.toolchain.downloads import fetch_package, is_available_locally
 from wheelsmith.toolchain.pip import PipSettings
 
@@ -18,7 +18,7 @@ NAME = "nvidia-cuda-toolkit_12.4.131~12.4.1-2_amd64.deb"
 SETTINGS = PipSettings(
     indexes=(), find_links=(), cert=None, client_cert=None, proxy=None, trusted_hosts=(), timeout=10.0
 )
-FILES = {name: name.encode() for name in _TOOLKIT_PATHS}
+FILES = {name: name.encode() for name in _DEBIAN_PATHS}
 MORE = {"./usr/bin/nvcc": b"#!/bin/sh\n", "./etc/nvcc.profile": b"Debian's\n"}
 
 
@@ -50,9 +50,9 @@ def debian(files):
 
 @pytest.fixture
 def lay_out(tmp_path):
-    def lay_out(content):
-        (tmp_path / NAME).write_bytes(content)
-        install_compilers(tmp_path / NAME, tmp_path / "cuda")
+    def lay_out(content, name=NAME):
+        (tmp_path / name).write_bytes(content)
+        install_compilers(tmp_path / name, tmp_path / "cuda")
         return {str(p.relative_to(tmp_path / "cuda")): p for p in (tmp_path / "cuda").rglob("*") if p.is_file()}
 
     return lay_out
@@ -64,11 +64,23 @@ def test_they_lie_as_in_nvidias_own_toolkits(lay_out):
     assert "$(TOP)/nvvm/bin" in profile
     assert "Debian" not in profile
     assert {name: path.read_bytes().decode() for name, path in found.items()} == {
-        v: k for k, v in _TOOLKIT_PATHS.items()
+        v: k for k, v in _DEBIAN_PATHS.items()
     }
     assert {name for name, path in found.items() if not path.stat().st_mode & 0o111} == {
         "nvvm/libdevice/libdevice.10.bc"
     }
+
+
+def test_they_lie_so_from_nvidias_archive_too(lay_out):
+    top = "cuda_nvcc-linux-x86_64-12.8.93-archive"
+    files = {f"{top}/{path}": path.encode() for path in (*_DEBIAN_PATHS.values(), "bin/nvcc.profile", "LICENSE")}
+    found = lay_out(tar(files), f"{top}.tar.xz")
+    assert "$(TOP)/nvvm/bin" in found.pop("bin/nvcc.profile").read_text()
+    assert {name: path.read_bytes().decode() for name, path in found.items()} == {
+        path: path for path in _DEBIAN_PATHS.values()
+    }
+    with pytest.raises(ToolchainError, match=r"12\.8\.93-archive\.tar\.xz lacks bin/ptxas"):
+        lay_out(tar({name: content for name, content in files.items() if "ptxas" not in name}), f"{top}.tar.xz")
 
 
 def test_the_one_that_was_pinned_is_taken_wherever_it_lies(tmp_path, monkeypatch):
@@ -95,9 +107,7 @@ def test_the_one_that_was_pinned_is_taken_wherever_it_lies(tmp_path, monkeypatch
     assert is_available_locally(pin)
 
 
-def test_doctor_tells_what_is_assembled_from_what_an_image_must_bring(tmp_path, monkeypatch):
+def test_doctor_lists_what_is_fetched_when_needed(tmp_path, monkeypatch):
     monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path))
     _, later = (symptom.found.split(", ") for symptom in _toolchains())
-    (lacking,) = _image_toolkits()
-    assert {"CUDA 12.4", "CUDA 13.0"} <= set(later)
-    assert lacking.found == "CUDA 12.6, CUDA 12.8, CUDA 12.9"
+    assert {"CUDA 12.4", "CUDA 12.8", "CUDA 13.0"} <= set(later)

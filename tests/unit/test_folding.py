@@ -163,40 +163,28 @@ def test_what_is_not_folded_and_why(kernel, rules, newer, why):
     assert folded(fold(plans)) == {}
 
 
-def test_an_older_minor_answers_for_one_that_cannot_be_had():
+def test_an_older_minor_of_cuda_12_answers_for_newer_ones_where_it_can():
     text = "axes: {torch: [2.9], cuda: [12.4, 12.6, 12.8]}\ncuda-compatibility: oldest-minor\n"
-    plans, excluded, _ = planned(text)
-    assert [(plan.cell.toolkit, plan.wheel.version) for plan in plans] == [
-        ("12.4", "1+cu124.torch2.9"),
-        ("12.6", "1+cu124.torch2.9"),
-    ]
-    (lacking,) = excluded
-    assert "CUDA 12.8 is not complete on the package index: use an image that contains it" in lacking.reason
-    assert lacking.reason.endswith("; CUDA 12.4 cannot compile for 10.0, 10.1, 12.0+PTX")
-    plans, excluded, _ = planned(f"{text}gpu-archs: [8.0, 9.0+PTX]\n")
+    plans, excluded, not_folded = planned(text)
+    assert [plan.wheel.version for plan in plans] == ["1+cu124.torch2.9", "1+cu124.torch2.9", "1+cu128.torch2.9"]
+    assert list(not_folded.values()) == ["CUDA 12.4 cannot compile for 10.0, 10.1, 12.0+PTX"]
+    plans, *_ = planned(f"{text}gpu-archs: [8.0, 9.0+PTX]\n")
     assert [plan.wheel.version for plan in plans] == ["1+cu124.torch2.9"] * 3
+    plans, _, not_folded = planned(f"{text}gpu-archs: [8.0]\n", "more from CUDA 12.6 on")
+    assert [plan.cell.toolkit for plan in plans] == ["12.4", "12.6", "12.8"]
+    assert all(why.endswith("the wheel for CUDA 12.4 does not contain n.cu") for why in not_folded.values())
     assert not excluded
-    newer = "more from CUDA 12.6 on"
-    plans, excluded, _ = planned(f"{text}gpu-archs: [8.0]\n", newer)
-    assert [plan.cell.toolkit for plan in plans] == ["12.4"]
-    assert all(item.reason.endswith("the wheel for CUDA 12.4 does not contain n.cu") for item in excluded)
-    # Where nothing of it is asked for, the reason names it.
-    said = planned(text.replace("oldest-minor", "hub"))[1][0].reason
-    assert said.endswith(
-        "set image in a rule for these cells, or use the wheel of CUDA 12.4 (cuda-compatibility: oldest-minor)"
-    )
 
 
-def test_an_older_minor_answers_for_one_that_an_image_lacks():
-    """But not where another toolkit than the image's would."""
+def test_an_older_minor_from_an_image_answers_for_none_that_is_assembled():
     text = "axes: {torch: [2.9], cuda: [12.4, 12.6]}\ncuda-compatibility: oldest-minor\ngpu-archs: [8.0]\n"
-    plans, excluded, _ = planned(f"{text}engine: {{image: cuda-12.4}}\n")
-    assert [plan.toolkit.kind for plan in plans] == ["image-cuda", "image-cuda"]
-    plans, excluded, _ = planned(f"{text}engine: {{image: deb}}\n")
+    plans, *_ = planned(f"{text}engine: {{image: cuda-12.4}}\n")
+    assert [plan.toolkit.kind for plan in plans] == ["image-cuda", "cuda"]
+    plans, *_ = planned(f"{text}engine: {{image: deb}}\n")
     assert [plan.toolkit.kind for plan in plans] == ["cuda", "cuda"]
-    plans, excluded, _ = planned(f"{text}rules: [{{where: {{cuda: 12.6}}, set: {{image: cuda-12.8}}}}]\n")
-    assert [plan.cell.toolkit for plan in plans] == ["12.4"]
-    assert excluded[0].reason.endswith("; a rule sets a different image for CUDA 12.4")
+    _, excluded, not_folded = planned(f"{text}rules: [{{where: {{cuda: 12.6}}, set: {{image: cuda-12.8}}}}]\n")
+    assert list(not_folded.values()) == ["a rule sets a different image for CUDA 12.4"]
+    assert not excluded
 
 
 def test_code_is_compared_source_by_source():
@@ -293,7 +281,7 @@ def test_every_cell_is_answered_once_and_its_wheel_serves_it(text, kernel):
     assert own.keys() <= {plan.cell.id for plan in plans}
     for plan in plans:
         if plan.cell.id not in own:
-            assert not cuda_toolkits()[plan.cell.toolkit].assembled
+            assert not cuda_toolkits()[plan.cell.toolkit].static_runtime
             own[plan.cell.id] = replace(alone(matrix, spec, plan.cell, with_toolkit), image=plan.image)
     for build in builds:
         for plan in build.plans:

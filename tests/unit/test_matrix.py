@@ -80,24 +80,20 @@ def test_any_minor_of_the_same_major_when_allowed():
 
 def test_unknown_releases_are_answered():
     answers = expand(parse_matrix("kernel: {path: k}\naxes: {torch: [2.99, 2.8], cuda: [12.8, 99.0]}\n"))
-    reasons = [a.reason for a in answers]
+    reasons = [getattr(a, "reason", None) for a in answers]
     assert f"wheelsmith knows torch 2.6 to {list(torch_releases())[-1]}" in reasons[0]
-    assert "CUDA 12.8 is not complete on the package index" in reasons[2]
+    assert reasons[2] is None
     assert "needs a torch with the same CUDA major" in reasons[3]
 
 
-def test_a_toolkit_that_no_index_has_comes_from_an_image():
+def test_the_toolkits_of_cuda_12():
     matrix = parse_matrix("kernel: {path: k}\naxes: {torch: [2.6], cuda: [12.4, 12.1], arch: [x86_64, aarch64]}\n")
-    lacking = parse_matrix("kernel: {path: k}\naxes: {torch: [2.8], cuda: [12.4, 12.6]}\n")
-    assert [isinstance(answer, Excluded) for answer in expand(lacking)] == [False, True]
-    assert "set image in a rule" in expand(lacking)[1].reason
-    there = replace(matrix, settings=replace(matrix.settings, image="some/image"))
-    x86, arm, unknown, _ = expand(there)
+    x86, arm, unknown, _ = expand(matrix)
     # PyPI's torch 2.6 has the old C++ ABI on one architecture and the new one on the other, where it is a CPU build.
     assert (x86.id, arm.cell.id) == ("torch26-cxx98-cu124-x86_64-linux", "torch26-cxx11-cu124-aarch64-linux")
     assert "torch 2.6 for aarch64 is a CPU build" in arm.reason
     assert "CUDA 12.1 is not known" in unknown.reason
-    assert [cell_of(a).arch for a in select(expand(there), only=["torch26-cxx98-*"])] == ["x86_64", "x86_64"]
+    assert [cell_of(a).arch for a in select(expand(matrix), only=["torch26-cxx98-*"])] == ["x86_64", "x86_64"]
 
 
 def test_a_torch_whose_libraries_are_not_known_is_left_out():

@@ -75,10 +75,7 @@ def _why_impossible(cell: Cell, matrix: Matrix) -> str | None:
         return reason
     if cell.toolkit is None:
         return None
-    platform = platforms()[cell.platform]
-    if matrix.cuda_compatibility is CudaCompatibility.OLDEST_MINOR and cell.toolkit in platform.toolkits():
-        return None  # a wheel for an older minor may serve it; the plan decides
-    return platform.why_impossible(cell.toolkit, cell.settings.image or matrix.engine.image)
+    return platforms()[cell.platform].why_impossible(cell.toolkit)
 
 
 _BRACES = re.compile(r"\{([^{}]*)\}")

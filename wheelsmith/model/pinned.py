@@ -75,9 +75,9 @@ class PinnedTree(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedPackage(Record):
-    """A Debian package, pinned by hash; ``size`` in bytes.
+    """A Debian package or a vendor's archive, pinned by hash; ``size`` in bytes.
 
-    :param url: its address at the distribution.
+    :param url: its address at the distribution or the vendor.
     :param mirrors: other addresses of the same file.
     """
 

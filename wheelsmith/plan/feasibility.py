@@ -150,7 +150,7 @@ def check_python(python: str, build_host: BuildHost) -> None:
 def find_toolkit(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | None:
     """Return the folder in the sandbox and the ID of a cell's toolkit; None for a CPU cell.
 
-    The toolkit is assembled from packages. If they are incomplete, it must be in an image.
+    The toolkit is assembled from packages. If they lack the runtime that it links, it must be in an image.
 
     :raises NotBuildableError: the image has no toolkit or another one.
     """
@@ -158,22 +158,20 @@ def find_toolkit(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | No
         return None
     platform = platforms()[cell.platform]
     known = platform.toolkits()[cell.toolkit]
-    linkable = known.static_runtime or framework(cell.framework).loads_cuda
-    if known.assembled and linkable:
+    if known.static_runtime or framework(cell.framework).loads_cuda:
         if known.prefers_image and cell.arch == build_host.machine:
             with suppress(NotInImageError):
                 return platform.find_in_image(cell.toolkit, build_host)
         return platform.mount_point, platform.prefix(cell.toolkit, build_host.machine, cell.arch)
-    return _find_toolkit_in_image(cell, build_host, "" if linkable else " and its static runtime")
+    return _find_toolkit_in_image(cell, build_host)
 
 
-def _find_toolkit_in_image(cell: Cell, build_host: BuildHost, lacking: str) -> tuple[str, PrefixId]:
+def _find_toolkit_in_image(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId]:
     platform = platforms()[cell.platform]
     named = f"{platform.title} {cell.toolkit}"
     if build_host.image is None:
         raise NotBuildableError(
-            f"{named} is not complete on the package index: use an image that contains it{lacking}, "
-            f"with {IMAGES_OPTION}"
+            f"the packages of {named} lack its static runtime: use an image that contains it, with {IMAGES_OPTION}"
         )
     made_for = (build_host.cuda and build_host.cuda.arch) or build_host.machine
     if cell.arch != made_for:

@@ -264,9 +264,6 @@ _CUDA_COMPUTE = re.compile(r"cu\d{3,}")
 class CudaToolkit(Toolkit):
     """A CUDA toolkit, assembled from packages or found in an image.
 
-    A toolkit whose nvcc is not among the known packages must be in an image. Its packages, headers and runtimes are
-    empty.
-
     :param ptx: the PTX version that its nvcc writes, which is also the newest that it reads, e.g. ``9.0``.
     :param cxx_std: CUDA 13.3 needs C++20: its nvcc drops a ``typename`` in ATen/core/List_inl.h of torch 2.11, which is
         optional only since C++20. CUDA 13.5 keeps it.
@@ -275,7 +272,7 @@ class CudaToolkit(Toolkit):
     :param target_runtime: CPU architecture of the built wheel → the wheel that contains libcudart.
     :param development: packages with headers for projects that no torch installs: NVML's and the profiler's.
     :param compilers: CPU architecture of the machine that compiles → the distribution package that contains the
-        compilers, if they are not on the package index.
+        compilers, if they are not on the package index, or NVIDIA's archive of them.
     """
 
     ptx: str
@@ -284,11 +281,6 @@ class CudaToolkit(Toolkit):
     target_runtime: dict[str, PinnedFile]
     development: tuple[PinnedFile, ...] = ()
     compilers: dict[str, PinnedPackage] = field(default_factory=dict)
-
-    @property
-    def assembled(self) -> bool:
-        """True if packages provide the complete toolkit."""
-        return bool(self.packages)
 
     @property
     def prefers_image(self) -> bool:
@@ -384,10 +376,6 @@ class Cuda(Platform):
         """Return the ID of the headers of NVML and the profiler."""
         found = cuda_toolkits()[toolkit]
         return (cuda_development(found),) if found.development else ()
-
-    def has_packages_for(self, toolkit: str, machine: str) -> bool:
-        """Return True if NVIDIA's wheels for a machine are known."""
-        return machine in cuda_toolkits()[toolkit].packages
 
     def find_in_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
         """Return the CUDA_HOME of an image."""

@@ -101,11 +101,6 @@ class Toolkit(Record, ABC):
 
     @property
     @abstractmethod
-    def assembled(self) -> bool:
-        """True if packages provide the complete toolkit."""
-
-    @property
-    @abstractmethod
     def prefers_image(self) -> bool:
         """True if the toolkit of an image is preferred, although packages provide it."""
 
@@ -176,9 +171,6 @@ class Platform(Protocol):
     def library_requirements(self, toolkit: str) -> tuple[str, ...]:
         """Return the requirements for the toolkit's libraries, for a project that does not get those of torch."""
 
-    def has_packages_for(self, toolkit: str, machine: str) -> bool:
-        """Return True if packages provide the toolkit for a machine."""
-
     def find_in_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
         """Return the folder of an image's toolkit, and its ID.
 
@@ -229,23 +221,8 @@ class Platform(Protocol):
         """Return a capability in the form that toolkits list."""
         return capability
 
-    def why_impossible(self, toolkit: str, image: str | None) -> str | None:
-        """Return the reason why nothing can be compiled with a toolkit, or None.
-
-        :param image: the requested container image.
-        """
-        found = self.toolkits().get(toolkit)
-        if found is None:
-            return f"{self.title} {toolkit} is not known: wheelsmith knows {self.title} {', '.join(self.toolkits())}"
-        if not found.assembled and image is None:
-            return (
-                f"{self.title} {toolkit} is not complete on the package index, so it must be in an image: "
-                f"set image in a rule for these cells{self._suggest_older_toolkit(toolkit)}"
-            )
-        return None
-
-    def _suggest_older_toolkit(self, toolkit: str) -> str:
-        """Suggest the newest toolkit of the same major version that needs no image."""
-        major = toolkit.partition(".")[0]
-        older = [v for v, known in self.toolkits().items() if known.assembled and v.partition(".")[0] == major]
-        return f", or use the wheel of {self.title} {older[-1]} (cuda-compatibility: oldest-minor)" if older else ""
+    def why_impossible(self, toolkit: str) -> str | None:
+        """Return the reason why nothing can be compiled with a toolkit, or None."""
+        if toolkit in self.toolkits():
+            return None
+        return f"{self.title} {toolkit} is not known: wheelsmith knows {self.title} {', '.join(self.toolkits())}"

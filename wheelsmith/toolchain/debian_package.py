@@ -1,4 +1,4 @@
-"""Unpack Debian packages, such as the one with the compilers of CUDA 12.4. Callers compare the hash first."""
+"""Unpack Debian packages and ``.tar.xz`` archives. Callers compare the hash first."""
 
 from __future__ import annotations
 
@@ -15,42 +15,16 @@ _MAGIC = b"!<arch>\n"
 _HEADER_SIZE = 60  # bytes; the name is at 0 to 15, the size at 48 to 57
 _DATA = b"data.tar.xz"
 _CHUNK = 1 << 20
-_NVIDIA_FOLDER = "./usr/lib/nvidia-cuda-toolkit"
-# Path in the package → path in a toolkit.
-_TOOLKIT_PATHS = {
-    f"{_NVIDIA_FOLDER}/bin/nvcc": "bin/nvcc",
-    f"{_NVIDIA_FOLDER}/bin/crt/link.stub": "bin/crt/link.stub",
-    f"{_NVIDIA_FOLDER}/bin/crt/prelink.stub": "bin/crt/prelink.stub",
-    f"{_NVIDIA_FOLDER}/bin/cicc": "nvvm/bin/cicc",
-    f"{_NVIDIA_FOLDER}/libdevice/libdevice.10.bc": "nvvm/libdevice/libdevice.10.bc",
-    **{f"./usr/bin/{name}": f"bin/{name}" for name in ("bin2c", "cudafe++", "fatbinary", "nvlink", "ptxas")},
-}
-# This replaces Debian's nvcc.profile, which names Debian's folders.
-_NVCC_PROFILE = """
-TOP              = $(_HERE_)/..
-
-CICC_PATH        = $(TOP)/nvvm/bin
-NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
-
-LD_LIBRARY_PATH += $(TOP)/lib:
-PATH            += $(CICC_PATH):$(_HERE_):
-
-INCLUDES        +=  "-I$(TOP)/include" $(_SPACE_)
-
-LIBRARIES        =+ $(_SPACE_) "-L$(TOP)/lib64/stubs" "-L$(TOP)/lib64"
-
-CUDAFE_FLAGS    +=
-PTXAS_FLAGS     +=
-"""
 
 
 def package_members(package: Path) -> Iterator[tuple[tarfile.TarInfo, Iterator[bytes]]]:
-    """Yield the files, folders and links of a package. The content of each must be read before the next.
+    """Yield the files, folders and links of a package or archive. The content of each must be read before the next.
 
     :raises ToolchainError: it cannot be unpacked.
     """
     with _wrap_errors(package), package.open("rb") as file:
-        _seek_to_data(file)
+        if package.suffix == ".deb":
+            _seek_to_data(file)
         with tarfile.open(fileobj=file, mode="r|xz") as archive:
             for member in archive:
                 yield member, _read_chunks(package, archive, member)
@@ -89,17 +63,3 @@ def _seek_to_data(file: BinaryIO) -> None:
         size = int(header[48:58])
         file.seek(size + size % 2, 1)
     raise ValueError(f"it has no {_DATA.decode()}")
-
-
-def install_compilers(package: Path, folder: Path) -> None:
-    """Write the compilers of a verified package into a toolkit.
-
-    :raises ToolchainError: the package lacks one of them.
-    """
-    missing = dict(_TOOLKIT_PATHS)
-    for member, content in package_members(package):
-        if member.isreg() and member.name in missing:
-            write_member(member, content, folder / missing.pop(member.name))
-    if missing:
-        raise ToolchainError(f"{package.name} lacks {', '.join(sorted(missing))}")
-    (folder / "bin" / "nvcc.profile").write_text(_NVCC_PROFILE)

@@ -278,8 +278,8 @@ def _candidate_places(pin: PinnedTree | PinnedPackage) -> Iterator[str]:
     if is_offline():
         return
     if isinstance(pin, PinnedPackage):
-        pool = pin.url.partition(_POOL)[2]
-        yield from (f"{mirror}{_POOL}{pool}" for mirror in debian_mirrors())
+        _, is_in_pool, path = pin.url.partition(_POOL)
+        yield from (f"{mirror}{_POOL}{path}" for mirror in debian_mirrors() if is_in_pool)
     yield pin.url
     if isinstance(pin, PinnedPackage):
         yield from pin.mirrors

@@ -20,7 +20,7 @@ from wheelsmith.model import PinnedFile, PrefixId
 from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_folder, cuda_toolkits, cxx_toolchains, header_library
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.platforms.host_compilers import KIND as CXX
-from wheelsmith.toolchain.debian_package import install_compilers
+from wheelsmith.toolchain.cuda_compilers import install_compilers
 from wheelsmith.toolchain.downloads import PrefixFiles
 from wheelsmith.toolchain.progress import report_preparation
 
