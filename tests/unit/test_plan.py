@@ -212,6 +212,7 @@ def test_stable_abi_is_one_build_for_every_torch():
 
 
 DEPENDING = '[kernel.more]\nbackend = "cuda"\ndepends = ["torch", "{}"]\nsrc = ["c.cu"]\n'
+OTHER = '[kernel.other]\nbackend = "cuda"\ndepends = []\nsrc = ["c.cu"]\ncuda-capabilities = ["8.9", "12.0a"]\n'
 STABLE = {"device": '\n[torch.stable-abi]\ncuda = "2.11"\n'}
 
 
@@ -222,7 +223,11 @@ STABLE = {"device": '\n[torch.stable-abi]\ncuda = "2.11"\n'}
         ({"binding": 'minver = "2.12"'}, "needs torch 2.12 or newer"),
         ({"general": 'kernel-depends = [{repo-id = "a/b", version = 1}]'}, "needs a/b from the Hub"),
         ({"general": 'python-depends = ["numpy"]'}, "not on kernel-builder's list"),
-        ({"device": 'cuda-capabilities = ["8.0"]', "archs": ("9.0",)}, "cannot compile any of them for gpu-archs 9.0"),
+        (
+            {"device": f'cuda-capabilities = ["8.0"]\n{OTHER}', "archs": ("9.0",)},
+            "[kernel.other] (8.9, 12.0a), which other sources of the kernel may call: write gpu-archs: [9.0, 8.0, 8.9]",
+        ),
+        ({"device": 'cuda-capabilities = ["7.0"]', "archs": ("9.0",)}, "CUDA 13.0 makes no code for device"),
         ({"device": 'cuda-minver = "13.5"'}, "no kernel section of build.toml applies"),
         ({"archs": ("5.0",)}, "contains 5.0, but CUDA 13.0 compiles only for"),
         ({"toolset": None}, "apt-get install g++"),

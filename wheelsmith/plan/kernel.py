@@ -11,6 +11,7 @@ from packaging.version import Version
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import BuildTomlError, Place
 from wheelsmith.base.suggest import hint
+from wheelsmith.base.units import listed
 from wheelsmith.base.zlib_fingerprint import non_zlib_fingerprint
 from wheelsmith.frameworks import framework, local_version_of, torch_releases
 from wheelsmith.model import (
@@ -138,9 +139,9 @@ def _checks(inputs: _PlanInputs) -> Iterator[Callable[[], object]]:
     known = known_capabilities(cell)
     for section in _applying_sections(cell, spec):
         yield partial(_check_libraries, section, spec)
-        # requested_capabilities reports the unknown ones.
-        if known:
-            yield partial(_capabilities, section, known, cell)
+    # requested_capabilities reports the unknown ones.
+    if known:
+        yield partial(_check_capabilities, cell, spec, known)
 
 
 def _public_version(spec: KernelSpec, version: str | None) -> str:
@@ -403,17 +404,24 @@ def _libraries(cell: Cell, spec: KernelSpec) -> tuple[HeaderLibrary, ...]:
 
 
 def _capabilities(section: Section, requested: tuple[str, ...], cell: Cell) -> tuple[str, ...]:
-    """Return the capabilities that a section is compiled for.
-
-    :raises NotBuildableError: there are none.
-    """
+    """Return the capabilities that a section is compiled for."""
     if cell.toolkit is None:
         return ()
+    return platforms()[cell.platform].select_capabilities(section.capabilities, requested, cell.toolkit)
+
+
+def _check_capabilities(cell: Cell, spec: KernelSpec, requested: tuple[str, ...]) -> None:
+    """Reject a cell that leaves out sections of a kernel, because its other sources may call their functions."""
+    sections = _applying_sections(cell, spec) if cell.toolkit else []
+    left_out = [section for section in sections if not _capabilities(section, requested, cell)]
+    if not left_out:
+        return
     platform = platforms()[cell.platform]
-    found = platform.select_capabilities(section.capabilities, requested, cell.toolkit)
-    if not found:
-        raise NotBuildableError(
-            f"[kernel.{section.name}] supports {', '.join(section.capabilities or ())}; {platform.title} "
-            f"{cell.toolkit} cannot compile any of them for gpu-archs {', '.join(requested)}"
-        )
-    return found
+    every = platform.toolkits()[str(cell.toolkit)].capabilities
+    compiled = {each.name: _capabilities(each, every, cell) for each in left_out}
+    named = [f"[kernel.{each.name}] ({', '.join(each.capabilities or ())})" for each in left_out]
+    reason = f"gpu-archs {', '.join(requested)} leave out {listed(named)}, which other sources of the kernel may call"
+    if impossible := [name for name, found in compiled.items() if not found]:
+        raise NotBuildableError(f"{reason}; {platform.title} {cell.toolkit} makes no code for {listed(impossible)}")
+    more = dict.fromkeys((*requested, *(found[0] for found in compiled.values())))
+    raise NotBuildableError(f"{reason}: write gpu-archs: [{', '.join(more)}]")
