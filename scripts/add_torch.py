@@ -60,6 +60,7 @@ def main() -> None:
         "minor": _minor(version),
         "version": str(version),
         "cxx_std": cxx_std,
+        "least_cxx_std": find_least_cxx_standard(pins["x86_64"]),
         **find_abi(read),
         "cuda": cuda,
         "cuda_source": cuda_source,
@@ -136,6 +137,15 @@ def find_cxx_standard(version: Version, releases: Iterable[dict[str, Any]]) -> i
     if not older:
         raise SystemExit(f"no release before {version} is known: pass --cxx-std")
     return int(max(older, key=lambda item: Version(item["minor"]))["cxx_std"])
+
+
+def find_least_cxx_standard(pin: PinnedFile) -> int:
+    """Return the C++ standard that ATen.h of a wheel requires."""
+    text = read_member(pin, "torch/include/ATen/ATen.h").decode()
+    found = re.search(r"#error C\+\+(\d+) or later", text)
+    if found is None:
+        raise SystemExit(f"ATen/ATen.h of {pin.filename} requires no C++ standard: look for it, and mend this script")
+    return int(found[1])
 
 
 def cuda_of_wheel(pin: PinnedFile) -> str | None:

@@ -122,3 +122,50 @@ def test_nvcc_is_the_one_beside_it(called, tmp_path, capfd):
     (tmp_path / "bin" / "nvcc").rename(tmp_path / "launch" / "nvcc.bin")
     subprocess.run(["nvcc", "x"], env={"PATH": os.environ["PATH"]}, check=True)
     assert capfd.readouterr().out == "the compiler itself: x\n"
+
+
+RAISED = [
+    (["-std=c++17"], ["-std=c++20"]),
+    (["--std=c++17"], ["--std=c++20"]),
+    (["-std", "c++14"], ["-std", "c++20"]),
+    (["--std", "gnu++17"], ["--std", "gnu++20"]),
+    (["-std=gnu++1z"], ["-std=gnu++20"]),
+    (["-Xcompiler", "-O3,-std=c++11"], ["-Xcompiler", "-O3,-std=c++20"]),
+    (["--compiler-options=-std=gnu++98"], ["--compiler-options=-std=gnu++20"]),
+    (["@options"], ["-O2", "-std=c++20"]),
+    (["-std=c++20"], ["-std=c++20"]),
+    (["-std=c++2a"], ["-std=c++2a"]),
+    (["-std=c++23"], ["-std=c++23"]),
+    (["-DSHOWN=-std=c++17", "-std=c++20"], ["-DSHOWN=-std=c++17", "-std=c++20"]),
+]
+
+
+@pytest.mark.parametrize(("given", "passed"), RAISED)
+@pytest.mark.parametrize("program", ["gcc", "nvcc"])
+def test_an_older_standard_is_raised(program, given, passed, called, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("WHEELSMITH_CXX_STANDARD", "20")
+    (tmp_path / "options").write_text("-O2 -std=c++17")
+    if program == "nvcc":
+        given = [each for word in given for each in (["-optf", "options"] if word == "@options" else [word])]
+    assert called(program, *given, "-c", "a.cpp", "-o", "x")["words"] == [*passed, "-c", "a.cpp", "-o", "x"]
+    # The original call, too.
+    monkeypatch.setenv("WHEELSMITH_LAUNCHER", launcher.__file__)
+    environment = os.environ | {"WHEELSMITH_LAUNCHED": "1"}
+    subprocess.run([program, *given, "-c", "a.cpp", "-o", "x"], env=environment, check=True)
+    assert capfd.readouterr().out == f"the compiler itself: {' '.join(passed)} -c a.cpp -o x\n"
+
+
+def test_one_that_is_not_named_is_the_compilers_and_may_be_too_old(called, monkeypatch):
+    """CMake leaves out a standard that is the compiler's default."""
+    assert called("gcc", "-c", "a.cpp", "-o", "x")["words"] == ["-c", "a.cpp", "-o", "x"]
+    monkeypatch.setenv("WHEELSMITH_CXX_STANDARD", "20")
+    assert called("gcc", "-c", "a.cpp", "-o", "x")["words"] == ["-std=gnu++20", "-c", "a.cpp", "-o", "x"]
+    assert called("nvcc", "-c", "a.cu", "-o", "x")["words"] == ["-std=c++20", "-c", "a.cu", "-o", "x"]
+    assert called("gcc", "-c", "a.c", "-o", "x")["words"] == ["-c", "a.c", "-o", "x"]
+    assert called("gcc", "a.o", "-o", "x")["words"] == ["a.o", "-o", "x"]
+
+
+def test_nvccs_variables_name_a_standard_too(called, monkeypatch):
+    monkeypatch.setenv("WHEELSMITH_CXX_STANDARD", "20")
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-O2 --std=c++17")
+    assert called("nvcc", "-c", "a.cu", "-o", "x")["words"][-2:] == ["-O2", "--std=c++20"]

@@ -12,6 +12,7 @@ from wheelsmith.matrix.types import ProjectSettings
 from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, LockedWheel, SourceId
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.pipeline.smoke import why_untested
+from wheelsmith.plan.feasibility import least_cxx_std
 from wheelsmith.plan.planned_run import fold, folded
 from wheelsmith.plan.project import plan_project, torch_cuda, why_other_cuda
 from wheelsmith.plan.recipe.project import ProjectSpec, parse_project, with_pkg_info
@@ -461,3 +462,20 @@ def test_what_is_no_name_or_version_is_refused(text, words):
         with_pkg_info(parse_project(None), text)
     assert raised.value.where.file == "PKG-INFO"
     assert with_pkg_info(parse_project(None), "x" * 10**6).name is None
+
+
+@pytest.mark.parametrize(
+    ("torch", "cuda", "standard"), [("2.13", None, "17"), ("2.14", None, "20"), ("2.13", "13.3", "20")]
+)
+def test_the_standard_that_torchs_headers_need(torch, cuda, standard):
+    cell = Cell(release=torch, toolkit=cuda, arch="x86_64")
+    assert str(least_cxx_std(cell)) == standard
+
+
+def test_calls_of_compilers_are_raised_where_the_matrix_says_so():
+    made, _ = plan(cuda=None, settings=ProjectSettings(cxx_standard="torch"))
+    assert made.project.variables["WHEELSMITH_CXX_STANDARD"] == "17"
+    assert "NVCC_APPEND_FLAGS" not in made.project.variables
+    merged = ProjectSettings(cxx_standard="torch").merged_with(ProjectSettings(cxx_standard="project"))
+    made, _ = plan(cuda=None, settings=merged)
+    assert "WHEELSMITH_CXX_STANDARD" not in made.project.variables

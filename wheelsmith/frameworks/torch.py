@@ -88,6 +88,7 @@ class TorchRelease(Release):
     """A torch release and the properties of its builds.
 
     :param cxx_std: kernel-builder's choice, 20 from torch 2.12 on.
+    :param least_cxx_std: the oldest C++ standard that its ATen/ATen.h accepts.
     :param cxx11_abi: CPU architecture → True if its wheel has the C++11 ABI. Without it, ``std::string`` has other
         symbols, and extensions must be compiled without it too.
     :param cxx11_abi_cuda: CUDA releases whose builds have the C++11 ABI on every architecture.
@@ -102,6 +103,7 @@ class TorchRelease(Release):
     cuda_date: str
     cxx11_abi_cuda: tuple[str, ...] = ()
     without_cuda: tuple[str, ...] = ()
+    least_cxx_std: int = 17
 
     def has_cxx11_abi(self, arch: str, cuda: str | None) -> bool:
         """Return True if the build for an architecture and CUDA (None: CPU build) has the C++11 ABI."""

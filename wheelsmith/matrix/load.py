@@ -283,6 +283,7 @@ def _make_project(model: MatrixModel | SettingsModel) -> ProjectSettings:
         test_requires=tuple(model.test_requires or ()),
         config_settings={name: tuple(values) for name, values in (model.config_settings or {}).items()},
         before_build=model.before_build,
+        cxx_standard=model.cxx_standard,
     )
 
 

@@ -62,6 +62,8 @@ from wheelsmith.matrix.values import (
 from wheelsmith.model.build_host import AUTO
 from wheelsmith.platforms import Platform, platforms
 
+CxxStandard = Literal["torch", "project"]
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=False, title=None)
@@ -238,6 +240,7 @@ class SettingsModel(_Model):
     before_build: ShellCommand | None = Field(
         None, alias="before-build", description="Another command to run before a project's build"
     )
+    cxx_standard: CxxStandard | None = Field(None, alias="cxx-standard", description="torch or project")
 
 
 class RuleModel(_Model):
@@ -359,6 +362,12 @@ class MatrixModel(_Model):
         None,
         alias="before-build",
         description="A shell command that runs before a project's build, in its folder in the sandbox",
+    )
+    cxx_standard: CxxStandard | None = Field(
+        None,
+        alias="cxx-standard",
+        description="torch: raise an older C++ standard of a project's compiler calls to the one that torch's headers "
+        "need; project (default): leave it",
     )
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
     engine: EngineModel = EngineModel()

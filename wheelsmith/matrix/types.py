@@ -102,6 +102,8 @@ class ProjectSettings(Record):
     :param test_requires: requirements of the wheel's test in addition to those of the wheel.
     :param config_settings: options of the build backend, each with one or more values; values may contain placeholders.
     :param before_build: a shell command to run first in the project's folder.
+    :param cxx_standard: ``torch`` raises an older C++ standard of compiler calls to the one that torch needs;
+        ``project`` changes none.
     """
 
     env: dict[str, str] = field(default_factory=dict)
@@ -109,6 +111,7 @@ class ProjectSettings(Record):
     test_requires: tuple[str, ...] = ()
     config_settings: dict[str, tuple[str, ...]] = field(default_factory=dict)
     before_build: str | None = None
+    cxx_standard: str | None = None
 
     def merged_with(self, more: ProjectSettings) -> ProjectSettings:
         """Return these settings with those of a rule. Requirements are added; other values are replaced."""
@@ -118,6 +121,7 @@ class ProjectSettings(Record):
             test_requires=tuple(dict.fromkeys((*self.test_requires, *more.test_requires))),
             config_settings=self.config_settings | more.config_settings,
             before_build=self.before_build if more.before_build is None else more.before_build,
+            cxx_standard=more.cxx_standard or self.cxx_standard,
         )
 
 

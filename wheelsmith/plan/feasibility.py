@@ -9,8 +9,8 @@ from packaging.version import Version
 
 from wheelsmith.base.suggest import hint
 from wheelsmith.base.units import numbers
-from wheelsmith.frameworks import framework
-from wheelsmith.model import HOST, PINNED, BuildHost, Cell, PrefixId, Toolset
+from wheelsmith.frameworks import framework, torch_releases
+from wheelsmith.model import HOST, PINNED, TORCH, BuildHost, Cell, PrefixId, Toolset
 from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.recipe.project_hints import dependencies
 from wheelsmith.plan.recipe.spec import KernelSpec
@@ -186,6 +186,13 @@ def _find_toolkit_in_image(cell: Cell, build_host: BuildHost) -> tuple[str, Pref
 def cxx_std_of(cell: Cell) -> int:
     """Return the oldest C++ standard that a cell's toolkit accepts; 0 for a CPU cell."""
     return platforms()[cell.platform].toolkits()[cell.toolkit].cxx_std if cell.toolkit else 0
+
+
+def least_cxx_std(cell: Cell) -> int:
+    """Return the oldest C++ standard in which a cell's toolkit accepts the headers of its torch; 0 without torch."""
+    if cell.framework != TORCH:
+        return 0
+    return max(torch_releases()[cell.release].least_cxx_std, cxx_std_of(cell))
 
 
 def known_capabilities(cell: Cell) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ from wheelsmith.plan.feasibility import (
     check_python,
     find_compilers,
     find_toolkit,
+    least_cxx_std,
     requested_capabilities,
 )
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, WheelNames
@@ -200,7 +201,7 @@ def _compiled_plan(
             python=python,
             python_digest=build_host.python_digests.get(python),
             environment=environment,
-            variables=_variables(cell, archs, home, settings),
+            variables=_variables(cell, archs, home, toolkit, settings),
             without_cuda=cell.toolkit is None and torch_cuda(environment) is not None,
             test_requires=settings.test_requires,
             config_settings=_config_settings(settings, cell, archs),
@@ -289,13 +290,19 @@ def _headers(cell: Cell, toolkit: PrefixId | None) -> tuple[PrefixId, ...]:
     return platforms()[cell.platform].headers(str(cell.toolkit)) if assembled else ()
 
 
-def _variables(cell: Cell, archs: tuple[str, ...], home: str, settings: ProjectSettings) -> dict[str, str]:
+def _variables(
+    cell: Cell, archs: tuple[str, ...], home: str, toolkit: PrefixId | None, settings: ProjectSettings
+) -> dict[str, str]:
     """Return the environment variables for torch's cpp_extension and setup.py files."""
     own = {name: fill_placeholders(text, cell, archs) for name, text in settings.env.items()}
     # Python's compiler flags contain -g, which adds megabytes of debug information with paths of the sandbox.
     # Meson links with nvcc, which accepts these arguments too.
     linker = "-Xlinker -s -Xlinker --build-id=none"
     found = {"CC": "gcc", "CXX": "g++", "LDFLAGS": linker, "WHEELSMITH_COMPUTE": cell.compute}
+    if settings.cxx_standard == "torch" and (least := least_cxx_std(cell)):
+        found["WHEELSMITH_CXX_STANDARD"] = str(least)
+        if toolkit and toolkit.in_image:  # its nvcc is called directly, and uses the last standard
+            found["NVCC_APPEND_FLAGS"] = f"-std=c++{least}"
     found["CMAKE_PREFIX_PATH"] = f"{sandbox_paths.ENVIRONMENT}/torch:{sandbox_paths.REQUIREMENTS}"
     return found | (platforms()[cell.platform].variables(home, archs) if cell.toolkit else {}) | own
 

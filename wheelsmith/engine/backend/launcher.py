@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,12 @@ _ALTERING_VARIABLES = {
     "nvcc": ("NVCC_CCBIN", "INCLUDES", "SYSTEM_INCLUDES", "CUDAFE_FLAGS", "PTXAS_FLAGS"),
 }
 _HEADERS = "/opt/python/include"
+_NVCC_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+# C++ standards as compilers name them, as an option, within the value of -Xcompiler, or as the value of "-std".
+_OPTION = re.compile(r"(?P<name>(?<![^\s,=\"'])--?std=(c|gnu)\+\+)(?P<year>\w+)")
+_VALUE = re.compile(r"(?P<name>^(c|gnu)\+\+)(?P<year>\w+)$")
+_STANDARDS = {"98": 3, "03": 3, "0x": 11, "11": 11, "1y": 14, "14": 14, "1z": 17, "17": 17, "2a": 20, "20": 20}
+_CXX_SOURCES = {".cc", ".cpp", ".cxx", ".c++", ".C", ".cp", ".cu"}
 # Characters in option files that compilers do not parse as a shell does.
 _SPECIAL_CHARACTERS = {"gcc": set("\\\v\f\0"), "nvcc": set("\\\v\f\0'\"#,")}
 
@@ -43,6 +51,11 @@ def launch(called: str, words: list[str]) -> int:
     """
     program = Path(called).name
     real = _real_compiler(Path(called))
+    if standard := os.environ.get("WHEELSMITH_CXX_STANDARD"):
+        for name in _NVCC_VARIABLES:
+            if name in os.environ:
+                os.environ[name] = _OPTION.sub(partial(_raised, standard), os.environ[name])
+        words = _with_standard(program, standard, _expanded(program, words, 0))
     expanded = _with_variables(program, _expanded(program, words, 0))
     folder = os.environ.get(_FOLDER_VARIABLE)
     if folder is None or _NESTED_VARIABLE in os.environ or not _compiles_or_links(expanded):
@@ -59,6 +72,26 @@ def launch(called: str, words: list[str]) -> int:
         return _follow_answers(own, real, words)
     finally:
         shutil.rmtree(own, ignore_errors=True)
+
+
+def _with_standard(program: str, standard: str, words: list[str]) -> list[str]:
+    """Raise older C++ standards among the arguments. A call that names none gets the new one.
+
+    CMake leaves out a standard that is the compiler's default.
+    """
+    found: list[str] = []
+    for word in words:
+        shape = _VALUE if found and found[-1] in {"-std", "--std"} else _OPTION
+        found.append(word if word.startswith("-D") else shape.sub(partial(_raised, standard), word))
+    new = f"-std={'c' if program == 'nvcc' else 'gnu'}++{standard}"
+    names_one = any(word in {"-std", "--std"} or _OPTION.search(word) for word in found)
+    is_cxx = any(Path(word).suffix in _CXX_SOURCES for word in found)
+    return found if names_one or not is_cxx or not _compiles_or_links(found) else [new, *found]
+
+
+def _raised(standard: str, option: re.Match[str]) -> str:
+    older = option["year"] in _STANDARDS and _STANDARDS[option["year"]] < int(standard)
+    return f"{option['name']}{standard}" if older else option[0]
 
 
 def _header_options(program: str) -> list[str]:
@@ -148,7 +181,7 @@ def _with_variables(program: str, words: list[str]) -> list[str]:
     """Add the arguments that nvcc takes from NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS."""
     if program != "nvcc":
         return words
-    first, last = (_split(program, os.environ.get(f"NVCC_{place}PEND_FLAGS", "")) for place in ("PRE", "AP"))
+    first, last = (_split(program, os.environ.get(name, "")) for name in _NVCC_VARIABLES)
     return [*(["@"] if first is None else first), *words, *(["@"] if last is None else last)]
 
 
