@@ -50,7 +50,7 @@ class Failure(Record):
     """The reason why a cell has no wheel.
 
     :param stage: ``fetch``, ``compile``, ``build``, ``repair``, ``check``, ``test`` or ``store``.
-    :param tail: the last lines of the log, made safe for a terminal.
+    :param tail: the first error in the log or its last lines, made safe for a terminal.
     """
 
     stage: str

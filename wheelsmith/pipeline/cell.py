@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from wheelsmith.base.beneath import WorkFolder
-from wheelsmith.base.errors import OutputError
+from wheelsmith.base.errors import OutputError, WheelsmithError
 from wheelsmith.engine import Command, Exit, ExitReason, available_cores
 from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Notice, Status
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
@@ -21,6 +21,7 @@ from wheelsmith.pipeline.failures import command_failed, failure_of
 from wheelsmith.pipeline.repair_job import RepairJob, only_wheel
 from wheelsmith.pipeline.smoke import smoke_test, why_untested
 from wheelsmith.pipeline.tasks import MIB, PACK_SECONDS, Resources, RetryTask, Task, TaskAdder
+from wheelsmith.plan.recipe.remedies import failure_remedy, read_project_code
 from wheelsmith.store import StoredWheel
 from wheelsmith.wheel import CHECKING
 from wheelsmith.wheel.checker_version import checker_digest
@@ -81,6 +82,7 @@ class CellBuild:
         status, failure = self._status, None
         if error is not None:
             failure, status = failure_of(error, self._log.stage)
+            failure = self._with_remedy(failure) if plan.project and status is Status.FAILED else failure
         elif self._stored is None:
             failure, status = Failure(stage=self._log.stage, message="cancelled"), Status.CANCELLED
         self._log.close()
@@ -95,6 +97,16 @@ class CellBuild:
             log=log_name(plan) if (self._context.logs / log_name(plan)).exists() else None,
             untested=self._untested,
         )
+
+    def _with_remedy(self, failure: Failure) -> Failure:
+        """Return a project's failure with the remedy for a common mistake in its code, if there is one."""
+        source = self._context.source
+        try:
+            code = read_project_code(source.paths, source.read_bytes)
+        except WheelsmithError:  # the source has changed since
+            return failure
+        remedy = failure.remedy or failure_remedy(code, self.plan, failure.message, failure.tail)
+        return replace(failure, remedy=remedy).escaped()
 
     def _start(self, memory: int) -> tuple[Task, ...]:
         del memory
@@ -258,7 +270,7 @@ class CellBuild:
         if exit_.reason is ExitReason.OUT_OF_MEMORY and (more := self._context.cap_memory(2 * memory)) > memory:
             raise RetryTask(memory=more)
         if not exit_.ok:
-            raise command_failed(self._log.stage, what, exit_, command.limits, output.tail)
+            raise command_failed(self._log.stage, what, exit_, command.limits, output.tail, output.excerpt)
 
     def _test_task(self) -> tuple[Task, ...]:
         return (self._task("test", self._test),) if self._context.test else ()

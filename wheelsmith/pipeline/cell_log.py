@@ -19,6 +19,15 @@ from wheelsmith.model import CellLine, CellProgress, CellStage, CommandStarted, 
 
 HEAD_LINES = 100
 TAIL_LINES = 30
+_ERROR_LINES, _LAST_LINES = 12, 3  # of an excerpt
+_LONGEST_SEARCHED = 1000  # characters of a line
+# How compilers, linkers, CMake and Meson begin an error. "error: command 'g++' failed" is setuptools' last line.
+_ERROR = re.compile(
+    r"\S.*?(:\d+|\(\d+\)): *((fatal|catastrophic|internal compiler) )?(error|Error|ERROR)\b"
+    r"|\S*(nvcc|ptxas|nvlink|fatbinary|cicc)( \S+, line \d+;)? +(fatal|error) *:"
+    r"|\S*(g\+\+|gcc|c\+\+|cc|clang|cc1|cc1plus|ld|lld): (fatal |internal compiler )?error: "
+    r"|\S*ld(\.\w+)?: cannot find |\S.*: undefined reference to |CMake Error"
+)
 # The backend sets NINJA_STATUS to this format. The length is limited, because a build can print any number.
 _NINJA_STATUS = re.compile(r"\[wheelsmith ([0-9]{1,6})/([0-9]{1,6})\] (.*)")
 
@@ -117,6 +126,7 @@ class CommandOutput:
         self._spool = spool
         self._head: list[str] = []
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._error: list[str] = []
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -128,6 +138,15 @@ class CommandOutput:
         """Return the last lines, without progress lines."""
         return tuple(self._tail)
 
+    @property
+    def excerpt(self) -> tuple[str, ...]:
+        """Return the first error of a compiler or build system, and how the command ended; nothing without one."""
+        if not self._error:
+            return ()
+        # A traceback is indented, but for its first line and the exception.
+        ends = [line for line in self._tail if line[:1].strip() and line not in self._error][-_LAST_LINES:]
+        return (*self._error, *ends)
+
     def read(self, line: str) -> None:
         """Write one line to the log and report it."""
         self._spool.write(line + "\n")
@@ -137,4 +156,6 @@ class CommandOutput:
         if len(self._head) < HEAD_LINES:
             self._head.append(line)
         self._tail.append(line)
+        if len(self._error) < _ERROR_LINES and (self._error or _ERROR.match(line[:_LONGEST_SEARCHED])):
+            self._error.append(line)
         self._listen(CellLine(cell_id=self._cell_id, line=line))

@@ -109,7 +109,9 @@ class CompileStep:
             with self.log.command(f"{self.source}: {ask.name}", argv) as output:
                 for line in lines:
                     output.read(line)
-            raise command_failed("compile", f"nvcc --dryrun for {self.source}", exit_, command.limits, output.tail)
+            raise command_failed(
+                "compile", f"nvcc --dryrun for {self.source}", exit_, command.limits, output.tail, output.excerpt
+            )
         if self.context.reuse:
             self.context.objects.put(cache_key, {}, tuple(lines))
         return self._tasks(self._phases(lines))
@@ -241,7 +243,7 @@ class CompileStep:
             raise RetryTask(memory=more)
         if not exit_.ok:
             limits = command.limits
-            failed = command_failed("compile", f"{self.source}: {job.name}", exit_, limits, output.tail)
+            failed = command_failed("compile", f"{self.source}: {job.name}", exit_, limits, output.tail, output.excerpt)
             if self.plan.cell.settings.torch_headers == "light" and exit_.reason is ExitReason.EXITED:
                 failed.failure = replace(failed.failure, remedy="if a declaration is missing: torch-headers: whole")
             raise failed

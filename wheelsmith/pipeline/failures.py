@@ -49,16 +49,20 @@ def failure_of(error: BaseException, stage: str) -> tuple[Failure, Status]:
     return failure.escaped(), status
 
 
-def command_failed(stage: str, what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...]) -> StageError:
+def command_failed(
+    stage: str, what: str, exit_: Exit, limits: Limits, tail: tuple[str, ...], excerpt: tuple[str, ...] = ()
+) -> StageError:
     """Return the error for a failed command.
 
     :param what: the command, as the subject of a sentence: ``the build``.
     :param tail: its last lines of output.
+    :param excerpt: other lines to show, which contain its first error.
     """
     message, remedy = _message_and_remedy(what, exit_, limits, tail)
     status = Status.CANCELLED if exit_.reason is ExitReason.CANCELLED else Status.FAILED
     reported = exit_.reason is ExitReason.EXITED and not _lacked_memory(exit_, tail)
-    return StageError(Failure(stage=stage, message=message, remedy=remedy, tail=tail), status, reported=reported)
+    failure = Failure(stage=stage, message=message, remedy=remedy, tail=excerpt or tail)
+    return StageError(failure, status, reported=reported)
 
 
 def check_failed(report: CheckReport) -> StageError:

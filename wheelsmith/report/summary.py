@@ -77,7 +77,7 @@ def _preference(result: BuildResult) -> tuple[bool, bool, tuple[int, ...], tuple
 
 
 def show_failure(result: BuildResult, out: Path, console: Console) -> None:
-    """Print a failure with the end of its log."""
+    """Print a failure with lines of its log."""
     failure = result.failure
     if failure is None:
         return

@@ -27,6 +27,7 @@ from wheelsmith.plan.project import Resolve, plan_project
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
 from wheelsmith.plan.recipe.recipe import KernelSource
+from wheelsmith.plan.recipe.remedies import plan_remedies, read_project_code
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.run.header_cost import header_cost
 from wheelsmith.run.lock import LockedInputs, required_lock
@@ -183,6 +184,9 @@ def prepare_matrix(
     planned, not_folded = plan(resolve=inputs.resolve)
     plans = tuple(answer for answer in planned if isinstance(answer, BuildPlan))
     check_names(fold(plans))
+    if isinstance(spec, ProjectSpec):
+        for text in plan_remedies(read_project_code(source.paths, source.read_bytes), plans):
+            listen(Notice(level="info", text=text))
     place = source.id.place or spec.name or matrix.kernel.distribution or "project"
     return Prepared(
         request=request,
@@ -231,6 +235,14 @@ def _choose_engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Ex
     # If builds are isolated and no image is requested, the choice of the engine does not matter.
     for refusal in choice.passed_over if unconfined or any(images) else ():
         listen(Notice(level="info", text=f"not used: {refusal.message}"))
+    if unconfined and "torch" in {
+        each.cxx_standard for each in (matrix.project, *(rule.project for rule in matrix.rules))
+    }:
+        raise MatrixError(
+            "cxx-standard: torch needs a sandbox, which engine local does not have",
+            where=Place(file=request.matrix.name),
+            remedy="choose another engine, or change the standard with before-build",
+        )
     if unconfined:
         listen(Notice(level="warning", text=f"engine local: isolation is {choice.engine.isolation}"))
     return choice.engine
