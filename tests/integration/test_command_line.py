@@ -102,7 +102,7 @@ def test_init_says_when_it_uses_a_package_index(run, tmp_path, monkeypatch):
         in empty.err
     )
     (tmp_path / "ninja").rmdir()
-    monkeypatch.setattr("wheelsmith.source.sdist.newest_release", lambda name: "1.2")
+    monkeypatch.setattr("wheelsmith.source.sdist.newest_release", lambda name: ("1.2", "1.2"))
     monkeypatch.setattr("wheelsmith.run.init_matrix.first_matrix", lambda *_: ("kernel: {}", "ninja 1.2", 1))
     written = run("init", "ninja")
     assert (written.code, written.err.splitlines()[0]) == (

@@ -2,14 +2,22 @@
 
 import json
 import re
+import sys
 import tarfile
+from dataclasses import replace
 
 import pytest
+import wants
 from factory import Factory
 from git_repos import MODULE, GitRepo, modules, serve_git
 from kernels import cuda_kernel, pure_kernel, tiny_kernel, tvm_kernel, write
 from loopback_hub import Hub, serve
 
+from wheelsmith.base.errors import NoEnvironmentError
+from wheelsmith.engine import this_machine
+from wheelsmith.engine.bwrap import Bubblewrap
+from wheelsmith.engine.local import Local
+from wheelsmith.frameworks import torch_releases
 from wheelsmith.matrix.load import load_matrix
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain import Toolchains
@@ -61,6 +69,69 @@ def test_a_project_that_does_not_say_its_name_is_called_after_its_place(source, 
     answer = factory.run_in_process("init", source, "--matrix", "My_thing/matrix.yaml")
     assert answer.returncode == 0, answer.stderr
     assert load_matrix(factory.folder / "My_thing/matrix.yaml").kernel.distribution == name
+
+
+SETUP = """
+from setuptools import setup
+import torch
+from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CppExtension, CUDAExtension
+
+assert torch.__version__.split(".")[0] == "2" and torch.cuda.is_available()
+exec(open("rings/_version.py").read())
+setup(
+    name="rings" + "-ops",
+    version=__version__,
+    packages=["rings"],
+    ext_modules=[CUDAExtension(name="rings._ext", sources=["rings/ext.cu"], extra_compile_args={"nvcc": ["-O3"]})],
+    cmdclass={"build_ext": BuildExtension.with_options(no_python_abi_suffix=True)},
+)
+"""
+
+
+def test_a_projects_own_build_system_says_name_and_version(factory):
+    wants.program("bwrap")
+    version = {"rings/_version.py": '__version__ = "3.0." + str(2)\n'}
+    write(factory.folder / "p", {"setup.py": SETUP, "rings/ext.cu": "", "rings/__init__.py": "", **version})
+    answer = factory.run_in_process("init", "p")
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr.count("resolving") == 1
+    matrix = load_matrix(factory.folder / "matrix.yaml")
+    assert (matrix.kernel.distribution, matrix.version) == ("rings-ops", "3.0.2")
+    assert len(matrix.computes) == 1
+    assert matrix.computes[0].startswith("cu")
+    assert re.search(r"^info: torch 2\.\d+(, not | is the newest)", answer.stderr, re.MULTILINE)
+
+
+def lock_all(answers):
+    """Answer for the index: (Python, release of torch) → why there is no environment."""
+
+    def lock_all(self, requests, *, refresh=False):
+        torch = [each.requirements[0].removeprefix("torch==") for each in requests]
+        found = [answers.get((each.python, release[:4])) for each, release in zip(requests, torch, strict=True)]
+        return [
+            NoEnvironmentError(why) if why else (LockedWheel(name="torch", version=release, sha256="0" * 64),)
+            for why, release in zip(found, torch, strict=True)
+        ]
+
+    return lock_all
+
+
+def test_the_newest_torch_is_one_for_all_pythons_that_are_asked_for(factory, monkeypatch):
+    newest, other, third = [*reversed(torch_releases())][:3]
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    machine = this_machine()
+    pythons = dict.fromkeys(("3.10", here), machine.pythons[here])
+    for engine in (Bubblewrap, Local):
+        monkeypatch.setattr(engine, "build_host", lambda *_: replace(machine, pythons=pythons))
+    reasons = {(here, newest): "too new", ("3.10", other): "too old"}
+    monkeypatch.setattr(Toolchains, "lock_all", lock_all(reasons))
+    write(factory.folder / "p", {"setup.py": "import torch\nsetup(name='p', version='1')", "p.cu": ""})
+    answer = factory.run_in_process("init", "p", "--python", f"3.10,{here}")
+    assert answer.returncode == 0, answer.stderr
+    matrix = load_matrix(factory.folder / "matrix.yaml")
+    assert (matrix.releases, matrix.python) == ((third,), ("3.10", here))
+    assert f"info: torch {third}, not {other}: there is no build environment with torch {other}" in answer.stderr
+    assert "for Python 3.10: too old" in answer.stderr
 
 
 def test_of_a_hub_repo_the_newest_version_is_taken(factory):

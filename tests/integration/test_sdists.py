@@ -119,6 +119,28 @@ def test_the_newest_that_one_can_name(shelf, tmp_path):
     assert parse_source("thing", tmp_path).sdist == "thing==1.2"
 
 
+@pytest.mark.parametrize("yanked", [False, True], ids=["offered", "yanked"])
+def test_a_newer_release_without_an_sdist_is_named(shelf, tmp_path, yanked):
+    shelf.has("thing-1.0.tar.gz", b"")
+    shelf.has("thing-1.2-cp311-cp311-win_amd64.whl", b"")
+    shelf.has("thing-2.0rc1-py3-none-any.whl", b"")
+    if yanked:
+        shelf.yanked["thing-1.2-cp311-cp311-win_amd64.whl"] = ""
+    told = []
+    assert parse_source("thing", tmp_path, told.append).sdist == "thing==1.0"
+    said = "thing 1.2 has no sdist, so this is 1.0; for 1.2, use its git repository: git+https://"
+    assert [event.text.startswith(said) for event in told] == [True] * (not yanked)
+
+
+@pytest.mark.parametrize("requirement", ["thing", "thing==1.2"])
+def test_a_project_without_any_sdist_is_to_be_had_from_git(shelf, plan, tmp_path, requirement):
+    shelf.has("thing-1.2-py3-none-any.whl", b"")
+    with pytest.raises(SourceError) as caught:
+        plan(requirement) if "=" in requirement else parse_source(requirement, tmp_path)
+    assert "no sdist of thing, but wheels up to 1.2" in caught.value.message
+    assert "git+https://" in caught.value.remedy
+
+
 @pytest.mark.parametrize("html", [False, True], ids=["json", "html"])
 def test_an_sdist_is_planned_and_not_run(shelf, plan, html):
     shelf.html = html

@@ -33,10 +33,10 @@ def test_a_source_as_it_is_written(word, kernel, tmp_path):
     (tmp_path / "thing-1.0.tar.gz").touch()
     found = parse_source(word, tmp_path)
     assert found == KernelRef(**kernel)
-    draft = Draft(kernel=found, framework="torch", releases=("2.10",), computes=(CPU, "13.0"), python="3.11")
+    draft = Draft(kernel=found, framework="torch", releases=("2.10",), computes=(CPU, "13.0"), pythons=("3.10", "3.11"))
     made = parse_matrix(render(draft))
     assert made.kernel == found
-    assert (made.releases, made.computes, made.python) == (("2.10",), (CPU, "cu130"), ("3.11",))
+    assert (made.releases, made.computes, made.python) == (("2.10",), (CPU, "cu130"), ("3.10", "3.11"))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def newest():
     asked = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("wheelsmith.source.hub.newest_branch", lambda repo: asked.append(repo) or "v7")
-        patch.setattr("wheelsmith.source.sdist.newest_release", lambda name: asked.append(name) or "1.5")
+        patch.setattr("wheelsmith.source.sdist.newest_release", lambda name: asked.append(name) or ("1.5", "1.5"))
         yield asked
 
 

@@ -5,7 +5,13 @@ import warnings
 import pytest
 
 from wheelsmith.plan.recipe.project import ProjectSpec, read_project, with_setup_metadata
-from wheelsmith.plan.recipe.static_setup_metadata import SetupMetadata, parse_code, read_setup_cfg, read_setup_py
+from wheelsmith.plan.recipe.static_setup_metadata import (
+    SetupMetadata,
+    parse_code,
+    read_setup_cfg,
+    read_setup_py,
+    used_names,
+)
 
 SETUP = """
 import os
@@ -45,6 +51,13 @@ def test_an_escape_that_is_none_is_not_told_to_who_builds():
         warnings.simplefilter("always")
         assert parse_code(b"x = '\\d'") is not None
     assert told == []
+
+
+def test_a_name_that_is_only_imported_is_not_used():
+    code = "from a import Unused, Called, Alias\nimport b\nCalled()\nkind = Alias if b.deep.attribute else b.Other\n"
+    assert {"Called", "Alias", "attribute", "Other"} <= used_names(code.encode())
+    assert "Unused" not in used_names(code.encode())
+    assert used_names(b"print 'Python 2'") == frozenset()
 
 
 def test_setup_cfg():

@@ -26,9 +26,16 @@ from wheelsmith.cli.options import quiet_option
     metavar="PATH,…",
     help="Git submodules to fetch, or none.  [default: all]",
 )
+@click.option(
+    "--python",
+    "pythons",
+    metavar="X.Y,…",
+    default="",
+    help="Pythons to build a project for.  [default: the one that runs wheelsmith]",
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @quiet_option
-def command(*, source: str, matrix: Path, submodules: str | None, force: bool, quiet: bool) -> None:
+def command(*, source: str, matrix: Path, submodules: str | None, pythons: str, force: bool, quiet: bool) -> None:
     """Write a first matrix.yaml for a kernel or a project.
 
     SOURCE is a folder, an archive, a project on a package index (torch-scatter or torch-scatter==2.1.2), a git
@@ -47,14 +54,14 @@ def command(*, source: str, matrix: Path, submodules: str | None, force: bool, q
             where=Place(file=str(matrix)),
             remedy="choose another file with --matrix, or overwrite it with --force",
         )
-    kernel = parse_source(source, matrix.absolute().parent)
+    listen = reporter("quiet" if quiet else "plain", matrix.parent)
+    kernel = parse_source(source, matrix.absolute().parent, listen)
     if kernel.sdist and "==" not in source and not source.startswith("sdist:"):
         click.echo(f"there is no folder {source} here: using {kernel.sdist} from the package index", err=True)
     if submodules is not None:
         kernel = with_submodules(kernel, submodules)
-    text, label, cells = first_matrix(
-        kernel, matrix, default_cache(), reporter("quiet" if quiet else "plain", matrix.parent)
-    )
+    names = tuple(dict.fromkeys(filter(None, pythons.split(","))))
+    text, label, cells = first_matrix(kernel, matrix, default_cache(), listen, names)
     atomic_write(matrix, text.encode())
     click.echo(f"wrote {matrix}: {label}, {counted(cells, 'combination')}; show them with: wheelsmith plan", err=True)
     if lines := missing_ignores(matrix):

@@ -101,14 +101,14 @@ def _missing_metadata(spec: ProjectSpec, what: str, revision: str | None) -> Mat
     remedy = f"set {'kernel.distribution' if what == 'name' else what} in matrix.yaml"
     if what == "version" and spec.git_version_plugin:
         reason = f"{spec.git_version_plugin} reads git tags, which a build does not have"
-        remedy += f", such as version: {_version_in(revision) or '1.2.0'}; the build gets it as {_PRETEND}"
+        remedy += f", such as version: {version_in(revision) or '1.2.0'}; the build gets it as {_PRETEND}"
     return MatrixError(
         f"the {what} of the project is not in a static file, and {reason}",
         remedy=f"{remedy}; the build checks it",
     )
 
 
-def _version_in(revision: str | None) -> str | None:
+def version_in(revision: str | None) -> str | None:
     """Return the version in a tag such as ``v1.2.0``, or None."""
     try:
         return Version((revision or "").rpartition("/")[2].removeprefix("v")).public

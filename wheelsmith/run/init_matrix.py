@@ -5,33 +5,39 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wheelsmith.base.errors import MatrixError
+from wheelsmith.base.errors import MatrixError, WheelsmithError
 from wheelsmith.base.templates import text_environment
-from wheelsmith.base.units import numbers
+from wheelsmith.base.units import listed, numbers
 from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.matrix.types import KernelRef, OutputSettings
-from wheelsmith.model import CUDA, NO_FRAMEWORK, TORCH, BuildPlan, Cell, Excluded, Listener
+from wheelsmith.model import CUDA, NO_FRAMEWORK, TORCH, BuildPlan, Cell, Event, Excluded, Listener, Notice
+from wheelsmith.model.events import ignore
 from wheelsmith.plan.lock import shards_path, vendor_path
 from wheelsmith.plan.planned_run import fold
+from wheelsmith.plan.project import version_in
 from wheelsmith.plan.pypi_names import find_name_conflict, unique_name
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_build import uses_torch
 from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
 from wheelsmith.plan.recipe.spec import KernelSpec
+from wheelsmith.plan.recipe.static_setup_metadata import used_names
 from wheelsmith.platforms import CPU, platforms
 from wheelsmith.run.header_cost import header_cost
 from wheelsmith.run.lock import LockedInputs
-from wheelsmith.run.prepare import Request, fetch_kernel, prepare_matrix
+from wheelsmith.run.prepare import Prepared, Request, fetch_kernel, prepare_matrix
+from wheelsmith.run.project_metadata import ask_build_system
 from wheelsmith.run.project_source import kernel_name_notices, read_metadata
 from wheelsmith.source.archive import ARCHIVES
 from wheelsmith.source.folder import is_in_repository
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.toolchain.progress import report_preparation
 
 _MAX_RELEASES = 2  # newest releases of a framework to include
 _MAX_TORCH_RELEASES = 4  # newest releases of torch to try for a project
@@ -51,8 +57,9 @@ class Draft:
         another project.
     :param module: the kernel's import name, if its own belongs to another project.
     :param version: the version, if the metadata has no static one.
+    :param asked: the name and version are those of the project's build system.
     :param computes: values of the cuda axis: ``cpu`` and CUDA toolkits.
-    :param python: for a project; None for a kernel, which supports every Python.
+    :param pythons: for a project; empty for a kernel, which supports every Python.
     :param hint: known build settings of the project.
     """
 
@@ -63,37 +70,105 @@ class Draft:
     distribution: str | None = None
     module: str | None = None
     version: str | None = None
-    python: str | None = None
+    asked: bool = False
+    pythons: tuple[str, ...] = ()
     hint: ProjectHint | None = None
 
+    @property
+    def kinds(self) -> set[tuple[str | None, bool]]:
+        """Return each Python, once for the CPU and once for CUDA if the draft has them."""
+        return {(python, compute == CPU) for python in self.pythons or (None,) for compute in self.computes}
 
-def first_matrix(kernel: KernelRef, file: Path, cache: Path, listen: Listener) -> tuple[str, str, int]:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tried:
+    """A draft with its plans, and the notices of planning."""
+
+    draft: Draft
+    prepared: Prepared
+    notices: tuple[Event, ...]
+
+    @property
+    def kinds(self) -> set[tuple[str | None, bool]]:
+        return {(plan.cell.python, plan.cell.toolkit is None) for plan in self.prepared.plans}
+
+
+def first_matrix(
+    kernel: KernelRef, file: Path, cache: Path, listen: Listener, pythons: tuple[str, ...] = ()
+) -> tuple[str, str, int]:
     """Return a first matrix.yaml, the kernel's display name, and the number of cells with a plan.
 
     :param kernel: the source.
     :param file: the future file; relative paths start from its folder.
+    :param pythons: the Pythons of a project; by default the one that runs wheelsmith.
     :raises WheelsmithError: the source is not available, or none of its cells can be built here.
     """
     request, base = Request(matrix=file, cache=cache), file.resolve().parent
-    inputs = LockedInputs(kernel=kernel, lock=None, toolchains=Toolchains(cache, listen))
+    # One line says that environments are resolved, although each release of torch is tried by itself.
+    inputs = LockedInputs(kernel=kernel, lock=None, toolchains=Toolchains(cache, ignore))
     source = fetch_kernel(kernel, request, base / OutputSettings().path, listen)
     spec = read_metadata(source)
     if isinstance(spec, KernelSpec):
-        drafts = _kernel_drafts(kernel, spec)
+        if pythons:
+            raise MatrixError("one wheel of this kernel supports every Python", remedy="remove --python")
+        drafts, waiting = _kernel_drafts(kernel, spec), nullcontext()
     else:
-        drafts = _project_drafts(kernel, spec, source, spec.name or _likely_name(kernel, base))
-    excluded: tuple[Excluded, ...] = ()
+        named = pythons or (f"{sys.version_info[0]}.{sys.version_info[1]}",)
+        drafts = _project_drafts(kernel, spec, source, spec.name or _likely_name(kernel, base), named)
+        waiting = report_preparation(f"resolving requirements for Python {listed(named)}", listen)
+    with waiting:
+        tried = _try_drafts(drafts, request, inputs, source)
+    best = max(tried, key=lambda each: len(each.kinds))
+    if not best.prepared.plans:
+        raise _nothing_to_build(tuple(item for each in tried for item in each.prepared.excluded))
+    # A plan does not depend on the other cells of a matrix, so these plans remain valid.
+    kept = _narrow(best.draft, best.prepared.plans)
+    plans = [plan for plan in best.prepared.plans if _includes(kept, plan.cell)]
+    costs = header_cost(source, fold(plans))
+    for notice in (*best.notices, *kernel_name_notices(spec, kernel), *_reasons(kept, best, tried), *costs):
+        listen(notice)
+    if isinstance(spec, ProjectSpec) and not (spec.name and spec.version):
+        kept = _with_metadata(kept, spec, best.prepared, listen)
+    return render(kept), best.prepared.kernel, len(plans)
+
+
+def _try_drafts(drafts: Iterable[Draft], request: Request, inputs: LockedInputs, source: SourceTree) -> list[_Tried]:
+    """Plan the drafts up to the first of which every kind of cell can be built."""
+    tried = []
     for draft in drafts:
-        tried = prepare_matrix(parse_matrix(render(draft), file=file.name), request, inputs, listen, source)
-        if tried.plans:
-            kept = _narrow(draft, tried.plans)
-            # A plan does not depend on the other cells of a matrix, so these plans remain valid.
-            plans = [plan for plan in tried.plans if _includes(kept, plan.cell)]
-            for notice in (*kernel_name_notices(spec, kernel), *header_cost(source, fold(plans))):
-                listen(notice)
-            return render(kept), tried.kernel, len(plans)
-        excluded = tried.excluded or excluded
-    raise _nothing_to_build(excluded)
+        notices: list[Event] = []
+        matrix = parse_matrix(render(draft), file=request.matrix.name)
+        prepared = prepare_matrix(matrix, request, inputs, notices.append, source)
+        tried.append(_Tried(draft=draft, prepared=prepared, notices=tuple(notices)))
+        if tried[-1].kinds == draft.kinds:
+            break
+    return tried
+
+
+def _reasons(kept: Draft, best: _Tried, tried: Iterable[_Tried]) -> Iterator[Notice]:
+    """Yield why no newer release was chosen, and why kinds of cells cannot be built here."""
+    if kept.framework != NO_FRAMEWORK:
+        newer = [name for name in framework(kept.framework).releases() if numbers(name) > numbers(kept.releases[-1])]
+        excluded = (item for each in tried for item in each.prepared.excluded)
+        why = next((item.reason for item in excluded if newer and item.cell.release == newer[0]), None)
+        reason = f", not {newer[0]}: {why}" if why else " is the newest that wheelsmith knows"
+        yield Notice(level="info", text=f"{kept.framework} {kept.releases[-1]}{reason}")
+    lacking = best.draft.kinds - best.kinds
+    reasons = [item.reason for item in best.prepared.excluded if (item.cell.python, not item.cell.toolkit) in lacking]
+    for reason in dict.fromkeys(reasons):
+        yield Notice(level="warning", text=f"excluded: {reason}")
+
+
+def _with_metadata(draft: Draft, spec: ProjectSpec, prepared: Prepared, listen: Listener) -> Draft:
+    """Return the draft with the missing name and version from the project's build system, if it says them."""
+    try:
+        name, version = ask_build_system(prepared, Toolchains(prepared.request.cache, listen))
+    except WheelsmithError as error:
+        listen(Notice(level="warning", text=f"name and version are guesses: {error.message}"))
+        return draft
+    if spec.version or spec.git_version_plugin:
+        version = draft.version
+    return replace(draft, distribution=None if spec.name else name, version=version, asked=True)
 
 
 def missing_ignores(matrix: Path) -> tuple[str, ...]:
@@ -124,7 +199,9 @@ def _kernel_drafts(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
     )
 
 
-def _project_drafts(kernel: KernelRef, spec: ProjectSpec, source: SourceTree, name: str) -> Iterator[Draft]:
+def _project_drafts(
+    kernel: KernelRef, spec: ProjectSpec, source: SourceTree, name: str, pythons: tuple[str, ...]
+) -> Iterator[Draft]:
     """Yield a draft for each torch release, newest first. Each release needs its own environment."""
     hint = hint_for(name)
     backends = (CPU, CUDA) if spec.is_pure else hint.backends if hint else _backends(source)
@@ -138,8 +215,8 @@ def _project_drafts(kernel: KernelRef, spec: ProjectSpec, source: SourceTree, na
             releases=(release.minor if with_torch else "",),
             computes=(*((CPU,) if CPU in backends else ()), *(toolkits if CUDA in backends else ())),
             distribution=None if spec.name else name,
-            version=None if spec.version else _GUESSED_VERSION,
-            python=None if spec.is_pure else f"{sys.version_info[0]}.{sys.version_info[1]}",
+            version=None if spec.version else version_in(source.id.revision) or _GUESSED_VERSION,
+            pythons=() if spec.is_pure else pythons,
             hint=hint,
         )
 
@@ -154,10 +231,10 @@ def _likely_name(kernel: KernelRef, base: Path) -> str:
 
 
 def _backends(source: SourceTree) -> tuple[str, ...]:
-    """Return the backends of a project, from its .cu files and the classes of cpp_extension in its setup.py."""
-    text = source.read_bytes("setup.py") if "setup.py" in source.paths else b""
-    device = any(path.endswith(".cu") for path in source.paths) or b"CUDAExtension" in text
-    only_device = b"CUDAExtension" in text and b"CppExtension" not in text
+    """Return the backends of a project, from its .cu files and the classes of cpp_extension that its setup.py uses."""
+    used = used_names(source.read_bytes("setup.py")) if "setup.py" in source.paths else ()
+    device = any(path.endswith(".cu") for path in source.paths) or "CUDAExtension" in used
+    only_device = "CUDAExtension" in used and "CppExtension" not in used
     return (*(() if only_device else (CPU,)), *((CUDA,) if device else ()))
 
 

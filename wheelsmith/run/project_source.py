@@ -17,7 +17,7 @@ from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, Sour
 from wheelsmith.base.offline import is_offline
 from wheelsmith.matrix.load import check_kernel
 from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix, ProjectSettings
-from wheelsmith.model import Notice
+from wheelsmith.model import Listener, Notice, log_notices
 from wheelsmith.plan.pypi_names import unique_name, with_import_name
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.card import CARD, render_card
@@ -25,21 +25,23 @@ from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, read_proj
 from wheelsmith.plan.recipe.recipe import KernelSource, code_digest, includes_python
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.plan.recipe.static_setup_metadata import may_import
+from wheelsmith.source.sdist import GIT_FORM
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain.pip import pip_settings
 
 _HUB, _SDIST, _GIT = "hub:", "sdist:", "git+"
 _SUBDIRECTORY, _NONE = "subdirectory=", "none"
 _INDEX_TIMEOUT = 3.0  # seconds; the answer is only a hint
-_FORMS = "a folder, an archive, name==1.2 from a package index, git+https://…@revision, or hub:org/name@revision"
+_FORMS = f"a folder, an archive, name==1.2 from a package index, hub:org/name, or {GIT_FORM}"
 # An address such as git@host:org/project.git, with the revision after another @.
 _SCP_ADDRESS = re.compile(r"(?P<address>[^@/]+@[^:/]+:[^@]+)(@(?P<revision>.+))?")
 
 
-def parse_source(argument: str, folder: Path) -> KernelRef:
+def parse_source(argument: str, folder: Path, listen: Listener = log_notices) -> KernelRef:
     """Return the ``kernel`` setting for a source argument. The newest revision or release is the default.
 
     :param folder: the folder that relative paths start from.
+    :param listen: receives a warning if a newer release has no sdist.
     :raises MatrixError: it is not a source.
     :raises SourceError: the newest revision or release cannot be determined.
     """
@@ -50,7 +52,7 @@ def parse_source(argument: str, folder: Path) -> KernelRef:
             return _parse_git(argument.removeprefix(_GIT))
         if not argument.startswith(_SDIST) and os.path.exists(folder / argument):  # noqa: PTH110  # Path.exists raises for invalid paths
             return check_kernel({"path": argument})
-        return _parse_sdist(argument.removeprefix(_SDIST))
+        return _parse_sdist(argument.removeprefix(_SDIST), listen)
     except MatrixMistakesError as error:
         raise _invalid_source("; ".join(mistake.message for mistake in error.mistakes)) from None
 
@@ -101,7 +103,7 @@ def _url_path(address: str) -> str:
         raise _invalid_source("this URL has no valid host") from None
 
 
-def _parse_sdist(argument: str) -> KernelRef:
+def _parse_sdist(argument: str, listen: Listener) -> KernelRef:
     from wheelsmith.source.sdist import newest_release
 
     try:
@@ -110,7 +112,13 @@ def _parse_sdist(argument: str) -> KernelRef:
         raise _invalid_source(f"{argument[:80]!r} is not a source") from None
     if argument != requirement.name:
         return check_kernel({"sdist": argument})
-    return check_kernel({"sdist": f"{argument}=={newest_release(argument)}"})
+    chosen, newest = newest_release(argument)
+    if chosen != newest:
+        text = (
+            f"{argument} {newest} has no sdist, so this is {chosen}; for {newest}, use its git repository: {GIT_FORM}"
+        )
+        listen(Notice(level="warning", text=text))
+    return check_kernel({"sdist": f"{argument}=={chosen}"})
 
 
 def _invalid_source(why: str) -> MatrixError:

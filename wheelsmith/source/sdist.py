@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 from packaging.version import Version
 
 from wheelsmith.base.errors import SourceError, ToolchainError
@@ -26,6 +32,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,199}")
 _VERSIONS_SHOWN = 5  # versions in a message
 _MAX_ARCHIVE = 256 << 20  # bytes
 _MAX_REASON = 200  # characters
+GIT_FORM = "git+https://HOST/ORGANIZATION/PROJECT@TAG"  # for messages
 
 
 def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:
@@ -57,17 +64,26 @@ def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:
     return found
 
 
-def newest_release(name: str) -> str:
-    """Return the newest version with an sdist on the user's indexes. Prefer final releases.
+def newest_release(name: str) -> tuple[str, str]:
+    """Return the newest version with an sdist on the user's indexes, and the newest version. Prefer final releases.
 
-    :raises SourceError: no index has one.
+    :raises SourceError: no index has an sdist.
     """
-    known = (item for place in _sdists_by_index(canonicalize_name(name), pip_settings()) for item in place)
+    known = [item for place in _files_by_index(canonicalize_name(name), pip_settings()) for item in place]
     # Skip local versions: they are private builds, and a requirement cannot name a release with one.
-    usable = [version for version, offer in known if offer.yanked is None and version.local is None]
-    if not usable:
-        raise _not_found_error(name)
-    return str(max(usable, key=lambda version: (not version.is_prerelease, version)))
+    usable = [item for item in known if item[1].yanked is None and item[0].local is None]
+    with_sdist = [version for version, offer in usable if _is_sdist(offer)]
+    if not with_sdist:
+        raise _not_found_error(name, known)
+    return _newest(with_sdist), _newest(version for version, _ in usable)
+
+
+def _newest(versions: Iterable[Version]) -> str:
+    return str(max(versions, key=lambda version: (not version.is_prerelease, version)))
+
+
+def _is_sdist(offer: IndexFile) -> bool:
+    return not offer.filename.endswith(".whl")
 
 
 def _read_pin(kept: Path) -> PinnedFile | None:
@@ -104,9 +120,9 @@ def _choose(name: str, version: Version, settings: PipSettings) -> IndexFile:
     An unreachable index is an error. If it were skipped, the chosen file would depend on network failures.
     """
     known: list[tuple[Version, IndexFile]] = []
-    for place in _sdists_by_index(name, settings):
+    for place in _files_by_index(name, settings):
         known += place
-        right = [offer for found, offer in place if found == version]
+        right = [offer for found, offer in place if found == version and _is_sdist(offer)]
         # If a release has two, prefer the standard .tar.gz.
         right.sort(key=lambda offer: offer.filename.endswith(".zip"))
         if usable := next((offer for offer in right if offer.yanked is None), None):
@@ -114,20 +130,20 @@ def _choose(name: str, version: Version, settings: PipSettings) -> IndexFile:
         if right:
             reason = f": {right[0].yanked[:_MAX_REASON]}" if right[0].yanked else ""
             raise _no_sdist_error(f"{name} {version} was yanked{reason}", known)
-    if not known:
-        raise _not_found_error(name)
+    if not any(_is_sdist(offer) for _, offer in known):
+        raise _not_found_error(name, known)
     raise _no_sdist_error(f"no configured index has an sdist of {name} {version}", known)
 
 
-def _sdists_by_index(name: str, settings: PipSettings) -> Iterator[list[tuple[Version, IndexFile]]]:
+def _files_by_index(name: str, settings: PipSettings) -> Iterator[list[tuple[Version, IndexFile]]]:
     for link in settings.find_links:
         folder = local_folder(link)
         if folder and folder.is_dir():
             here = (IndexFile(filename=path.name, location=Location(path=path)) for path in sorted(folder.iterdir()))
-            yield list(_sdists(name, here))
+            yield list(_with_versions(name, here))
     for index in settings.indexes:
         try:
-            yield list(_sdists(name, list_files(name, index, settings)))
+            yield list(_with_versions(name, list_files(name, index, settings)))
         except ToolchainError as error:
             raise SourceError(
                 f"{name} could not be looked up ({error.message})",
@@ -135,19 +151,26 @@ def _sdists_by_index(name: str, settings: PipSettings) -> Iterator[list[tuple[Ve
             ) from error
 
 
-def _sdists(name: str, found: Iterator[IndexFile] | tuple[IndexFile, ...]) -> Iterator[tuple[Version, IndexFile]]:
+def _with_versions(name: str, found: Iterable[IndexFile]) -> Iterator[tuple[Version, IndexFile]]:
+    """Yield the sdists and wheels among these files of a project."""
     for offer in found:
         if not _FILE_NAME.fullmatch(offer.filename):
             continue
         try:
-            project, version = parse_sdist_filename(offer.filename)
-        except (InvalidSdistFilename, ValueError):
+            parse = parse_sdist_filename if _is_sdist(offer) else parse_wheel_filename
+            project, version = parse(offer.filename)[:2]
+        except (InvalidSdistFilename, InvalidWheelFilename, ValueError):
             continue
         if project == canonicalize_name(name):
             yield version, offer
 
 
-def _not_found_error(name: str) -> SourceError:
+def _not_found_error(name: str, known: list[tuple[Version, IndexFile]]) -> SourceError:
+    if known:
+        return SourceError(
+            f"the configured indexes have no sdist of {name}, but wheels up to {_newest(each for each, _ in known)}",
+            remedy=f"use its git repository: {GIT_FORM}",
+        )
     return SourceError(
         f"no configured index has an sdist of {name}",
         remedy="check the name, or add an index that has it: PIP_EXTRA_INDEX_URL=… wheelsmith …",
@@ -155,6 +178,7 @@ def _not_found_error(name: str) -> SourceError:
 
 
 def _no_sdist_error(message: str, known: list[tuple[Version, IndexFile]]) -> SourceError:
-    others = sorted({version for version, offer in known if offer.yanked is None}, reverse=True)
+    others = sorted({version for version, offer in known if offer.yanked is None and _is_sdist(offer)}, reverse=True)
     shown = [str(version) for version in others[:_VERSIONS_SHOWN]] + ["older ones"] * (len(others) > _VERSIONS_SHOWN)
-    return SourceError(message, remedy=f"choose another release; the indexes have {listed(shown)}" if shown else None)
+    choose = f"choose another release; the indexes have {listed(shown)}; or " if shown else ""
+    return SourceError(message, remedy=f"{choose}use the git repository: {GIT_FORM}")

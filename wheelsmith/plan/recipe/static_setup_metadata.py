@@ -63,6 +63,17 @@ def _imported(tree: ast.Module | None) -> Iterator[str]:
             yield node.module.split(".")[0]
 
 
+def used_names(code: bytes) -> frozenset[str]:
+    """Return the names and attributes that a Python file uses, without those that it only imports."""
+    tree = parse_code(code)
+    nodes = ast.walk(tree) if tree else ()
+    return frozenset(
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in nodes
+        if isinstance(node, ast.Name | ast.Attribute)
+    )
+
+
 def read_setup_py(code: bytes) -> SetupMetadata:
     """Return the literal arguments of the call of ``setup``, if there is exactly one."""
     tree = parse_code(code)
