@@ -337,7 +337,10 @@ def test_a_plan_of_nothing_ends_as_a_build_of_nothing(monkeypatch, capsys, tmp_p
     pure_kernel(tmp_path / "k")
     matrix(tmp_path, "k", more="rules: [{exclude: {cuda: cpu}, reason: not yet}]\n")
     for argv in (("plan",), ("plan", "--json"), ("build-matrix", "--dry-run"), ("build-matrix",)):
-        assert run_command(monkeypatch, capsys, *argv, "--engine", "local").code == 3
+        answer = run_command(monkeypatch, capsys, *argv, "--engine", "local")
+        assert answer.code == 3
+        if argv == ("plan",):
+            assert answer.out.endswith("0 combinations → 0 builds, 0 cached\n  1 excluded: not yet (matrix.yaml:3)\n")
 
 
 def test_a_taken_port(monkeypatch, capsys, tmp_path):

@@ -272,6 +272,25 @@ def test_a_policy_that_says_nothing_clear_allows_nothing(text, keys, tmp_path):
         read_policy(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "remedy"),
+    [
+        ("keys: ec.pub\nsource: x", (2, 1), "did you mean 'sources'?"),
+        ("keys: ec.pub\ntrust_config: x", (2, 1), "did you mean 'trust-config'?"),
+        ("identities:\n  - issuer: x\n    subjekt: y\n", (3, 5), "did you mean 'subject'?"),
+        ("keys: ec.pub\nsources: []", (2, 10), "write keys: [release.pub]"),
+        ("identities: [{subject: y}]", (1, 14), "write keys: [release.pub]"),
+    ],
+)
+def test_a_mistake_in_a_policy_is_told_at_its_place(text, place, remedy, keys, tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    with pytest.raises(PolicyError) as caught:
+        read_policy(path)
+    assert (caught.value.where.line, caught.value.where.column) == place
+    assert caught.value.remedy.startswith(remedy)
+
+
 def test_a_policy_that_says_one_thing_twice_is_refused_at_its_place(keys, tmp_path):
     path = tmp_path / "policy.yaml"
     path.write_text("keys: ec.pub\nbuilders: https://ci/*\nkeys: ed.pub\n")

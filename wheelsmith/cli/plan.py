@@ -206,7 +206,7 @@ def show_plan(prepared: Prepared, request: Request, listen: Listener) -> None:
 
     :param listen: receives a notice if another project may have the kernel's name.
     """
-    from wheelsmith.report import make_console, plan_table, sharing_reasons, totals
+    from wheelsmith.report import exclusion_reasons, make_console, plan_table, sharing_reasons, totals
 
     cached = frozenset(stored_wheels(prepared.plans, request.cache, prepared.engine))
     console = make_console(stderr=False)
@@ -215,7 +215,9 @@ def show_plan(prepared: Prepared, request: Request, listen: Listener) -> None:
     console.print(table)
     cached_builds = sum(build.plan.build_digest in cached for build in prepared.builds)
     console.print(f"{totals(prepared.plans, folded)}, {cached_builds} cached")
-    for line in sharing_reasons(folded):
+    # Beside wheels, the rows of excluded combinations suffice.
+    reasons = () if prepared.plans else exclusion_reasons(prepared.excluded)
+    for line in (*sharing_reasons(folded), *reasons):
         console.print(f"  {line}")
     if cached_builds < len(prepared.builds):  # without anything new, wheelsmith needs no network
         for notice in kernel_name_notices(prepared.spec, prepared.matrix.kernel):

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
@@ -28,12 +28,14 @@ from wheelsmith.matrix.types import (
 from wheelsmith.model import NO_FRAMEWORK, CellSettings
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from pydantic_core import ErrorDetails
 
     from wheelsmith.matrix.schema import KernelModel, MatrixModel, SelectorModel, SettingsModel
 
-_SCHEMA_HINT = "see the schema with: wheelsmith schema"
+SCHEMA_HINT = "see the schema with: wheelsmith schema"
 _Path = tuple[str | int, ...]
+_Model = TypeVar("_Model", bound="BaseModel")
 _KEY = -1  # last part of the path of a key itself; no key is an integer, and no list has this index
 
 
@@ -65,6 +67,8 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
     :raises MatrixMistakesError: the text has mistakes; the error lists all of them.
     :raises MatrixError: the text is not a YAML mapping.
     """
+    from wheelsmith.matrix.schema import MatrixModel
+
     places: dict[_Path, Place] = {}
     mistakes: list[MatrixError] = []
     try:
@@ -73,7 +77,7 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
         raise MatrixError("nested too deeply", where=Place(file=file)) from None
     if not isinstance(data, dict):
         raise MatrixError("the file must be a mapping with kernel and axes", where=Place(file=file, line=1))
-    model = _validate(data, places, mistakes)
+    model = _validate(MatrixModel, data, places, mistakes)
     if model is not None:
         mistakes.extend(_check_selectors(model, places))
     if mistakes or model is None:
@@ -82,17 +86,19 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
     return _make_matrix(model, file, places)
 
 
-def read_yaml(text: str, file: str) -> Any:
+def read_yaml(text: str, file: str, model: type[_Model]) -> _Model:
     """Read YAML other than a matrix, with every scalar as text.
 
     :param file: the file name for messages.
-    :raises MatrixError: the text is not YAML, or has a duplicate key.
+    :raises MatrixError: the first mistake.
     """
+    places: dict[_Path, Place] = {}
     mistakes: list[MatrixError] = []
-    data = _to_data(_compose(text, file), (), file, {}, mistakes)
-    if mistakes:
+    data = _to_data(_compose(text, file), (), file, places, mistakes)
+    found = _validate(model, data, places, mistakes)
+    if found is None or mistakes:
         raise mistakes[0]
-    return data
+    return found
 
 
 def check_kernel(given: Mapping[str, str | list[str] | None]) -> KernelRef:
@@ -109,7 +115,7 @@ def check_kernel(given: Mapping[str, str | list[str] | None]) -> KernelRef:
         return _make_kernel(KernelModel.model_validate(given))
     except ValidationError as error:
         places: dict[_Path, Place] = {(): Place(file="kernel")} | {(key,): Place(file=key) for key in given}
-        mistakes = (_to_mistake(detail, places) for detail in error.errors(include_url=False))
+        mistakes = (_to_mistake(detail, places, KernelModel) for detail in error.errors(include_url=False))
         raise MatrixMistakesError(tuple(mistakes)) from None
 
 
@@ -122,7 +128,7 @@ def _compose(text: str, file: str) -> yaml.Node:
     except yaml.YAMLError as error:
         raise MatrixError(f"not YAML: {' '.join(str(error).split())}", where=Place(file=file)) from None
     if root is None:
-        raise MatrixError("the file is empty", where=Place(file=file, line=1), remedy=_SCHEMA_HINT)
+        raise MatrixError("the file is empty", where=Place(file=file, line=1), remedy=SCHEMA_HINT)
     return root
 
 
@@ -148,29 +154,29 @@ def _place(mark: Any, file: str) -> Place:
     return Place(file=file, line=mark.line + 1, column=mark.column + 1)
 
 
-def _validate(data: dict[str, Any], places: dict[_Path, Place], mistakes: list[MatrixError]) -> MatrixModel | None:
+def _validate(
+    model: type[_Model], data: object, places: dict[_Path, Place], mistakes: list[MatrixError]
+) -> _Model | None:
     from pydantic import ValidationError
 
-    from wheelsmith.matrix.schema import MatrixModel
-
     try:
-        return MatrixModel.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
-        mistakes.extend(_to_mistake(detail, places) for detail in error.errors(include_url=False))
+        mistakes.extend(_to_mistake(detail, places, model) for detail in error.errors(include_url=False))
         return None
 
 
-def _to_mistake(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError:
+def _to_mistake(detail: ErrorDetails, places: dict[_Path, Place], model: type[BaseModel]) -> MatrixError:
     loc = detail["loc"]
     name = str(loc[-1]) if loc else "the file"
     kind = detail["type"]
     if kind == "extra_forbidden":
         return MatrixError(
-            f"unknown key {name!r}", where=places[(*loc, _KEY)], remedy=did_you_mean(name, _valid_keys(loc))
+            f"unknown key {name!r}", where=places[(*loc, _KEY)], remedy=did_you_mean(name, _valid_keys(loc, model))
         )
     where = _nearest_place(loc, places)
     if kind == "missing":
-        return MatrixError(f"{name} is missing", where=where, remedy=_SCHEMA_HINT)
+        return MatrixError(f"{name} is missing", where=where, remedy=SCHEMA_HINT)
     if kind == "literal_error":
         choices = [choice.strip(" '") for choice in str(detail["ctx"]["expected"]).replace(" or ", ",").split(",")]
         remedy = did_you_mean(str(detail["input"]), choices)
@@ -188,7 +194,7 @@ def _to_mistake(detail: ErrorDetails, places: dict[_Path, Place]) -> MatrixError
     if kind == "list_type" and isinstance(detail["input"], str):
         return MatrixError(f"{name} must be a list: write [{detail['input']}]", where=where)
     if expected:
-        return MatrixError(f"{name} must be {expected}", where=where, remedy=_SCHEMA_HINT)
+        return MatrixError(f"{name} must be {expected}", where=where, remedy=SCHEMA_HINT)
     return MatrixError(f"{name}: {detail['msg']}", where=where)
 
 
@@ -200,12 +206,10 @@ def _nearest_place(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Pl
     return places[loc]
 
 
-def _valid_keys(loc: tuple[str | int, ...]) -> list[str]:
+def _valid_keys(loc: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
     """Return the keys that are valid in the place of an unknown key."""
-    from wheelsmith.matrix.schema import json_schema
-
-    schema = json_schema()
-    definitions = schema["$defs"]
+    schema = model.model_json_schema()
+    definitions = schema.get("$defs", {})
     here = schema
     for part in loc[:-1]:
         here = here.get("items", {}) if isinstance(part, int) else here.get("properties", {}).get(part, {})

@@ -2,4 +2,11 @@
 
 from wheelsmith.report.reporters import reporter
 from wheelsmith.report.style import make_console
-from wheelsmith.report.tables import inventory_table, plan_table, pruning_table, sharing_reasons, totals
+from wheelsmith.report.tables import (
+    exclusion_reasons,
+    inventory_table,
+    plan_table,
+    pruning_table,
+    sharing_reasons,
+    totals,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.units import counted, show_duration, show_size
@@ -62,6 +62,12 @@ def sharing_reasons(folded: Mapping[str, Folded]) -> list[str]:
         f"{counted(count, 'combination shares', 'combinations share')} a wheel: {reason}"
         for reason, count in counts.most_common()
     ]
+
+
+def exclusion_reasons(excluded: Iterable[Excluded]) -> list[str]:
+    """Return a line for each reason for excluded combinations, the most frequent first."""
+    counts = Counter(item.reason for item in excluded)
+    return [f"{count} excluded: {reason}" for reason, count in counts.most_common()]
 
 
 def shard_table(shards: Sequence[Shard], cores: int) -> Table:

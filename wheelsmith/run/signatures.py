@@ -51,12 +51,14 @@ class SignedWheel(Record):
     """A signed wheel.
 
     :param new: True if the signature is new; an equal statement by the same signer is kept.
+    :param replaces: True if it replaces a signature by another signer.
     :param provenance: True if an index can offer the signature in the form of PEP 740.
     """
 
     wheel: str
     sha256: str
     new: bool
+    replaces: bool
     provenance: bool
 
 
@@ -88,6 +90,8 @@ class SigningResult(Record):
         new, left = sum(each.new for each in self.signed), len(self.left)
         unsigned = sum(not each.signed for each in self.left)
         text = f"{counted(new, 'wheel')} signed, {len(self.signed) - new} already signed"
+        if replaced := sum(each.replaces for each in self.signed):
+            text += f"; {counted(replaced, 'signature')} by another signer replaced"
         if left:
             text += f"; {left} of earlier runs {'was left as it is' if left == 1 else 'were left as they are'}"
         return f"{text} ({unsigned} without a signature)" if unsigned else text
@@ -122,13 +126,15 @@ def sign(folder: Path, signer: Signer, by: CiRun) -> SigningResult:
         for name, each in statements.items()
     }
     for project, found in made.items():
-        index.attach(project, {entry.sha256: _signature_files(signed) for entry, signed, _ in found})
+        index.attach(project, {entry.sha256: _signature_files(signed) for entry, signed, *_ in found})
     signed_wheels = []
-    for entry, signed, new in (each for found in made.values() for each in found):
+    for entry, signed, new, replaces in (each for found in made.values() for each in found):
         if (wheels / entry.filename).is_file():
             _write_beside(wheels / entry.filename, _signature_files(signed))
         provenance = signed.provenance is not None
-        signed_wheels.append(SignedWheel(wheel=entry.filename, sha256=entry.sha256, new=new, provenance=provenance))
+        signed_wheels.append(
+            SignedWheel(wheel=entry.filename, sha256=entry.sha256, new=new, replaces=replaces, provenance=provenance)
+        )
     return SigningResult(signed=tuple(signed_wheels), left=tuple(left))
 
 
@@ -163,15 +169,19 @@ def _write_beside(wheel: Path, files: Mapping[str, bytes | None]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _sign_if_needed(statement: bytes, before: bytes | None, signer: Signer) -> tuple[SignedBundle, bool]:
-    """Return the signature of a statement, and True if it is new. Different times alone do not need a new one."""
+def _sign_if_needed(statement: bytes, before: bytes | None, signer: Signer) -> tuple[SignedBundle, bool, bool]:
+    """Return the signature of a statement, whether it is new, and whether it replaces one by another signer.
+
+    Different times alone do not need a new one.
+    """
+    replaces = False
     if before:
-        # An unreadable bundle is replaced, and so is one by another signer.
-        with suppress(AttestationError):
-            same = is_same_build(read_bundle(before).statement, statement)
-            if same and (kept := signer.reuse(before)):
-                return kept, False
-    return signer.sign(statement), True
+        with suppress(AttestationError):  # an unreadable bundle is replaced
+            kept = signer.reuse(before)
+            replaces = kept is None
+            if kept and is_same_build(read_bundle(before).statement, statement):
+                return kept, False, False
+    return signer.sign(statement), True, replaces
 
 
 def _make_statement(index: Path, entry: IndexEntry, run: RunRecord, by: CiRun, reader: WheelReader) -> bytes:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from wheelsmith.base.errors import MatrixError, Place, PolicyError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import in_one_line
-from wheelsmith.matrix.load import read_yaml
+from wheelsmith.matrix.load import SCHEMA_HINT, read_yaml
 from wheelsmith.wheel.attestation.certificate import CertificateClaims
 from wheelsmith.wheel.attestation.keys import VerifyingKey, verifying_key
 from wheelsmith.wheel.attestation.statement import StatementClaims
@@ -160,15 +160,13 @@ def read_policy(path: Path) -> SignaturePolicy:
     :raises SigningKeyError: a key cannot be read.
     """
     try:
-        policy = _PolicyModel.model_validate(read_yaml(read_bounded(path, _MAX_SIZE).decode(), str(path)))
+        policy = read_yaml(read_bounded(path, _MAX_SIZE).decode(), str(path), _PolicyModel)
     except MatrixError as error:
-        raise PolicyError(error.message, where=error.where, remedy=error.remedy) from None
+        remedy = error.remedy if error.remedy != SCHEMA_HINT else None
+        raise PolicyError(error.message, where=error.where, remedy=remedy or f"write {_EXAMPLE}") from None
     except (OSError, ValueError, RecursionError) as error:
-        first = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else in_one_line(error)
-        raise PolicyError(
-            f"it cannot be read: {why.removeprefix(': ')}", where=Place(file=str(path)), remedy=f"write {_EXAMPLE}"
-        ) from None
+        why = f"it cannot be read: {in_one_line(error)}"
+        raise PolicyError(why, where=Place(file=str(path)), remedy=f"write {_EXAMPLE}") from None
     return SignaturePolicy(
         keys=tuple(verifying_key(path.parent / name) for name in policy.keys),
         identities=tuple(Identity(**each.model_dump()) for each in policy.identities),
