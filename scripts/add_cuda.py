@@ -4,8 +4,8 @@
 
 NVIDIA's package cuda-toolkit lists the packages of each release. The script runs their compilers to find the facts:
 ptxas reports its capabilities and PTX version, and nvcc compiles torch's headers to find the oldest usable C++
-standard. It writes platforms/cuda.json and, with --driver, drivers.json. It fetches about 150 MB and
-needs g++.
+standard. At its end it writes platforms/cuda.json and, with --driver, drivers.json. It fetches about 150 MB, needs g++,
+and takes a few minutes.
 
 The headers of libraries such as cuBLAS and the default capabilities come from the previous toolkit of the same major.
 The first toolkit of a major has no predecessor: it needs the options --default-capability and --driver.
@@ -32,8 +32,8 @@ from packaging.version import Version
 
 from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.model import PinnedFile
-from wheelsmith.model.events import ignore
-from wheelsmith.platforms import cuda_prefix, cuda_toolkits
+from wheelsmith.platforms import CudaToolkit, cuda_prefix, cuda_toolkits
+from wheelsmith.report import reporter
 from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 
@@ -65,9 +65,9 @@ def main() -> None:
             f"CUDA {options.version} is the first release of its major: pass --default-capability and --driver"
         )
     entry = describe_toolkit(options, before)
-    write(entry, data)
     if options.cxx_std is None:
-        write({**entry, "cxx_std": find_cxx_standard(options.version)}, data)
+        entry["cxx_std"] = find_cxx_standard(CudaToolkit.from_json(entry))
+    write(entry, data)
     if options.driver:
         add_driver(options)
     if before is None:
@@ -196,14 +196,15 @@ def write(entry: dict[str, Any], data: dict[str, Any]) -> None:
     cuda_toolkits.cache_clear()
 
 
-def find_cxx_standard(version: str) -> int:
-    """Return the oldest C++ standard with which the toolkit compiles the headers of torch.
+def find_cxx_standard(toolkit: CudaToolkit) -> int:
+    """Return the oldest C++ standard with which a toolkit compiles the headers of torch.
 
     The torch release is the newest that itself needs no newer standard than the oldest of ``STANDARDS``.
     """
-    machine = platform.machine()
-    toolchains = Toolchains(default_cache(), ignore)
-    home = toolchains.prepare(cuda_prefix(cuda_toolkits()[version], machine, machine))
+    machine, version = platform.machine(), toolkit.version
+    toolchains = Toolchains(default_cache(), reporter("plain", Path()))
+    cuda_toolkits()[version] = toolkit  # for this process
+    home = toolchains.prepare(cuda_prefix(toolkit, machine, machine))
     torch = [minor for minor, release in torch_releases().items() if release.cxx_std <= STANDARDS[0]][-1]
     calls = framework("torch")
     headers = toolchains.prepare(calls.prefix(torch, machine))
@@ -213,11 +214,13 @@ def find_cxx_standard(version: str) -> int:
         for standard in STANDARDS:
             command = [
                 *(home / "bin" / "nvcc", f"-std=c++{standard}", "--expt-relaxed-constexpr", "-arch=compute_90", "-c"),
-                *(source, "-o", source.with_suffix(".o")),
+                # The errors of a standard are those of the parsers; the rest takes longer.
+                *("-Xcicc", "-O0", "-Xcompiler", "-fsyntax-only", source, "-o", source.with_suffix(".o")),
                 *(word for folder in calls.include for word in ("-I", headers / folder)),
             ]
             result = subprocess.run(command, capture_output=True, text=True, check=False)
-            print(f"nvcc {version} and the headers of torch {torch} as C++{standard}: {result.returncode or 'ok'}")
+            error = next((line for line in result.stderr.splitlines() if "error" in line), "ok")
+            print(f"nvcc {version} and the headers of torch {torch} as C++{standard}: {error}", flush=True)
             if result.returncode == 0:
                 return standard
     raise SystemExit(f"nvcc {version} cannot compile the headers of torch {torch}:\n{result.stderr[-2000:]}")

@@ -9,13 +9,16 @@ import add_cuda
 import add_torch
 import package_index
 import pytest
+import watch
+from git_repos import GitRepo
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from torch_symbols import TorchWheel
 
-from wheelsmith.frameworks import torch_releases
+from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.model import PinnedFile
 from wheelsmith.platforms import cuda_toolkits
+from wheelsmith.platforms.header_libraries import header_libraries
 from wheelsmith.wheel.symbols import symbol_table
 
 ROOT = Path(__file__).parent.parent.parent
@@ -92,7 +95,14 @@ def test_cuda(tmp_path, monkeypatch):
     monkeypatch.setattr(add_cuda, "make_partial_pin", add_cuda.make_pin)
     monkeypatch.setattr(add_cuda, "packages_of_release", lambda version: named)
     monkeypatch.setattr(add_cuda, "run_ptxas", lambda pin: (item["capabilities"], item["ptx"]))
-    monkeypatch.setattr(add_cuda, "find_cxx_standard", lambda version: item["cxx_std"])
+    before = copy.read_bytes()
+
+    def find_cxx_standard(toolkit):
+        assert copy.read_bytes() == before  # nothing is written before everything is known
+        assert toolkit.version == version
+        return item["cxx_std"]
+
+    monkeypatch.setattr(add_cuda, "find_cxx_standard", find_cxx_standard)
     monkeypatch.setattr(sys, "argv", ["add_cuda.py", version, "--source", item["source"], "--date", item["date"]])
     add_cuda.main()
     assert copy.read_bytes() == CUDA.read_bytes()
@@ -126,6 +136,43 @@ def test_a_patch_release_keeps_what_was_known_of_its_minor(monkeypatch):
     assert add_torch.find_cxx_standard(Version("2.9.9"), releases) == known.cxx_std
     assert add_torch.find_cxx_standard(Version("2.12.9"), releases) == 20
     assert [each["minor"] for each in add_torch.replace_release({"minor": "2.9"}, releases)] == list(torch_releases())
+
+
+def test_what_is_new_is_listed_and_added(tmp_path, monkeypatch, capsys):
+    torch, tvm_ffi = list(torch_releases().values())[-1], framework("tvm-ffi").releases().values()
+    newest = {
+        "torch": [torch.version, f"{torch.minor}.99", "2.99.0", "1.9.9"],
+        "cuda-toolkit": [*cuda_toolkits(), "11.8.0", "13.99.1", "13.99.0"],
+        "apache-tvm-ffi": [*(release.version for release in tvm_ffi), "9.9"],
+    }
+    monkeypatch.setattr(watch, "published", lambda name: dict.fromkeys(sorted(map(Version, newest[name])), ()))
+    known = [f'"{name}" = [' for name in header_libraries()]
+    depends = {
+        "general": {"einops": {}, "newer": {}},
+        "backends": {"cuda": {"nvidia-cutlass-dsl": {}}, "xpu": {"x": {}}},
+    }
+    files = {
+        watch.HEADERS: "\n".join([*known, '"cutlass_9_1" = [', '"torch" = [']),
+        watch.PYTHON_DEPENDS: json.dumps(depends),
+    }
+    kernels, cutlass = (GitRepo.make(tmp_path / name) for name in ("kernels", "cutlass"))
+    kernels.commit(files)
+    for tag in ("v9.1.2", "v9.1.10", "v9.10.0"):
+        cutlass.tag(tag, cutlass.commit({"include/c.h": tag}))
+    argv = ["watch.py", "--kernels", kernels.url, "--cutlass", cutlass.url]
+    monkeypatch.setattr(sys, "argv", argv)
+    watch.main()
+    news = [f"torch {torch.minor}.99", "torch 2.99.0", "CUDA 13.99", "tvm-ffi 9.9", "CUTLASS 9.1.10"]
+    last = "python-depends newer of kernel-builder"
+    assert capsys.readouterr().out.splitlines() == [f"- {each}: new" for each in (*news, last)]
+
+    monkeypatch.setattr(sys, "argv", [*argv, "--add"])
+    monkeypatch.setattr(watch, "script", lambda name, *_: (sys.executable, "-c", name.endswith("ffi.py") * "no"))
+    watch.main()
+    told = capsys.readouterr().out.splitlines()
+    assert told[:3] == [f"- {each}: added" for each in news[:3]]
+    assert told[3].startswith("- tvm-ffi 9.9: not added: NameError")
+    assert told[4:] == ["- CUTLASS 9.1.10: added", f"- {last}: add it by hand"]
 
 
 def test_what_ptxas_says():
