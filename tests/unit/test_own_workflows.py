@@ -21,8 +21,9 @@ PAGES = {
     ("actions/upload-pages-artifact", "fc324d3547104276b827a68afc52ff2a11cc49c9", "v5.0.0"),
     ("actions/deploy-pages", "cd2ce8fcbc39b97be8ca5fce6e763baed58fa128", "v5.0.0"),
 }
-# The jobs that publish, with their environments and rights.
+# The jobs that publish or open a pull request, with their environments and rights.
 PUBLISHING = {
+    ("nightly", "propose"): (None, {"contents": "write", "pull-requests": "write"}),
     ("release", "publish"): ("pypi", {"id-token": "write"}),
     ("docs", "publish"): ("github-pages", {"id-token": "write", "pages": "write"}),
 }
@@ -73,6 +74,20 @@ def test_what_publishes_runs_nothing_else_and_waits_for_the_tests():
     assert [step["run"] for step in job_of("tests")["steps"] if "scripts/test" in step.get("run", "")] == [
         "scripts/test --all"
     ]
+
+
+def test_what_opens_a_pull_request_runs_no_code_of_others():
+    steps = job_of("propose", "nightly")["steps"]
+    assert [step["uses"].partition("@")[0] for step in steps[:-1]] == ["actions/checkout", "actions/download-artifact"]
+    assert not re.search(r"python|pip|scripts/", steps[-1]["run"])
+
+
+def test_every_supported_python_runs_the_unit_tests():
+    names = ["3.11", "3.12", "3.13", "3.14"]
+    assert job_of("unit", "nightly")["strategy"]["matrix"]["python"] == names
+    # The job for all tests has the oldest.
+    assert job_of("unit", "tests")["strategy"]["matrix"]["python"] == names[1:]
+    assert f":-{' '.join(names)}}}" in (ROOT / "scripts/unit").read_text()
 
 
 def test_only_the_main_branch_publishes_the_documentation():
