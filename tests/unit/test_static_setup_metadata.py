@@ -99,7 +99,7 @@ def test_a_guess_that_is_none_is_left_for_the_build_to_say():
         name="no name", version="one", setup_requires=("a b", "x @ https://h/x.whl", "ninja", "torch>=2")
     )
     assert with_setup_metadata(spec, words) == ProjectSpec(
-        name=None, version=None, requires=("setuptools", "ninja"), torch=">=2"
+        name=None, version=None, requires=("setuptools", "ninja"), torch=">=2", builds_with_torch=True
     )
 
 
