@@ -136,7 +136,7 @@ def test_the_version_names_what_a_bug_report_needs(run):
     answer = run("--version")
     python, machine = re.escape(platform.python_version()), f"{platform.system()} {platform.machine()}"
     named = (
-        rf"wheelsmith {re.escape(__version__)} \(Python {python}, (no sandbox|(\w+ [\d.]+, )*\w+ [\d.]+), {machine}\)\n"
+        rf"wheelsmith {re.escape(__version__)} \(Python {python}, (no sandbox|(\w+ [\w.+~-]+, )*\w+ [\w.+~-]+), {machine}\)\n"
     )
     assert (answer.code, bool(re.fullmatch(named, answer.out))) == (0, True), answer.out
 
