@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -108,10 +108,11 @@ def first_matrix(
     inputs = LockedInputs(kernel=kernel, lock=None, toolchains=Toolchains(cache, ignore))
     source = fetch_kernel(kernel, request, base / OutputSettings().path, listen)
     spec = read_metadata(source)
+    waiting: AbstractContextManager[None] = nullcontext()
     if isinstance(spec, KernelSpec):
         if pythons:
             raise MatrixError("one wheel of this kernel supports every Python", remedy="remove --python")
-        drafts, waiting = _kernel_drafts(kernel, spec), nullcontext()
+        drafts = _kernel_drafts(kernel, spec)
     else:
         named = pythons or (f"{sys.version_info[0]}.{sys.version_info[1]}",)
         drafts = _project_drafts(kernel, spec, source, spec.name or _likely_name(kernel, base), named)
@@ -166,9 +167,13 @@ def _with_metadata(draft: Draft, spec: ProjectSpec, prepared: Prepared, listen: 
     except WheelsmithError as error:
         listen(Notice(level="warning", text=f"name and version are guesses: {error.message}"))
         return draft
-    if spec.version or spec.git_version_plugin:
-        version = draft.version
-    return replace(draft, distribution=None if spec.name else name, version=version, asked=True)
+    keeps_version = spec.version or spec.git_version_plugin
+    return replace(
+        draft,
+        distribution=None if spec.name else name,
+        version=draft.version if keeps_version else version,
+        asked=True,
+    )
 
 
 def missing_ignores(matrix: Path) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class _ParallelBuild:
             build()
 
     def _are_independent(self, build: Callable[[], None]) -> bool:
-        from setuptools.extension import Library  # type: ignore[import-untyped]
+        from setuptools.extension import Library
 
         # torch with ninja writes one build.ninja for each extension to the same folder.
         return (
@@ -86,7 +86,7 @@ def _run_in_processes(calls: Iterable[Callable[[], object]], jobs: int) -> None:
     :param jobs: maximum number of processes at a time.
     :raises CompileError: a call failed. Its process has printed the error.
     """
-    from setuptools.errors import CompileError  # type: ignore[import-untyped]
+    from setuptools.errors import CompileError
 
     context = multiprocessing.get_context("fork")
     waiting = deque(context.Process(target=_run, args=(call,)) for call in calls)
