@@ -88,7 +88,7 @@ def torch_news(matrix: str | None) -> Iterator[News]:
 def cuda_news() -> Iterator[News]:
     """Yield new CUDA releases, beginning with the oldest that is assembled from packages."""
     known = cuda_toolkits()
-    oldest = Version(next(version for version, toolkit in known.items() if toolkit.assembled and version >= "13"))
+    oldest = Version(next(version for version, toolkit in known.items() if toolkit.packages and version >= "13"))
     for minor in newest_by_minor("cuda-toolkit"):
         if Version(minor) > oldest and minor not in known:
             yield News(title=f"CUDA {minor}", commands=(script("add_cuda.py", minor),))

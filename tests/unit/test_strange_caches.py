@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -58,11 +59,10 @@ def test_a_wheel_is_called_by_a_name_and_no_path(tmp_path):
 
 
 def test_costs_are_numbers(tmp_path):
-    base = sqlite3.connect(tmp_path / "costs")
-    base.execute("CREATE TABLE costs (key TEXT PRIMARY KEY, seconds REAL, memory INTEGER)")
-    rows = [("a", 1, 5), ("b", "x", 5), ("c", float("inf"), 5), ("d", -1, 5), ("e", 1, "x"), ("f", 1, -1)]
-    base.executemany("INSERT INTO costs VALUES (?, ?, ?)", rows)
-    base.commit()
+    with closing(sqlite3.connect(tmp_path / "costs")) as base, base:
+        base.execute("CREATE TABLE costs (key TEXT PRIMARY KEY, seconds REAL, memory INTEGER)")
+        rows = [("a", 1, 5), ("b", "x", 5), ("c", float("inf"), 5), ("d", -1, 5), ("e", 1, "x"), ("f", 1, -1)]
+        base.executemany("INSERT INTO costs VALUES (?, ?, ?)", rows)
     found = Costs(tmp_path / "costs")
     assert found.find(["a"]) == Cost(seconds=1, memory=5)
     assert found.find(["b", "c", "d", "e", "f"]) is None
