@@ -69,7 +69,7 @@ def test_toolkits():
     assert list(cuda_toolkits()) == sorted(cuda_toolkits(), key=numbers)
     assert [v for v, toolkit in cuda_toolkits().items() if toolkit.prefers_image] == ["12.4", "12.6", "12.8", "12.9"]
     assert [v for v, toolkit in cuda_toolkits().items() if not toolkit.static_runtime] == ["12.4", "12.6", "12.8"]
-    assert [v for v, toolkit in cuda_toolkits().items() if toolkit.cxx_std > 17] == ["13.3"]
+    assert [v for v, toolkit in cuda_toolkits().items() if toolkit.cxx_std > 17] == ["13.3", "13.4"]
     for toolkit in cuda_toolkits().values():
         for text in (*toolkit.capabilities, *toolkit.default_capabilities):
             parse_capability(text)
