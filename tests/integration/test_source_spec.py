@@ -4,6 +4,7 @@ import pytest
 from kernels import matrix, pure_kernel
 
 from wheelsmith.base.errors import MatrixError, SourceError
+from wheelsmith.model import Notice
 from wheelsmith.run.prepare import Request, prepare
 
 PROJECT = "version: 1\nkernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu], python: ['3.99']}\n"
@@ -47,7 +48,8 @@ def wants(project):
         path.write_text(text)
         told.clear()
         prepare(Request(matrix=path, cache=project.parent / "cache", engine="local"), told.append)
-        return [notice.text for notice in told if "known to need" in notice.text]
+        notices = (event for event in told if isinstance(event, Notice))
+        return [notice.text for notice in notices if "known to need" in notice.text]
 
     return said
 
