@@ -56,7 +56,11 @@ LIES = {
     ),
     "a comment in the directory": (changed(ENTRIES, comment=b"hello"), {}, "comment in the directory"),
     "a directory elsewhere": (ENTRIES, {"end": {"start": 5}}, "before the first member"),
-    "zip64 with another start": (ENTRIES, {"zip64": {"start": 3}}, "before the first member"),
+    "zip64 with another start": (
+        ENTRIES,
+        {"zip64": {"start": 3}},
+        "before the first member|Corrupt zip64",
+    ),  # zipfile checks it since 2025
     "bzip2": (changed(ENTRIES, method=12, packed=bz2.compress(FIRST.data)), {}, "by method 12"),
     "encrypted": (changed(ENTRIES, flags=1), {}, "encrypted"),
     "a name in no known encoding": ([*ENTRIES, Entry(name=b"\x82.py")], {}, "neither ASCII nor marked"),
@@ -91,7 +95,7 @@ def test_an_archive_that_two_readers_may_read_differently_is_refused(name, tmp_p
     path = write_zip(tmp_path / NAME, entries, **options)
     with pytest.raises(WheelError) as caught:
         open_wheel(path)
-    assert words in caught.value.message
+    assert any(each in caught.value.message for each in words.split("|"))
     assert caught.value.where.file == NAME
 
 

@@ -101,8 +101,9 @@ def test_the_numbers_are_the_kernels():
         header = {name: int(number) for name, number in re.findall(pattern, path.read_text())}
         header["newfstatat"] = header.get("newfstatat", header.get("fstatat"))
         assert {name: number for name, number in known[machine].items() if header.get(name, number) != number} == {}
-        if machine == "x86_64":
-            assert header.keys() <= known[machine].keys(), header.keys() - known[machine].keys()
+        if machine == "x86_64":  # the filter refuses the calls of newer kernels, which it does not know
+            names = {name for name, number in header.items() if number <= max(known[machine].values())}
+            assert names <= known[machine].keys(), names - known[machine].keys()
 
 
 def test_other_conventions_of_the_same_machine_are_shut():
