@@ -13,7 +13,7 @@ from page_shell import shell
 pytestmark = [pytest.mark.e2e, pytest.mark.network, pytest.mark.timeout(3600)]
 # A command that prints such a line fails.
 FAILURE = re.compile(r"^(error:|✗)", re.MULTILINE)
-QUICK = {"docs/how-to/choose-a-wheel.md", "docs/how-to/migrate-kernel-builder.md", "docs/reference/wheel-index.md"}
+QUICK = {"docs/how-to/migrate-kernel-builder.md", "docs/reference/wheel-index.md"}
 DEAR = pytest.mark.release("pages do what other tests do, one step after the other")
 MARKS = {page: () if page in QUICK else DEAR for page in SETTINGS}
 MARKS["docs/how-to/containers.md"] = [DEAR, pytest.mark.xdist_group("containers")]

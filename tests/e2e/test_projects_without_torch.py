@@ -54,6 +54,7 @@ def test_one_that_compiles_gets_a_wheel_for_each_platform(tmp_path):
     assert "torch" not in picked.stdout
 
 
+@pytest.mark.release("another build of a project")
 def test_one_that_compiles_nothing_gets_one_wheel(tmp_path):
     """With a torch or without one: flash-linear-attention requires it of its users."""
     files = {
