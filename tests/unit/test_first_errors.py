@@ -43,7 +43,7 @@ def test_the_first_error_is_shown_and_not_a_traceback(line, tmp_path):
         ["running build_ext", "op.cpp:3:1: warning: an error?", line, "   12 |  nonsense", *TRACEBACK], tmp_path
     )
     assert lines[:2] == (line, "   12 |  nonsense")
-    assert lines[-1] == TRACEBACK[-1]
+    assert lines[2:] == (TRACEBACK[-3], TRACEBACK[-1])
     assert len(lines) < TAIL_LINES
 
 

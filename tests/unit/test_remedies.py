@@ -183,6 +183,11 @@ def test_sources_that_are_not_there_are_named():
     assert failure_remedy(released, cell_plan(), "the build ended", ninja) == remedy
     gcc = ["cc1plus: fatal error: csrc/op.cpp: No such file or directory"]
     assert failure_remedy(released, cell_plan(), "the build ended", gcc) == remedy
+    # Only a header of its own is missing from the source.
+    gcc = ["op.cpp:2:10: fatal error: own.h: No such file or directory", '    2 | #include "own.h"']
+    assert "the source lacks own.h" in failure_remedy(released, cell_plan(), "the build ended", gcc)
+    gcc[1] = "    2 | #include <own.h>"
+    assert failure_remedy(released, cell_plan(), "the build ended", gcc) is None
 
 
 @pytest.mark.parametrize(

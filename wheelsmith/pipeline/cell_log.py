@@ -30,6 +30,7 @@ _ERROR = re.compile(
 )
 # The backend sets NINJA_STATUS to this format. The length is limited, because a build can print any number.
 _NINJA_STATUS = re.compile(r"\[wheelsmith ([0-9]{1,6})/([0-9]{1,6})\] (.*)")
+_AFTER_ERROR = re.compile(r"error: |Traceback |TIP |ERROR ")  # of setuptools, Python and the package build
 
 
 class CellLog:
@@ -127,6 +128,7 @@ class CommandOutput:
         self._head: list[str] = []
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._error: list[str] = []
+        self._error_ended = False
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -156,6 +158,9 @@ class CommandOutput:
         if len(self._head) < HEAD_LINES:
             self._head.append(line)
         self._tail.append(line)
-        if len(self._error) < _ERROR_LINES and (self._error or _ERROR.match(line[:_LONGEST_SEARCHED])):
+        if self._error and _AFTER_ERROR.match(line):
+            self._error_ended = True
+        elif not self._error_ended and (self._error or _ERROR.match(line[:_LONGEST_SEARCHED])):
             self._error.append(line)
+            self._error_ended = len(self._error) == _ERROR_LINES
         self._listen(CellLine(cell_id=self._cell_id, line=line))

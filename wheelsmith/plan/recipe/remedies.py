@@ -114,7 +114,8 @@ def failure_remedy(code: ProjectCode, plan: BuildPlan, message: str, lines: Iter
         return remedy
     if match := _NO_SOURCE.search(text):
         name = match[1].removeprefix("/work/src/")
-        return None if name in code.paths else _no_source(code, name)
+        is_elsewhere = name in code.paths or f"<{name}>" in text  # a header of torch or another library
+        return None if is_elsewhere else _no_source(code, name)
     if plan.cell.toolkit and setup.capabilities and _WRONG_CAPABILITY.search(text):
         return f"setup.py compiles for {', '.join(setup.capabilities)}, {_own_capabilities(setup, plan)}"
     if plan.cell.toolkit and setup.gpu and (_NO_CODE.search(message) or _LACKS_GPU.search(text)):
