@@ -253,7 +253,8 @@ def _writes_pipelines(at: Setting) -> None:
 
 # Pages that need no more than a script.
 _SCRIPTS = {
-    "docs/how-to/cuda-12.md": "mkdir mirror && touch mirror/nvidia-cuda-toolkit_12.4.131~12.4.1-2_amd64.deb",
+    "docs/how-to/cuda-12.md": "mkdir mirror && touch mirror/cuda_nvcc-linux-x86_64-12.8.93-archive.tar.xz "
+    "mirror/nvidia-cuda-toolkit_12.4.131~12.4.1-2_amd64.deb",
     "docs/how-to/hub-kernels.md": "mkdir mirror && touch mirror/cutlass-4.0.0.tar.gz",
     "docs/how-to/each-python.md": "cp -r $ROOT/examples/add_constant .",
     "docs/how-to/ready-wheels.md": "printf 'kernel: {sdist: causal-conv1d==1.7.0}\\ngpu-archs: [9.0]\\n"

@@ -152,8 +152,8 @@ def _reasons(kept: Draft, best: _Tried, tried: Iterable[_Tried]) -> Iterator[Not
         newer = [name for name in framework(kept.framework).releases() if numbers(name) > numbers(kept.releases[-1])]
         excluded = (item for each in tried for item in each.prepared.excluded)
         why = next((item.reason for item in excluded if newer and item.cell.release == newer[0]), None)
-        reason = f", not {newer[0]}: {why}" if why else " is the newest that wheelsmith knows"
-        yield Notice(level="info", text=f"{kept.framework} {kept.releases[-1]}{reason}")
+        if why:
+            yield Notice(level="info", text=f"{kept.framework} {kept.releases[-1]}, not {newer[0]}: {why}")
     lacking = best.draft.kinds - best.kinds
     reasons = [item.reason for item in best.prepared.excluded if (item.cell.python, not item.cell.toolkit) in lacking]
     for reason in dict.fromkeys(reasons):
