@@ -23,6 +23,9 @@ exec cc "$@"
 SETUP = "from setuptools import Extension, setup\n"
 TWO_SOURCES = 'setup(name="p", version="1", ext_modules=[Extension("p", ["a.c", "b.c"])])'
 TWO_EXTENSIONS = 'setup(name="p", version="1", ext_modules=[Extension("p", ["a.c"]), Extension("q", ["b.c"])])'
+ONE_SOURCE_TWICE = (
+    'setup(name="p", version="1", ext_modules=[Extension(name, ["v.c"], define_macros=[("V", name)]) for name in "pq"])'
+)
 # Reads an extension right after its build, so none may be built in the background.
 READS_ITS_EXTENSIONS = """
 from pathlib import Path
@@ -50,6 +53,7 @@ def build(tmp_path):
     project.mkdir()
     for name in ("a", "b"):
         (project / f"{name}.c").write_text(f"int {name}(void) {{ return 1; }}\n")
+    (project / "v.c").write_text('#define S(v) #v\n#define T(v) S(v)\nconst char *text = "made for " T(V);\n')
 
     def run(setup, calls=1, **variables):
         compiler = tmp_path / "cc"
@@ -69,6 +73,18 @@ def test_setuptools_compiles_in_parallel(build, setup):
     project, answer = build(setup, calls=2)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert len(list(project.glob("*.so"))) == setup.count("Extension(")
+
+
+def test_extensions_with_a_common_source_have_their_own_code(build):
+    """Both write the same object, so one must be built after the other."""
+    project, answer = build(ONE_SOURCE_TWICE)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert {name: b"made for " + name.encode() in library(project, name) for name in "pq"} == {"p": True, "q": True}
+
+
+def library(project, name):
+    (path,) = project.glob(f"{name}.*.so")
+    return path.read_bytes()
 
 
 def test_a_source_with_an_error_ends_the_build(build):

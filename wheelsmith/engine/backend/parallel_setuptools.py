@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any
 
 # Their commands build each extension without using the result of another.
@@ -48,9 +49,12 @@ class _ParallelBuild:
     def _are_independent(self, build: Callable[[], None]) -> bool:
         from setuptools.extension import Library
 
+        # Extensions with a common source, as those of torch-spline-conv for the CPU and CUDA, write the same object.
+        objects = [Path(source).with_suffix("") for extension in self.extensions for source in extension.sources]
         # torch with ninja writes one build.ninja for each extension to the same folder.
         return (
             not getattr(self, "use_ninja", False)
+            and len(set(objects)) == len(objects)
             and all(_package(method) in _KNOWN_PACKAGES for method in (build, type(self).build_extension))  # type: ignore[attr-defined]
             and not any(isinstance(extension, Library) for extension in self.extensions)
         )
@@ -69,10 +73,10 @@ class _ParallelBuild:
         **options: Any,
     ) -> list[str]:
         """Compile sources as ``Compiler.compile`` does, and return their objects."""
-        if min(len(sources), jobs) == 1:
+        objects: list[str] = self.compiler.object_filenames(sources, output_dir=output_dir or self.compiler.output_dir)
+        if 1 in {len(objects), jobs} or len(set(objects)) < len(objects):
             return compile_(sources, output_dir, *arguments, **options)
         _run_in_processes([partial(compile_, [source], output_dir, *arguments, **options) for source in sources], jobs)
-        objects: list[str] = self.compiler.object_filenames(sources, output_dir=output_dir or self.compiler.output_dir)
         return objects
 
 
