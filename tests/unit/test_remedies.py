@@ -166,6 +166,8 @@ def test_an_import_that_is_not_declared_is_seen_before_the_build():
     assert planned(setup, tools__py="") == [
         'setup.py imports psutil, which its build requirements lack; add to matrix.yaml: build-requires: ["psutil"]'
     ]
+    warning = "UserWarning: Failed to initialize NumPy: No module named 'numpy' (Triggered internally)"
+    assert failure_remedy(code(setup), cell_plan(), "the build ended with exit code 1", [warning]) is None
     own = failure_remedy(code(setup, tools__py=""), cell_plan(), "", ["No module named 'tools'"])
     assert own.startswith("tools is the project's own")
     assert command(own).startswith("sed -i '1i import")

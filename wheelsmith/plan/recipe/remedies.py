@@ -37,7 +37,8 @@ _ANSWERS = {
 # cpp_extension adds the cell's capabilities only if there are no others.
 _NO_FLAGS = rf"s/{_QUOTE}(-gencode|--generate-code|-arch=|arch=compute_)[^\x22\x27]*{_QUOTE}/\x22-DNDEBUG\x22/g"
 _NO_VARIABLE = r"s/^( *)os\.environ\[.TORCH_CUDA_ARCH_LIST.\] *=[^=]/\1_ = /"
-_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+# torch warns that NumPy is missing, which breaks no build.
+_NO_MODULE = re.compile(r"(?<!initialize NumPy: )No module named '([\w.]+)'")
 _NO_NETWORK = re.compile(r"urlopen error|name resolution|Name or service not known|Network is unreachable|Max retries")
 _NO_SOURCE = re.compile(r"error: '?([^\s']+)'?(?:, needed by .*missing and no known rule|: No such file or directory)")
 _TOO_OLD = re.compile(r"#error\W+C\+\+(\d+) or later|requires? (?:at least )?C\+\+(\d+)")
