@@ -100,12 +100,14 @@ class CellBuild:
 
     def _with_remedy(self, failure: Failure) -> Failure:
         """Return a project's failure with the remedy for a common mistake in its code, if there is one."""
+        if failure.remedy:
+            return failure
         source = self._context.source
         try:
             code = read_project_code(source.paths, source.read_bytes)
         except WheelsmithError:  # the source has changed since
             return failure
-        remedy = failure.remedy or failure_remedy(code, self.plan, failure.message, failure.tail)
+        remedy = failure_remedy(code, self.plan, failure.message, failure.tail)
         return replace(failure, remedy=remedy).escaped()
 
     def _start(self, memory: int) -> tuple[Task, ...]:

@@ -171,14 +171,23 @@ def pure_wheel(spec: KernelSpec, source: KernelSource, names: WheelNames) -> Whe
     :raises NotBuildableError: a dependency is not on kernel-builder's list.
     """
     requirements, extras = _noarch_requirements(spec)
+    metadata = render_metadata(spec, source, names.distribution, names.version, requirements, extras)
+    return make_pure_wheel(names, spec.module, metadata)
+
+
+def make_pure_wheel(names: WheelNames, module: str, metadata: str | None) -> WheelSpec:
+    """Return a wheel without compiled code.
+
+    :param metadata: the content of METADATA; None if the build writes it.
+    """
     return WheelSpec(
         distribution=names.distribution,
         version=names.version,
         python_tag="py3",
         abi_tag="none",
         platform="any",
-        metadata=render_metadata(spec, source, names.distribution, names.version, requirements, extras),
-        module=spec.module,
+        metadata=metadata,
+        module=module,
         gpu_archs=(),
         release=None,
         toolkit=None,

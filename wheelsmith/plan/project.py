@@ -39,7 +39,7 @@ from wheelsmith.plan.feasibility import (
     least_cxx_std,
     requested_capabilities,
 )
-from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, WheelNames
+from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, WheelNames, make_pure_wheel
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.platforms import cuda_version_of, platforms
@@ -138,7 +138,7 @@ def _pure_plan(
         headers=None,
         recipe=_NO_RECIPE,
         environment=ENVIRONMENT,
-        wheel=_pure_wheel(names),
+        wheel=make_pure_wheel(names, wheel_stem(names.distribution), None),
         recipe_version=RECIPE_VERSION,
         deflate=non_zlib_fingerprint(),
         project=Project(
@@ -305,24 +305,6 @@ def _variables(
             found["NVCC_APPEND_FLAGS"] = f"-std=c++{least}"
     found["CMAKE_PREFIX_PATH"] = f"{sandbox_paths.ENVIRONMENT}/torch:{sandbox_paths.REQUIREMENTS}"
     return found | (platforms()[cell.platform].variables(home, archs) if cell.toolkit else {}) | own
-
-
-def _pure_wheel(names: WheelNames) -> WheelSpec:
-    return WheelSpec(
-        distribution=names.distribution,
-        version=names.version,
-        python_tag="py3",
-        abi_tag="none",
-        platform="any",
-        metadata=None,
-        module=wheel_stem(names.distribution),
-        gpu_archs=(),
-        release=None,
-        toolkit=None,
-        arch="any",
-        stable_abi=None,
-        declared=names.declared,
-    )
 
 
 def _wheel(cell: Cell, python: str, names: WheelNames, archs: tuple[str, ...]) -> WheelSpec:

@@ -271,8 +271,8 @@ class CudaToolkit(Toolkit):
     :param headers: libraries whose headers torch's own headers include; only the headers are fetched.
     :param target_runtime: CPU architecture of the built wheel → the wheel that contains libcudart.
     :param development: packages with headers for projects that no torch installs: NVML's and the profiler's.
-    :param compilers: CPU architecture of the machine that compiles → the distribution package that contains the
-        compilers, if they are not on the package index, or NVIDIA's archive of them.
+    :param compilers: CPU architecture of the machine that compiles → the Debian package or NVIDIA's archive with the
+        compilers, if they are not on the package index.
     """
 
     ptx: str
