@@ -122,11 +122,9 @@ def describe_toolkit(options: argparse.Namespace, before: dict[str, Any] | None)
 def previous_toolkit(version: str, toolkits: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     """Return the newest toolkit of the same major that is not newer, or else the newest of that major.
 
-    Only toolkits that are assembled from packages count. Return None for a new major.
+    Return None for a new major.
     """
-    of_major = [
-        item for item in toolkits if item["packages"] and Version(item["version"]).major == Version(version).major
-    ]
+    of_major = [item for item in toolkits if Version(item["version"]).major == Version(version).major]
     older = [item for item in of_major if Version(item["version"]) <= Version(version)]
     return max(older or of_major, key=lambda item: Version(item["version"]), default=None)
 

@@ -12,8 +12,8 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import SourceError
 from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.engine.backend.metadata import MARK
-from wheelsmith.model import MAX_VERSION_LENGTH, BuildPlan
-from wheelsmith.pipeline.command import command_name, lay_out, torch_wheels
+from wheelsmith.model import MAX_VERSION_LENGTH
+from wheelsmith.pipeline.command import command_name, environment_mounts, lay_out, torch_wheels
 from wheelsmith.run.build import scratch
 from wheelsmith.run.prepare import Prepared
 from wheelsmith.store import in_use
@@ -37,13 +37,19 @@ def ask_build_system(prepared: Prepared, toolchains: Toolchains) -> tuple[str, s
     with in_use(prepared.request.cache), scratch(prepared.request.cache / "work") as folder:
         work, lines = folder / "metadata", list[str]()
         lay_out(plan, prepared.source, work)
-        mounts = (Mount(source=work, target=sandbox_paths.WORK, writable=True), *_mounts(plan, toolchains))
-        importable = [f"{sandbox_paths.TOOLS}/site", *(mount.target for mount in mounts[2:])]
+        environment = plan.project.environment
+        others = tuple(wheel for wheel in environment if wheel not in torch_wheels(environment))
+        requirements = environment_mounts(plan.project, others, plan.cell.arch, toolchains)
+        importable = [f"{sandbox_paths.TOOLS}/site", *(mount.target for mount in requirements)]
         release = f"{plan.cell.release}.0"
         command = Command(
             name=f"{command_name(plan)}-metadata",
             argv=(f"python{plan.project.python}", _PROGRAM, sandbox_paths.SOURCE),
-            mounts=mounts,
+            mounts=(
+                Mount(source=work, target=sandbox_paths.WORK, writable=True),
+                Mount(source=toolchains.tools(), target=sandbox_paths.TOOLS),
+                *requirements,
+            ),
             env={
                 **plan.environment,
                 **plan.project.variables,
@@ -58,16 +64,6 @@ def ask_build_system(prepared: Prepared, toolchains: Toolchains) -> tuple[str, s
         )
         prepared.engine.run(command, lines.append, Event())
     return _read(next((line.removeprefix(MARK) for line in lines if line.startswith(MARK)), ""), lines)
-
-
-def _mounts(plan: BuildPlan, toolchains: Toolchains) -> list[Mount]:
-    found = [Mount(source=toolchains.tools(), target=sandbox_paths.TOOLS)]
-    if plan.project:
-        torch = torch_wheels(plan.project.environment)
-        others = tuple(wheel for wheel in plan.project.environment if wheel not in torch)
-        folder = toolchains.environment(others, plan.project.python, plan.cell.arch)
-        found.append(Mount(source=folder, target=sandbox_paths.REQUIREMENTS))
-    return found
 
 
 def _read(text: str, output: list[str]) -> tuple[str, str]:
