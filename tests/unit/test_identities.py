@@ -17,10 +17,17 @@ from hypothesis import strategies as st
 from wheelsmith.base.distribution import install_command
 from wheelsmith.base.errors import AttestationError, PolicyError, SigningKeyError
 from wheelsmith.index.entries.entry import check_address
-from wheelsmith.wheel.attestation.certificate import CertificateClaims, make_verifier, read_claims, signing_config
+from wheelsmith.wheel.attestation.certificate import (
+    GITHUB,
+    GITLAB,
+    CertificateClaims,
+    make_verifier,
+    read_claims,
+    signing_config,
+)
 from wheelsmith.wheel.attestation.keyless import KeylessSigner
 from wheelsmith.wheel.attestation.pep740 import _publisher, provenance_subjects
-from wheelsmith.wheel.attestation.policy import GITHUB, GITLAB, Identity, identity_violation, known_issuer, read_policy
+from wheelsmith.wheel.attestation.policy import Identity, identity_violation, known_issuer, read_policy
 
 REPOSITORY = "https://github.com/org/wheels"
 WORKFLOW = f"{REPOSITORY}/.github/workflows/wheels.yml@refs/tags/v1"

@@ -45,6 +45,12 @@ def test_importing_it_imports_nothing():
     assert answer.stdout.split() == ["wheelsmith"]
 
 
+def test_a_run_starts_without_a_network_client():
+    program = "import sys, wheelsmith.run.build; print({'httpx', 'pydantic', 'rich'} & {*sys.modules})"
+    answer = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "set()"
+
+
 def test_a_pipeline_prepares_checks_and_publishes(tmp_path):
     (tmp_path / "matrix.yaml").write_text(
         f"kernel: {{path: {ROOT / 'examples' / 'img2gray'}}}\naxes: {{torch: [2.11, 2.13], cuda: [cpu]}}\n"

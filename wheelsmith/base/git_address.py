@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from wheelsmith.base.redact import AMBIGUOUS, is_ambiguous, redact
 
+GIT_FORM = "git+https://HOST/ORGANIZATION/PROJECT@TAG"  # for messages
 _MAX_LENGTH = 1000  # characters of an address
 _MAX_REVISION_LENGTH = 200
 _MAX_PATH_LENGTH = 240  # bytes

@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, SourceError, ToolchainError
+from wheelsmith.base.git_address import GIT_FORM
 from wheelsmith.base.offline import is_offline
 from wheelsmith.matrix.load import check_kernel
 from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix, ProjectSettings
@@ -25,7 +26,6 @@ from wheelsmith.plan.recipe.project import PROJECT_FILES, ProjectSpec, read_proj
 from wheelsmith.plan.recipe.recipe import KernelSource, code_digest, includes_python
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.plan.recipe.static_setup_metadata import may_import
-from wheelsmith.source.sdist import GIT_FORM
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain.pip import pip_settings
 

@@ -18,6 +18,7 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import SourceError, ToolchainError
 from wheelsmith.base.files import atomic_write, sha256_file
+from wheelsmith.base.git_address import GIT_FORM
 from wheelsmith.base.json_dataclass import canonical_digest, read_json
 from wheelsmith.base.units import listed
 from wheelsmith.model import Listener, PinnedFile
@@ -32,7 +33,6 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,199}")
 _VERSIONS_SHOWN = 5  # versions in a message
 _MAX_ARCHIVE = 256 << 20  # bytes
 _MAX_REASON = 200  # characters
-GIT_FORM = "git+https://HOST/ORGANIZATION/PROJECT@TAG"  # for messages
 
 
 def read_sdist(requirement: str, cache: Path, listen: Listener) -> SourceTree:

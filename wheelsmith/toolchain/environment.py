@@ -17,7 +17,6 @@ from wheelsmith.base.offline import VENDOR_REMEDY, is_offline
 from wheelsmith.base.units import show_size
 from wheelsmith.frameworks.torch_without_cuda import CPU_EDITS, CUDA_HEADERS
 from wheelsmith.model import LockedWheel
-from wheelsmith.toolchain.downloads import find_vendored_wheel
 from wheelsmith.toolchain.resolve import FoundWheel, find_wheels
 from wheelsmith.toolchain.uv import Uv, uv_reason
 
@@ -38,6 +37,9 @@ def locate_wheels(wheels: Iterable[LockedWheel], uv: Uv) -> dict[LockedWheel, Fo
 
     :raises ToolchainError: a wheel is not available.
     """
+    # Without a network client, a plan starts sooner.
+    from wheelsmith.toolchain.downloads import find_vendored_wheel
+
     found, missing = {}, []
     for wheel in wheels:
         if path := find_vendored_wheel(wheel):

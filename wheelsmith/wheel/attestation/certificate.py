@@ -24,11 +24,12 @@ from wheelsmith.base.offline import is_offline
 from wheelsmith.base.redact import redact
 
 if TYPE_CHECKING:
+    from cryptography.x509 import Certificate, ExtensionType
     from sigstore.models import ClientTrustConfig, TrustedRoot
     from sigstore.verify import Verifier
-if TYPE_CHECKING:
-    from cryptography.x509 import Certificate, ExtensionType
 
+# Issuers of tokens.
+GITHUB, GITLAB = "https://token.actions.githubusercontent.com", "https://gitlab.com"
 _MAX_SIZE = 1 << 20  # bytes of a trust configuration
 _CLIENT_CONFIG = "application/vnd.dev.sigstore.clienttrustconfig.v0.1+json"
 _OID_PREFIX = "1.3.6.1.4.1.57264.1."

@@ -8,8 +8,7 @@ from typing import Any
 from wheelsmith.base.errors import AttestationError
 from wheelsmith.base.json_dataclass import in_one_line, parse_json
 from wheelsmith.wheel.attestation.bundle import Bundle, report_unreadable
-from wheelsmith.wheel.attestation.certificate import CertificateClaims
-from wheelsmith.wheel.attestation.policy import GITHUB, GITLAB
+from wheelsmith.wheel.attestation.certificate import GITHUB, GITLAB, CertificateClaims
 
 SUFFIX = ".provenance"
 _WORKFLOWS = ".github/workflows/"

@@ -14,11 +14,10 @@ from wheelsmith.base.errors import MatrixError, Place, PolicyError
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import in_one_line
 from wheelsmith.matrix.load import SCHEMA_HINT, read_yaml
-from wheelsmith.wheel.attestation.certificate import CertificateClaims
+from wheelsmith.wheel.attestation.certificate import GITHUB, GITLAB, CertificateClaims
 from wheelsmith.wheel.attestation.keys import VerifyingKey, verifying_key
 from wheelsmith.wheel.attestation.statement import StatementClaims
 
-GITHUB, GITLAB = "https://token.actions.githubusercontent.com", "https://gitlab.com"
 # Start of a workflow's or repository's URL → token issuer.
 _ISSUERS = {"https://github.com/": GITHUB, "https://gitlab.com/": GITLAB}
 _MAX_SIZE = 1 << 16  # bytes
