@@ -18,7 +18,7 @@ from wheelsmith.engine import this_machine
 from wheelsmith.engine.bwrap import Bubblewrap
 from wheelsmith.engine.local import Local
 from wheelsmith.frameworks import torch_releases
-from wheelsmith.matrix.load import load_matrix
+from wheelsmith.matrix.load import load_matrix, parse_matrix
 from wheelsmith.model import LockedWheel
 from wheelsmith.toolchain import Toolchains
 
@@ -100,6 +100,45 @@ def test_a_projects_own_build_system_says_name_and_version(factory):
     assert len(matrix.computes) == 1
     assert matrix.computes[0].startswith("cu")
     assert re.search(r"^info: torch 2\.\d+(, not | is the newest)", answer.stderr, re.MULTILINE)
+
+
+def test_why_a_build_system_says_no_name_is_in_its_own_words(factory):
+    wants.program("bwrap")
+    write(factory.folder / "p", {"setup.py": SETUP, "rings/ext.cu": "", "rings/__init__.py": ""})
+    answer = factory.run_in_process("init", "p")
+    said = "warning: name and version are guesses: its build system does not say them without torch: FileNotFoundError"
+    assert said in answer.stderr
+
+
+MISTAKEN = """
+import os, urllib.request
+import pybind11, torch
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+if not os.getenv("RINGS_FORCE_BUILD"):
+    urllib.request.urlretrieve("https://example.invalid/rings.whl", "rings.whl")
+if not torch.cuda.is_available():
+    raise RuntimeError("no GPU")
+extension = CUDAExtension("rings._ext", ["rings/ext.cu", "rings/lost.cu"], extra_compile_args=["-std=c++17"])
+setup(name="rings", version="3", ext_modules=[extension], cmdclass={"build_ext": BuildExtension})
+"""
+
+
+def test_the_settings_that_a_setup_py_needs_are_in_the_file(factory):
+    write(factory.folder / "p", {"setup.py": MISTAKEN, "rings/ext.cu": "", "rings/__init__.py": ""})
+    answer = factory.run_in_process("init", "p")
+    assert answer.returncode == 0, answer.stderr
+    text = (factory.folder / "matrix.yaml").read_text()
+    matrix = parse_matrix(text)
+    assert matrix.project.env == {"RINGS_FORCE_BUILD": "1"}
+    assert matrix.project.build_requires == ("pybind11",)
+    assert matrix.project.cxx_standard == "torch"
+    # setup.py may have another answer where there is no GPU, so the user decides.
+    (line,) = re.findall(r"^# (before-build: .*)    # (.*)$", text, re.MULTILINE)
+    assert line[1] == "setup.py:8 asks for a GPU (is_available), but no build sees a GPU"
+    assert "is_available" in parse_matrix(text.replace(f"# {line[0]}", line[0])).project.before_build
+    assert [name for name in ("FORCE_BUILD", "pybind11", "C++17") if name in answer.stderr] == []
+    assert "warning: setup.py names rings/lost.cu; the source lacks rings/lost.cu" in answer.stderr
 
 
 def lock_all(answers):

@@ -8,7 +8,12 @@ import plans
 import pytest
 
 from wheelsmith.model import Cell, LockedWheel, Project
-from wheelsmith.plan.recipe.remedies import failure_remedy, plan_remedies, read_project_code
+from wheelsmith.plan.recipe.remedies import (
+    failure_remedy,
+    missing_sources,
+    plan_remedies,
+    read_project_code,
+)
 from wheelsmith.plan.recipe.setup_code import read_setup_code
 
 SETUP = "from setuptools import setup\n"
@@ -175,10 +180,8 @@ def test_an_import_that_is_not_declared_is_seen_before_the_build():
 
 def test_sources_that_are_not_there_are_named():
     setup = 'import os\nOps = CUDAExtension("x", ["csrc/op.cpp", os.path.join(here, "csrc", "op.cu"), "csrc/b.cu"])\n'
-    lacking = planned(setup, **{"csrc/op__cpp": "", "csrc/op__cu": ""})
-    assert lacking == [
-        "setup.py names csrc/b.cu; the source lacks csrc/b.cu: add it, or name it in kernel.include",
-    ]
+    lacking = missing_sources(code(setup, **{"csrc/op__cpp": "", "csrc/op__cu": ""}))
+    assert lacking == "setup.py names csrc/b.cu; the source lacks csrc/b.cu: add it, or name it in kernel.include"
     released = code(setup, **{"PKG-INFO": ""})
     ninja = ["ninja: error: '/work/src/csrc/op.cpp', needed by '/work/x.o', missing and no known rule to make it"]
     remedy = "the source lacks csrc/op.cpp: take it from git (kernel.git)"

@@ -24,7 +24,8 @@ from wheelsmith.plan.project import version_in
 from wheelsmith.plan.pypi_names import find_name_conflict, unique_name
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_build import uses_torch
-from wheelsmith.plan.recipe.project_hints import ProjectHint, hint_for
+from wheelsmith.plan.recipe.project_hints import SuggestedSettings, hint_for
+from wheelsmith.plan.recipe.remedies import read_project_code, suggest_settings
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.plan.recipe.static_setup_metadata import used_names
 from wheelsmith.platforms import CPU, platforms
@@ -60,7 +61,7 @@ class Draft:
     :param asked: the name and version are those of the project's build system.
     :param computes: values of the cuda axis: ``cpu`` and CUDA toolkits.
     :param pythons: for a project; empty for a kernel, which supports every Python.
-    :param hint: known build settings of the project.
+    :param hint: build settings that the project needs.
     """
 
     kernel: KernelRef
@@ -72,7 +73,7 @@ class Draft:
     version: str | None = None
     asked: bool = False
     pythons: tuple[str, ...] = ()
-    hint: ProjectHint | None = None
+    hint: SuggestedSettings | None = None
 
     @property
     def kinds(self) -> set[tuple[str | None, bool]]:
@@ -91,6 +92,11 @@ class _Tried:
     @property
     def kinds(self) -> set[tuple[str | None, bool]]:
         return {(plan.cell.python, plan.cell.toolkit is None) for plan in self.prepared.plans}
+
+    @property
+    def plans(self) -> tuple[BuildPlan, ...]:
+        """The plans of the draft's own cells."""
+        return tuple(plan for plan in self.prepared.plans if _includes(self.draft, plan.cell))
 
 
 def first_matrix(
@@ -123,14 +129,15 @@ def first_matrix(
     if not best.prepared.plans:
         raise _nothing_to_build(tuple(item for each in tried for item in each.prepared.excluded))
     # A plan does not depend on the other cells of a matrix, so these plans remain valid.
-    kept = _narrow(best.draft, best.prepared.plans)
-    plans = [plan for plan in best.prepared.plans if _includes(kept, plan.cell)]
+    final = replace(best, draft=_narrow(best.draft, best.prepared.plans))
+    final = _with_settings(final, request, inputs, source)
+    kept, plans = final.draft, final.plans
     costs = header_cost(source, fold(plans))
-    for notice in (*best.notices, *kernel_name_notices(spec, kernel), *_reasons(kept, best, tried), *costs):
+    for notice in (*final.notices, *kernel_name_notices(spec, kernel), *_reasons(kept, best, tried), *costs):
         listen(notice)
     if isinstance(spec, ProjectSpec) and not (spec.name and spec.version):
-        kept = _with_metadata(kept, spec, best.prepared, listen)
-    return render(kept), best.prepared.kernel, len(plans)
+        kept = _with_metadata(kept, spec, final.prepared, listen)
+    return render(kept), final.prepared.kernel, len(plans)
 
 
 def _try_drafts(drafts: Iterable[Draft], request: Request, inputs: LockedInputs, source: SourceTree) -> list[_Tried]:
@@ -144,6 +151,15 @@ def _try_drafts(drafts: Iterable[Draft], request: Request, inputs: LockedInputs,
         if tried[-1].kinds == draft.kinds:
             break
     return tried
+
+
+def _with_settings(tried: _Tried, request: Request, inputs: LockedInputs, source: SourceTree) -> _Tried:
+    """Plan a draft again with the settings that its project's code asks for, if there are any."""
+    found = tried.draft.hint or suggest_settings(read_project_code(source.paths, source.read_bytes), tried.plans)
+    if found is tried.draft.hint:
+        return tried
+    [again] = _try_drafts([replace(tried.draft, hint=found)], request, inputs, source)
+    return again if len(again.plans) == len(tried.plans) else tried
 
 
 def _reasons(kept: Draft, best: _Tried, tried: Iterable[_Tried]) -> Iterator[Notice]:

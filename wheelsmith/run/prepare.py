@@ -27,7 +27,7 @@ from wheelsmith.plan.project import Resolve, plan_project
 from wheelsmith.plan.recipe.project import ProjectSpec
 from wheelsmith.plan.recipe.project_hints import hint_for
 from wheelsmith.plan.recipe.recipe import KernelSource
-from wheelsmith.plan.recipe.remedies import plan_remedies, read_project_code
+from wheelsmith.plan.recipe.remedies import missing_sources, plan_remedies, read_project_code
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.run.header_cost import header_cost
 from wheelsmith.run.lock import LockedInputs, required_lock
@@ -185,8 +185,11 @@ def prepare_matrix(
     plans = tuple(answer for answer in planned if isinstance(answer, BuildPlan))
     check_names(fold(plans))
     if isinstance(spec, ProjectSpec):
-        for text in plan_remedies(read_project_code(source.paths, source.read_bytes), plans):
+        code = read_project_code(source.paths, source.read_bytes)
+        for text in plan_remedies(code, plans):
             listen(Notice(level="info", text=text))
+        if plans and (remedy := missing_sources(code)):
+            listen(Notice(level="warning", text=remedy))
     place = source.id.place or spec.name or matrix.kernel.distribution or "project"
     return Prepared(
         request=request,

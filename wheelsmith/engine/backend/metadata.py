@@ -13,7 +13,7 @@ import tempfile
 from email.parser import BytesHeaderParser
 from pathlib import Path
 
-from build import ProjectBuilder
+from build import BuildBackendException, ProjectBuilder
 
 MARK = "wheelsmith-metadata: "
 
@@ -30,4 +30,7 @@ def print_metadata(source: str) -> None:
 
 
 if __name__ == "__main__":
-    print_metadata(sys.argv[1])
+    try:
+        print_metadata(sys.argv[1])
+    except BuildBackendException:
+        sys.exit(1)  # the build system has printed its error

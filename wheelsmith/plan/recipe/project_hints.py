@@ -12,24 +12,34 @@ from wheelsmith.base.json_dataclass import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectHint(Record):
-    """Settings in matrix.yaml that a known project needs.
+class SuggestedSettings(Record):
+    """Settings in matrix.yaml that a project needs.
 
     :param env: environment variables, with placeholders.
-    :param backends: the backends that it supports: ``cpu``, ``cuda``.
     :param why: the reason for the variables, or for the backends if there are no variables.
     :param before_build: a command that fixes the source, so that it compiles or follows the matrix's settings.
     :param needs_before_build: the build fails without the command.
+    :param cxx_standard: the value of ``cxx-standard``, or None for the default.
     """
 
-    name: str
     env: dict[str, str]
     build_requires: tuple[str, ...]
-    backends: tuple[str, ...]
     why: str
     before_build: str | None
     needs_before_build: bool
     before_build_why: str | None
+    cxx_standard: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectHint(SuggestedSettings):
+    """The settings of a known project.
+
+    :param backends: the backends that it supports: ``cpu``, ``cuda``.
+    """
+
+    name: str
+    backends: tuple[str, ...]
     source: str
     date: str
 

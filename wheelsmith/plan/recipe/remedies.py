@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import BuildPlan
 from wheelsmith.plan.feasibility import least_cxx_std
-from wheelsmith.plan.recipe.project_hints import hint_for
+from wheelsmith.plan.recipe.project_hints import SuggestedSettings, hint_for
 from wheelsmith.plan.recipe.setup_code import SetupCode, lacking_sources, old_standard, read_setup_code, standard_files
 
 # Import name → distribution, where they differ.
@@ -46,6 +46,7 @@ _WRONG_CAPABILITY = re.compile(r"Unsupported gpu architecture|no machine code fo
 _LACKS_GPU = re.compile(r"\b(gpu|cuda|nvidia|device)", re.IGNORECASE)
 _NO_CODE = re.compile(r"platform any|does not use (?P<device>CUDA)")
 _NETWORK = "a build has no network"
+_NO_GPU = "no build sees a GPU"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,25 +80,68 @@ def plan_remedies(code: ProjectCode, plans: Iterable[BuildPlan]) -> Iterator[str
     yield from dict.fromkeys(found)
 
 
+def missing_sources(code: ProjectCode) -> str | None:
+    """Return the remedy for sources that setup.py names and the project lacks, or None."""
+    lacking = lacking_sources(code.setup, code.paths)
+    return f"setup.py names {', '.join(lacking[:3])}; {_no_source(code, lacking[0])}" if lacking else None
+
+
+def suggest_settings(code: ProjectCode, plans: Iterable[BuildPlan]) -> SuggestedSettings | None:
+    """Return the settings that the code shows to be missing from matrix.yaml, or None.
+
+    A command that patches setup.py is a suggestion, since setup.py may ask for a GPU and build without one.
+    """
+    plans = tuple(plan for plan in plans if plan.project)
+    env = {name: value for plan in plans for name, value in _missing_forcing(code.setup, plan).items()}
+    modules = dict.fromkeys(name for plan in plans for name in _undeclared(code, plan))
+    patch, why = next((found for plan in plans if (found := _patch(code.setup, plan))), (None, None))
+    old = any(_older_standard(code, plan) for plan in plans)
+    if not (env or modules or patch or old):
+        return None
+    return SuggestedSettings(
+        env=env,
+        build_requires=tuple(_distributions(modules)),
+        why=f"else setup.py looks for a ready wheel, but {_NETWORK}",
+        before_build=patch,
+        needs_before_build=False,
+        before_build_why=why,
+        cxx_standard="torch" if old else None,
+    )
+
+
 def _plan_remedies(code: ProjectCode, plan: BuildPlan) -> Iterator[str]:
-    setup, project = code.setup, plan.project
-    assert project is not None  # noqa: S101  # see `plan_remedies`
     yield from filter(None, [_older_standard(code, plan)])
     if hint_for(plan.wheel.distribution) is None:  # else its settings are known
-        yield from filter(None, [_ready_wheel(setup, plan)])
-        if plan.cell.toolkit and not project.before_build and not _CUDA_VARIABLES & set(setup.variables):
-            if setup.gpu:
-                question, line = min(setup.gpu.items(), key=lambda item: item[1])
-                yield f"setup.py:{line} asks for a GPU ({question}), but {_no_gpu(setup, plan)}"
-            elif setup.capabilities and set(setup.capabilities) != set(_numbers(plan)):
-                yield f"setup.py compiles for {', '.join(setup.capabilities)}, {_own_capabilities(setup, plan)}"
-    known = {wheel.name for wheel in project.environment} | _OWN_TOOLS | sys.stdlib_module_names - {"distutils"}
-    own = {path.partition("/")[0].removesuffix(".py") for path in code.paths}
-    names = {name: canonicalize_name(re.split("[<>=]", _DISTRIBUTIONS.get(name, name))[0]) for name in setup.imports}
-    if missing := [name for name, needed in names.items() if name not in known | own and needed not in known]:
+        yield from filter(None, [_ready_wheel(code.setup, plan)])
+        patch, why = _patch(code.setup, plan) or (None, None)
+        if patch:
+            yield f"{why}; patch it, such as before-build: {json.dumps(patch)}"
+    if missing := _undeclared(code, plan):
         yield f"setup.py imports {', '.join(missing)}, which its build requirements lack; {_build_requires(missing)}"
-    if lacking := lacking_sources(setup, code.paths):
-        yield f"setup.py names {', '.join(lacking[:3])}; {_no_source(code, lacking[0])}"
+
+
+def _undeclared(code: ProjectCode, plan: BuildPlan) -> list[str]:
+    """Return the modules that setup.py imports and the build environment lacks."""
+    environment = plan.project.environment if plan.project else ()
+    known = {wheel.name for wheel in environment} | _OWN_TOOLS | sys.stdlib_module_names - {"distutils"}
+    own = {path.partition("/")[0].removesuffix(".py") for path in code.paths}
+    imports = code.setup.imports
+    names = {name: canonicalize_name(re.split("[<>=]", _DISTRIBUTIONS.get(name, name))[0]) for name in imports}
+    return [name for name, needed in names.items() if name not in known | own and needed not in known]
+
+
+def _patch(setup: SetupCode, plan: BuildPlan) -> tuple[str, str] | None:
+    """Return a command that keeps setup.py to the capabilities of a plan, and the reason; None if it is not needed."""
+    if not plan.cell.toolkit or (plan.project and plan.project.before_build):
+        return None
+    if _CUDA_VARIABLES & set(setup.variables):
+        return None
+    if setup.gpu:
+        question, line = min(setup.gpu.items(), key=lambda item: item[1])
+        return _patch_command(setup, plan), f"setup.py:{line} asks for a GPU ({question}), but {_NO_GPU}"
+    if setup.capabilities and set(setup.capabilities) != set(_numbers(plan)):
+        return _patch_command(setup, plan), _other_capabilities(setup, plan)
+    return None
 
 
 def failure_remedy(code: ProjectCode, plan: BuildPlan, message: str, lines: Iterable[str]) -> str | None:
@@ -118,7 +162,7 @@ def failure_remedy(code: ProjectCode, plan: BuildPlan, message: str, lines: Iter
         is_elsewhere = name in code.paths or f"<{name}>" in text  # a header of torch or another library
         return None if is_elsewhere else _no_source(code, name)
     if plan.cell.toolkit and setup.capabilities and _WRONG_CAPABILITY.search(text):
-        return f"setup.py compiles for {', '.join(setup.capabilities)}, {_own_capabilities(setup, plan)}"
+        return f"{_other_capabilities(setup, plan)}; {_before_build(setup, plan)}"
     if plan.cell.toolkit and setup.gpu and (_NO_CODE.search(message) or _LACKS_GPU.search(text)):
         return _no_gpu(setup, plan)
     if match := _NO_CODE.search(message):
@@ -126,8 +170,12 @@ def failure_remedy(code: ProjectCode, plan: BuildPlan, message: str, lines: Iter
     return None
 
 
+def _missing_forcing(setup: SetupCode, plan: BuildPlan) -> dict[str, str]:
+    return {name: value for name, value in setup.forcing.items() if name not in _given(plan)}
+
+
 def _ready_wheel(setup: SetupCode, plan: BuildPlan) -> str | None:
-    if missing := {name: value for name, value in setup.forcing.items() if name not in _given(plan)}:
+    if missing := _missing_forcing(setup, plan):
         return f"setup.py looks for a ready wheel, but {_NETWORK}; add to matrix.yaml: env: {json.dumps(missing)}"
     if setup.downloads and not setup.forcing:
         return f"setup.py:{setup.downloads} downloads a wheel, but {_NETWORK}; {_settings(setup, plan)}"
@@ -146,24 +194,24 @@ def _older_standard(code: ProjectCode, plan: BuildPlan) -> str | None:
 
 
 def _no_gpu(setup: SetupCode, plan: BuildPlan) -> str:
-    return (
-        f"no build sees a GPU: setup.py must go by TORCH_CUDA_ARCH_LIST or FORCE_CUDA; "
-        f"patch it, such as {_before_build(setup, plan)}"
-    )
+    return f"{_NO_GPU}: setup.py must go by TORCH_CUDA_ARCH_LIST or FORCE_CUDA; {_before_build(setup, plan)}"
 
 
-def _own_capabilities(setup: SetupCode, plan: BuildPlan) -> str:
-    return f"not for gpu-archs ({', '.join(_numbers(plan))}); patch it, such as {_before_build(setup, plan)}"
+def _other_capabilities(setup: SetupCode, plan: BuildPlan) -> str:
+    return f"setup.py compiles for {', '.join(setup.capabilities)}, not for gpu-archs ({', '.join(_numbers(plan))})"
 
 
 def _before_build(setup: SetupCode, plan: BuildPlan) -> str:
-    """Return the setting that answers questions about GPUs, and removes a project's own capabilities."""
+    return f"patch it, such as before-build: {json.dumps(_patch_command(setup, plan))}"
+
+
+def _patch_command(setup: SetupCode, plan: BuildPlan) -> str:
+    """Return the command that answers questions about GPUs, and removes a project's own capabilities."""
     first = (_numbers(plan) or ("8.0",))[0].split(".")
     scripts = [script.format(*first) for question, script in _ANSWERS.items() if question in setup.gpu]
     scripts += [_NO_FLAGS] * setup.flags + [_NO_VARIABLE] * setup.sets_variable
     script = "; ".join(scripts) or "s/OLD/NEW/"
-    command = json.dumps(f"sed -i -E '{script}' setup.py")
-    return f"before-build: {command}"
+    return f"sed -i -E '{script}' setup.py"
 
 
 def _numbers(plan: BuildPlan) -> tuple[str, ...]:
@@ -181,8 +229,11 @@ def _no_module(code: ProjectCode, name: str) -> str:
 
 
 def _build_requires(modules: Iterable[str]) -> str:
-    named = (_DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in modules)
-    return f"add to matrix.yaml: build-requires: {json.dumps(list(dict.fromkeys(named)))}"
+    return f"add to matrix.yaml: build-requires: {json.dumps(_distributions(modules))}"
+
+
+def _distributions(modules: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(_DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in modules))
 
 
 def _no_source(code: ProjectCode, name: str) -> str:
