@@ -78,22 +78,32 @@ def test_any_minor_of_the_same_major_when_allowed():
     assert isinstance(expand(parse_matrix(text + "cuda-compatibility: minor\n"))[0], Cell)
 
 
-def test_unknown_releases_are_answered():
-    answers = expand(parse_matrix("kernel: {path: k}\naxes: {torch: [2.99, 2.8], cuda: [12.8, 99.0]}\n"))
-    reasons = [getattr(a, "reason", None) for a in answers]
-    assert f"wheelsmith knows torch 2.6 to {list(torch_releases())[-1]}" in reasons[0]
-    assert reasons[2] is None
-    assert "needs a torch with the same CUDA major" in reasons[3]
+def test_an_unknown_release_is_a_mistake_with_its_place():
+    """A slip such as 2.20 would otherwise pass in a pipeline, as an excluded combination beside others."""
+    newest = list(torch_releases())[-1]
+    torch, old, cuda = mistakes("kernel: {path: k}\naxes: {torch: [2.99, 2.8, 2.1], cuda: [12.8, 12.1]}\n")
+    assert torch.startswith("matrix.yaml:2:16: 2.99 is not known: this wheelsmith knows 2.6, ")
+    assert torch.endswith(f" and {newest}; did you mean {newest}?")
+    assert old.endswith("did you mean 2.6?")
+    assert cuda.startswith("matrix.yaml:2:")
+    assert "12.1 is not known" in cuda
+    (tvm_ffi,) = mistakes("kernel: {path: k}\naxes: {tvm-ffi: [0.99], cuda: [cpu]}\n")
+    assert "0.99 is not known" in tvm_ffi
+
+
+def test_a_torch_without_a_build_for_a_cuda_is_answered():
+    old, new = expand(parse_matrix("kernel: {path: k}\naxes: {torch: [2.8], cuda: [13.0, 12.8]}\n"))
+    assert "needs a torch with the same CUDA major" in old.reason
+    assert isinstance(new, Cell)
 
 
 def test_the_toolkits_of_cuda_12():
-    matrix = parse_matrix("kernel: {path: k}\naxes: {torch: [2.6], cuda: [12.4, 12.1], arch: [x86_64, aarch64]}\n")
-    x86, arm, unknown, _ = expand(matrix)
+    matrix = parse_matrix("kernel: {path: k}\naxes: {torch: [2.6], cuda: [12.4], arch: [x86_64, aarch64]}\n")
+    x86, arm = expand(matrix)
     # PyPI's torch 2.6 has the old C++ ABI on one architecture and the new one on the other, where it is a CPU build.
     assert (x86.id, arm.cell.id) == ("torch26-cxx98-cu124-x86_64-linux", "torch26-cxx11-cu124-aarch64-linux")
     assert "torch 2.6 for aarch64 is a CPU build" in arm.reason
-    assert "CUDA 12.1 is not known" in unknown.reason
-    assert [cell_of(a).arch for a in select(expand(matrix), only=["torch26-cxx98-*"])] == ["x86_64", "x86_64"]
+    assert [cell_of(a).arch for a in select(expand(matrix), only=["torch26-cxx98-*"])] == ["x86_64"]
 
 
 def test_a_torch_whose_libraries_are_not_known_is_left_out():

@@ -12,8 +12,12 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 DISTRIBUTION = "wheelsmith-factory"  # equal to the name in pyproject.toml; PyPI's "wheelsmith" is another project
-# File in an environment that a tool made → the command that adds an extra there.
-_TOOLS = {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
+# File in an environment that a tool made → the commands that add an extra there and upgrade it.
+_TOOLS = {
+    "uv-receipt.toml": ("uv tool install", "uv tool upgrade"),
+    "pipx_metadata.json": ("pipx install --force", "pipx upgrade"),
+}
+_PIP = ("pip install", "pip install --upgrade")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,7 @@ class Origin:
 
     def install_command(self, extra: str, environment: Path) -> str:
         """Return the command that adds an extra to an installation in an environment."""
-        tool = next((command for file, command in _TOOLS.items() if (environment / file).is_file()), "pip install")
+        tool, _ = _tool(environment)
         if self.editable:
             return f"{tool} --editable {shlex.quote(f'{_path(self.url)}[{extra}]')}"
         return f"{tool} {shlex.quote(self.requirement(extra))}"
@@ -48,6 +52,11 @@ class Origin:
 def install_command(extra: str) -> str:
     """Return the command that adds an extra to the running wheelsmith."""
     return (running_origin() or Origin()).install_command(extra, Path(sys.prefix))
+
+
+def upgrade_command() -> str:
+    """Return the command that upgrades the running wheelsmith from a package index."""
+    return f"{_tool(Path(sys.prefix))[1]} {DISTRIBUTION}"
 
 
 def running_origin() -> Origin | None:
@@ -78,3 +87,7 @@ def read_origin(found: Distribution, running: Path) -> Origin | None:
 
 def _path(url: str) -> Path:
     return Path(url2pathname(urlsplit(url).path))
+
+
+def _tool(environment: Path) -> tuple[str, str]:
+    return next((commands for file, commands in _TOOLS.items() if (environment / file).is_file()), _PIP)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from wheelsmith.base.units import numbers
+
 _RELEASE = re.compile(r"[A-Za-z]*[\s=_-]*(?P<digits>\d{1,4}(\.\d{1,3})?)", re.ASCII)
 
 
@@ -30,6 +32,12 @@ def hint(word: str, known: Iterable[str]) -> str:
     """Return ``did you mean cutlass? `` to begin a list of the known words; empty if none is similar."""
     close = closest(word, known)
     return f"did you mean {close}? " if close else ""
+
+
+def nearest(release: str, known: Collection[str]) -> str:
+    """Return the known release with the nearest numbers."""
+    major, minor = numbers(release)
+    return min(known, key=lambda name: [abs(major - numbers(name)[0]), abs(minor - numbers(name)[1])])
 
 
 def respell_release(text: str, shape: re.Pattern[str], known: Collection[str]) -> str | None:

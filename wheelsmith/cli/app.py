@@ -20,6 +20,8 @@ _COMMANDS = {
     "init": "Write a first matrix.yaml for a kernel or a project.",
     "plan": "Show what would be built and why the rest is excluded.",
     "lock": "Record the exact build inputs in wheelsmith.lock.",
+    "outdated": "Show what is newer than the matrix.",
+    "bump": "Take a newer release of torch, CUDA or the kernel into the matrix.",
     "vendor": "Download all build inputs to a folder, for builds without a network.",
     "build-matrix": "Build all combinations, check the wheels and write an index.",
     "ci": "Generate a pipeline for a CI system.",

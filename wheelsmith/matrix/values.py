@@ -16,7 +16,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from wheelsmith.base.git_address import check_subfolder, parse_git_address
 from wheelsmith.base.redact import redact
-from wheelsmith.base.suggest import respell_release
+from wheelsmith.base.suggest import nearest, respell_release
+from wheelsmith.base.units import listed
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
 from wheelsmith.model import HOST, MAX_VERSION_LENGTH, PINNED, TORCH
@@ -49,13 +50,16 @@ def release(text: str, shape: re.Pattern[str], known: Collection[str] = ()) -> s
     """Validate a release as major and minor.
 
     :param shape: matches such a release.
-    :param known: the known releases, oldest first.
-    :raises ValueError: the text is not such a release; the message shows the right spelling.
+    :param known: the known releases, oldest first; without any, every release is valid.
+    :raises ValueError: the text is not such a release; the message shows the right one.
     """
     if re.fullmatch(r"\d+\.\d+\.\d+\S*", text):
         short = ".".join(text.split(".")[:2])
         raise ValueError(f"{text} is a patch release: write {short}, since its wheel serves every {short}.x")
     if shape.fullmatch(text):
+        if known and text not in known:
+            hint = f"did you mean {nearest(text, known)}?"
+            raise ValueError(f"{text} is not known: this wheelsmith knows {listed(tuple(known))}; {hint}")
         return text
     if meant := respell_release(text, shape, known):
         raise ValueError(f"{text!r} is not a release: write {meant}")

@@ -14,6 +14,8 @@ from wheelsmith.store import CacheInventory, Kind, Pruning
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from wheelsmith.run.outdated import Component
+
 # Kinds with few items and meaningful names.
 _NAMED = (Kind.TOOLCHAINS, Kind.ENVIRONMENTS)
 
@@ -82,6 +84,17 @@ def shard_table(shards: Sequence[Shard], cores: int) -> Table:
         table.add_row(
             shard_label(number, shards), show_duration(shard.seconds / cores), Text("\n".join(shard.cells) or "none")
         )
+    return table
+
+
+def newer_table(rows: Iterable[Component]) -> Table:
+    """Return a table of what a matrix uses, the newest of each, and the command that takes it."""
+    from rich.text import Text
+
+    table = _table("name", "in the matrix", "newest", "take it with")
+    for row in rows:
+        newest = row.newest or (f"not known: {row.problem}" if row.problem else "none")
+        table.add_row(row.name, Text(row.current), Text(newest), Text(row.command or ""))
     return table
 
 

@@ -43,7 +43,7 @@ def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) ->
     :param listen: receives the progress of downloads.
     :raises SourceError: the source cannot be fetched or is refused.
     """
-    address, kernel = _parse_address(kernel, base)
+    address, kernel = parse_address(kernel, base)
     place = address.text if address.is_local else address.shown
     folder = cache / "git" / sha256(place.encode()).hexdigest()[:32]
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def read_git(kernel: KernelRef, *, base: Path, cache: Path, listen: Listener) ->
             raise SourceError(f"{address.shown} cannot be read: {error}", remedy=remedy) from None
 
 
-def _parse_address(kernel: KernelRef, base: Path) -> tuple[GitAddress, KernelRef]:
+def parse_address(kernel: KernelRef, base: Path) -> tuple[GitAddress, KernelRef]:
     """Return the address of the repository, and the kernel with a checked revision and subfolder.
 
     The address of a local folder becomes absolute.

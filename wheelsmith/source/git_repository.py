@@ -84,16 +84,21 @@ class GitError(Exception):
 
 
 def run_git(
-    folder: Path, *argv: str, max_size: int = MAX_FILE_SIZE, on_output: Callable[[bytes], None] | None = None
+    folder: Path,
+    *argv: str,
+    max_size: int = MAX_FILE_SIZE,
+    on_output: Callable[[bytes], None] | None = None,
+    seconds: float | None = None,
 ) -> str:
     """Run a git command on a repository and return its stdout.
 
     :param folder: the repository, which need not exist yet.
     :param max_size: the largest size in bytes of each written file, including stdout.
     :param on_output: called regularly with the end of stderr.
+    :param seconds: the time limit, if it is not ``COMMAND_TIMEOUT``.
     :raises GitError: the command failed or exceeded its time limit.
     """
-    return _run(folder.parent, (f"--git-dir={folder}", *argv), max_size, on_output)
+    return _run(folder.parent, (f"--git-dir={folder}", *argv), max_size, on_output, seconds)
 
 
 def list_work_tree(folder: Path) -> dict[str, bool]:
@@ -119,7 +124,13 @@ def list_work_tree(folder: Path) -> dict[str, bool]:
     return found
 
 
-def _run(cwd: Path, argv: tuple[str, ...], max_size: int, on_output: Callable[[bytes], None] | None = None) -> str:
+def _run(
+    cwd: Path,
+    argv: tuple[str, ...],
+    max_size: int,
+    on_output: Callable[[bytes], None] | None = None,
+    seconds: float | None = None,
+) -> str:
     # A helper that outlives git, such as a shared ssh connection, would keep a pipe open, so the streams are files.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
         process = subprocess.Popen(
@@ -134,7 +145,7 @@ def _run(cwd: Path, argv: tuple[str, ...], max_size: int, on_output: Callable[[b
         )
         try:
             _limit(process.pid, min(max_size, MAX_FILE_SIZE))
-            _wait(process, lambda: on_output and on_output(_read_end(messages)))
+            _wait(process, lambda: on_output and on_output(_read_end(messages)), seconds or COMMAND_TIMEOUT)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -181,15 +192,15 @@ def _limit(pid: int, max_size: int) -> None:
             resource.prlimit(pid, kind, (least, least))
 
 
-def _wait(process: subprocess.Popen[bytes], poll: Callable[[], object]) -> None:
-    end = time.monotonic() + COMMAND_TIMEOUT
+def _wait(process: subprocess.Popen[bytes], poll: Callable[[], object], seconds: float) -> None:
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_POLL_INTERVAL)
             poll()
             return
         poll()
-    raise GitError(f"it took longer than {show_duration(COMMAND_TIMEOUT)}")
+    raise GitError(f"it took longer than {show_duration(seconds)}")
 
 
 def _read_end(messages: IO[bytes]) -> bytes:

@@ -52,6 +52,14 @@ def newest_branch(repo: str) -> str:
 
     :raises SourceError: the repo is not available.
     """
+    return list_hub_references(repo)[2]
+
+
+def list_hub_references(repo: str) -> tuple[dict[str, str], dict[str, str], str]:
+    """Return branch → commit, tag → commit, and the branch with a kernel's newest version (see ``newest_branch``).
+
+    :raises SourceError: the repo is not available.
+    """
     from huggingface_hub import HfApi
 
     api = HfApi(library_name="wheelsmith")
@@ -60,8 +68,9 @@ def newest_branch(repo: str) -> str:
         return api.list_repo_refs(repo, repo_type=repo_type)
 
     refs = explain_hub_errors(repo, "main", lambda: _with_repo_type(query))
-    counted = [ref.name for ref in refs.branches if _VERSION.fullmatch(ref.name)]
-    return max(counted, key=lambda name: int(name[1:]), default="main")
+    branches, tags = ({ref.name: ref.target_commit for ref in found} for found in (refs.branches, refs.tags))
+    counted = (name for name in branches if _VERSION.fullmatch(name))
+    return branches, tags, max(counted, key=lambda name: int(name[1:]), default="main")
 
 
 def find_commit(api: HfApi, repo: str, revision: str) -> tuple[str, str]:
