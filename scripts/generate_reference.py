@@ -227,6 +227,8 @@ def matrix_page(schema: dict[str, Any]) -> str:
     parts = [NOTE, "# matrix.yaml", "All keys. `wheelsmith schema` prints the JSON Schema for editors."]
     parts.append(_table(schema, schema))
     for name, definition in sorted(schema["$defs"].items()):
+        if name == "KernelEntry":  # all of its keys are in other tables
+            continue
         title = name.removesuffix("Model").lower()
         described = "" if title in schema["properties"] else definition.get("description", "")
         parts += [f"## {title}", *filter(None, [described]), _table(definition, schema)]

@@ -31,6 +31,7 @@ from wheelsmith.pipeline.repair_job import RepairJob
 from wheelsmith.run.build import build, make_build_request, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Prepared, Request, prepare
+from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("hostile builds")]
@@ -129,7 +130,7 @@ def bench(confining, tmp_path):
     events: list = []
     with scratch(tmp_path / "cache" / "work") as folder:
         assert folder.stat().st_mode & 0o077 == 0  # a setuid file in there is out of everybody's reach
-        workshop = make_context(make_build_request(prepared, folder), events.append)
+        workshop = make_context(make_build_request(PreparedSet.of(prepared), folder), events.append)
         tools = HijackedTools(tmp_path / "cache", hijack)
         limits = Limits(memory=512 * MIB, seconds=30.0, pids=64)
         workshop = dataclasses.replace(workshop, toolchains=ToolchainPrefetcher(tools), limits=limits)
@@ -410,6 +411,6 @@ def build_kernel(confining, tmp_path, changes: dict[str, str]) -> BuildResult:
     tiny_kernel(tmp_path / "k", **changes)
     prepared = prepared_for(confining, tmp_path)
     with scratch(tmp_path / "cache" / "work") as folder:
-        workshop = make_context(make_build_request(prepared, folder), lambda event: None)
+        workshop = make_context(make_build_request(PreparedSet.of(prepared), folder), lambda event: None)
         workshop = dataclasses.replace(workshop, limits=Limits(memory=1024 * MIB, seconds=60.0, pids=64))
         return build_one(prepared.plans[0], workshop)

@@ -24,6 +24,7 @@ from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.run.build import make_build_request, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, default_cache, prepare
+from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.integrity import write_manifest
 
@@ -176,7 +177,9 @@ def build(tmp_path, cache):
     request = Request(matrix=tmp_path / "matrix.yaml", cache=cache, engine="bwrap", force=True)
     prepared = prepare(request, events.append)
     with scratch(cache / "work") as folder:
-        result = build_one(prepared.plans[0], make_context(make_build_request(prepared, folder), events.append))
+        result = build_one(
+            prepared.plans[0], make_context(make_build_request(PreparedSet.of(prepared), folder), events.append)
+        )
     found = [(*e.step.split(": "), e.reused) for e in events if isinstance(e, StepFinished)]
     return result, really_run(found)
 

@@ -12,6 +12,7 @@ from wheelsmith.model import BuildResult, CellFinished, Expectation, Failure, Ru
 from wheelsmith.run.build import build, make_build_request, scratch
 from wheelsmith.run.executors import EXECUTORS, BuildRequest, open_executor
 from wheelsmith.run.prepare import Request, prepare
+from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.store import Store
 
 
@@ -37,7 +38,7 @@ def work(asked, tmp_path):
         plans += prepared.plans
     (prepared.out / "logs").mkdir(parents=True)
     with scratch(asked.cache / "work") as folder:
-        yield replace(make_build_request(prepared, folder), to_build=tuple(plans))
+        yield replace(make_build_request(PreparedSet.of(prepared), folder), to_build=tuple(plans))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from wheelsmith.model import Status
 from wheelsmith.run.build import make_build_request, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, prepare
+from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.source import tree as source_tree
 from wheelsmith.source.builds import read_build_folder
 from wheelsmith.source.folder import Outputs, read_folder
@@ -72,7 +73,7 @@ def test_a_source_that_was_edited_after_the_plan_is_not_built(edit, kernel, tmp_
     prepared = prepare(request, lambda event: None)
     edit(kernel / MODULE)
     with scratch(tmp_path / "cache" / "work") as folder:
-        context = make_context(make_build_request(prepared, folder), lambda event: None)
+        context = make_context(make_build_request(PreparedSet.of(prepared), folder), lambda event: None)
         result = build_one(prepared.plans[0], context)
     assert result.status is Status.FAILED
     assert result.failure

@@ -159,7 +159,7 @@ class Calls:
         folder = self.folder / f"run-{self._runs}"
         engine = engines(self.cache)["bwrap"]
         return BuildContext(
-            source=None,
+            sources={},
             engine=engine,
             own_engine=engine,
             toolchains=ToolchainPrefetcher(Toolchains(self.cache, lambda _: None)),

@@ -16,6 +16,7 @@ from wheelsmith.cli.options import (
     engine_option,
     jobs_option,
     json_option,
+    kernel_option,
     locked_option,
     make_request,
     matrix_option,
@@ -26,14 +27,15 @@ from wheelsmith.cli.options import (
     shard_plan_option,
     shard_plan_path,
 )
-from wheelsmith.cli.plan import plan_json, show_plan
+from wheelsmith.cli.plan import plan_exit_code, plan_json, show_plan
 from wheelsmith.cli.run_with_reports import exit_code, preparing_reporter, progress_options, run_prepared
-from wheelsmith.run.prepare import prepare
+from wheelsmith.run.prepared_set import PreparedSet, prepare_set
 from wheelsmith.run.shards import chosen_shard
 
 
 @click.command("build-matrix")
 @matrix_option
+@kernel_option
 @selection_options
 @engine_option
 @locked_option
@@ -77,19 +79,19 @@ def command(
         disable_network(matrix)
     request = make_request(matrix, **options)
     chosen = chosen_shard(shard, shard_plan_path(shard_plan, matrix)) if shard is not None else None
-    if chosen and (request.only or request.skip):
-        raise click.UsageError("--only and --skip cannot be used with --shard")
+    if chosen and (request.only or request.skip or request.kernels):
+        raise click.UsageError("--kernel, --only and --skip cannot be used with --shard")
     if chosen and not chosen.cells:
         click.echo(f"shard {shard} is empty: nothing to build", err=True)
         ctx.exit(ExitCode.OK)
     listen = preparing_reporter(progress, matrix.parent)
-    prepared = chosen.prepare(request, listen) if chosen else prepare(request, listen)
+    prepared = PreparedSet.of(chosen.prepare(request, listen)) if chosen else prepare_set(request, listen)
     if dry_run:
         if as_json:
             click.echo(json.dumps(plan_json(prepared), indent=1))
         else:
             show_plan(prepared, request, listen)
-        ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
+        ctx.exit(plan_exit_code(prepared))
     name = chosen.name if chosen else None
     record = run_prepared(
         prepared, progress=progress, as_json=as_json, complete=lambda record: replace(record, shard=name)

@@ -26,13 +26,27 @@ def _complete_cells(ctx: click.Context, parameter: click.Parameter, incomplete: 
     del parameter
     from wheelsmith.base.errors import WheelsmithError
     from wheelsmith.matrix.expand import cell_of, expand
-    from wheelsmith.matrix.load import load_matrix
+    from wheelsmith.matrix.load import load_matrices
 
     try:
-        answers = expand(load_matrix(Path(ctx.params.get("matrix") or "matrix.yaml")))
+        matrices = load_matrices(Path(ctx.params.get("matrix") or "matrix.yaml"))
     except WheelsmithError:
         return []
-    return [name for answer in answers if (name := cell_of(answer).id).startswith(incomplete)]
+    names = dict.fromkeys(cell_of(answer).id for matrix in matrices for answer in expand(matrix))
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _complete_kernels(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the names of kernels from the matrix that ``--matrix`` names."""
+    del parameter
+    from wheelsmith.base.errors import WheelsmithError
+    from wheelsmith.matrix.load import load_matrices
+
+    try:
+        matrices = load_matrices(Path(ctx.params.get("matrix") or "matrix.yaml"))
+    except WheelsmithError:
+        return []
+    return [matrix.name for matrix in matrices if matrix.name and matrix.name.startswith(incomplete)]
 
 
 class Number(click.ParamType[int]):
@@ -92,6 +106,16 @@ def selection_options(command: _F) -> _F:
             help=f"{text}, such as 'torch2{{11,13}}-*-cu130-*'. Repeatable.",
         )(command)
     return command
+
+
+kernel_option = click.option(
+    "--kernel",
+    "kernels",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=_complete_kernels,
+    help="Use only these kernels of a file with several. Repeatable.",
+)
 
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show only warnings and failures.")

@@ -16,6 +16,7 @@ from wheelsmith.cli.options import (
     disable_network,
     engine_option,
     json_option,
+    kernel_option,
     locked_option,
     make_request,
     matrix_option,
@@ -28,7 +29,8 @@ from wheelsmith.cli.options import (
 from wheelsmith.model import Listener, Notice
 from wheelsmith.plan.shards import Shard, shard_label
 from wheelsmith.run.build import stored_wheels
-from wheelsmith.run.prepare import Prepared, Request, prepare
+from wheelsmith.run.prepare import Request
+from wheelsmith.run.prepared_set import PreparedSet, prepare_set
 from wheelsmith.run.project_source import kernel_name_notices
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -94,6 +96,7 @@ def build_matrix_options(
 
 @click.command("plan")
 @matrix_option
+@kernel_option
 @selection_options
 @engine_option
 @locked_option
@@ -115,6 +118,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     ctx: click.Context,
     *,
     matrix: Path,
+    kernels: tuple[str, ...],
     only: tuple[str, ...],
     skip: tuple[str, ...],
     engine: str | None,
@@ -134,11 +138,11 @@ def command(  # noqa: PLR0913  # one parameter for each option
 
     if offline:
         disable_network(matrix)
-    request = make_request(matrix, engine, only=only, skip=skip, locked=locked)
+    request = make_request(matrix, engine, kernels=kernels, only=only, skip=skip, locked=locked)
     if shards is None and output_format in {"gitlab", "buildkite"}:
         raise click.UsageError(f"--format {output_format} requires --shards")
     listen = reporter("quiet" if quiet else "plain", matrix.parent)
-    prepared = prepare(request, listen)
+    prepared = prepare_set(request, listen)
     if shards is not None:
         from wheelsmith.run.shards import sharded_plan, write_shards
 
@@ -159,7 +163,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
         click.echo(json.dumps({"include": [{"cell": plan.cell.id} for plan in prepared.plans]}))
     else:
         show_plan(prepared, request, listen)
-    ctx.exit(ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED)
+    ctx.exit(plan_exit_code(prepared))
 
 
 def _labels_of_long_shards(shards: Sequence[Shard], max_seconds: float) -> list[str]:
@@ -181,7 +185,14 @@ def _show_shards(
         click.echo(format_shards(shards, output_format, options))
 
 
-def plan_json(prepared: Prepared) -> dict[str, object]:
+def plan_exit_code(prepared: PreparedSet) -> ExitCode:
+    """Return the exit code of a command that only plans."""
+    if prepared.failures:
+        return ExitCode.CELLS_FAILED
+    return ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED
+
+
+def plan_json(prepared: PreparedSet) -> dict[str, object]:
     """Return the plan as ``plan --json`` prints it."""
     folded = prepared.folded
     return {
@@ -201,7 +212,7 @@ def plan_json(prepared: Prepared) -> dict[str, object]:
     }
 
 
-def show_plan(prepared: Prepared, request: Request, listen: Listener) -> None:
+def show_plan(prepared: PreparedSet, request: Request, listen: Listener) -> None:
     """Print the plan as a table on stdout.
 
     :param listen: receives a notice if another project may have the kernel's name.
@@ -220,5 +231,6 @@ def show_plan(prepared: Prepared, request: Request, listen: Listener) -> None:
     for line in (*sharing_reasons(folded), *reasons):
         console.print(f"  {line}")
     if cached_builds < len(prepared.builds):  # without anything new, wheelsmith needs no network
-        for notice in kernel_name_notices(prepared.spec, prepared.matrix.kernel):
-            listen(notice)
+        for each in prepared.kernels.values():
+            for notice in kernel_name_notices(each.spec, each.matrix.kernel):
+                listen(notice)

@@ -27,6 +27,7 @@ from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.report.timeline import TimelineRecorder
 from wheelsmith.run.build import build, make_output_folder
 from wheelsmith.run.prepare import Prepared
+from wheelsmith.run.prepared_set import PreparedSet
 
 if TYPE_CHECKING:
     from wheelsmith.report.reporters import LineReporter
@@ -67,7 +68,7 @@ def preparing_reporter(progress: str, out: Path) -> LineReporter:
 
 
 def run_prepared(
-    prepared: Prepared,
+    prepared: Prepared | PreparedSet,
     *,
     progress: str,
     as_json: bool,

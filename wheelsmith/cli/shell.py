@@ -14,6 +14,7 @@ from wheelsmith.pipeline import build_command, lay_out
 from wheelsmith.run.build import make_build_request, scratch
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import prepare
+from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.store import in_use
 
 
@@ -37,7 +38,7 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
         raise click.UsageError(f"{cell} is excluded: {prepared.excluded[0].reason}")
     with in_use(request.cache), scratch(request.cache / "work") as folder:
         plan = prepared.plans[0]
-        context = make_context(make_build_request(prepared, folder), listen)
+        context = make_context(make_build_request(PreparedSet.of(prepared), folder), listen)
         work = folder / plan.cell.id
         lay_out(plan, prepared.source, work)
         build = build_command(plan, context, work)

@@ -87,18 +87,19 @@ def select(
 ) -> tuple[Cell | Excluded, ...]:
     """Return the cells whose id matches a pattern of ``only`` and no pattern of ``skip``.
 
-    An empty ``only`` matches every cell. Patterns are globs with braces: ``torch2{11,13}-*-cu130-*``.
+    An empty ``only`` matches every cell. Patterns are globs with braces: ``torch2{11,13}-*-cu130-*``. A pattern without
+    the name of a kernel selects cells of every kernel.
 
     :raises SelectionError: a pattern matches no cell, or no cell remains.
     """
     ids = [cell_of(answer).id for answer in answers]
     for pattern in (*only, *skip):
-        if not any(matches_glob(pattern, name) for name in ids):
+        if not any(_matches_cell(pattern, name) for name in ids):
             raise SelectionError(f"{pattern!r} matches no combination", remedy=_suggest(pattern, ids))
     kept = tuple(
         answer
         for answer, name in zip(answers, ids, strict=True)
-        if (not only or any(matches_glob(p, name) for p in only)) and not any(matches_glob(p, name) for p in skip)
+        if (not only or any(_matches_cell(p, name) for p in only)) and not any(_matches_cell(p, name) for p in skip)
     )
     if not kept:
         raise SelectionError("the selection matches no combination", remedy=_LIST_ALL)
@@ -113,6 +114,10 @@ def cell_of(answer: Cell | Excluded) -> Cell:
 def matches_glob(pattern: str, name: str) -> bool:
     """Return True if a glob with braces matches a name."""
     return any(fnmatchcase(name, glob) for glob in _expand_braces(pattern))
+
+
+def _matches_cell(pattern: str, name: str) -> bool:
+    return matches_glob(pattern, name) or matches_glob(pattern, name.rpartition("/")[2])
 
 
 def _expand_braces(pattern: str) -> Iterator[str]:

@@ -6,15 +6,17 @@ BaseLoader reads every scalar as text, so an unquoted 2.10 stays 2.10 and no sta
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place
+from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, WheelsmithError
+from wheelsmith.base.git_address import parse_git_address
 from wheelsmith.base.suggest import did_you_mean
+from wheelsmith.matrix.kernel_set import has_kernels, place_of, split_kernels
 from wheelsmith.matrix.types import (
     CudaCompatibility,
     EngineChoice,
@@ -40,14 +42,67 @@ _KEY = -1  # last part of the path of a key itself; no key is an integer, and no
 
 
 def load_matrix(path: Path) -> Matrix:
-    """Read a matrix file.
+    """Read a matrix file with one kernel.
 
     :raises MatrixMistakesError: the file has mistakes; the error lists all of them.
-    :raises MatrixError: the file cannot be read.
+    :raises MatrixError: the file cannot be read, or has several kernels.
     """
+    text, data = _read_file(path)
+    return replace(parse_matrix(text, file=path.name), sha256=hashlib.sha256(data).hexdigest())
+
+
+def load_matrices(path: Path) -> tuple[Matrix, ...]:
+    """Read a matrix file with one kernel, or with several kernels and files that it includes.
+
+    :return: a matrix for each kernel; one without a name if the file has one kernel.
+    :raises MatrixMistakesError: a file has mistakes; the error lists all of them.
+    :raises MatrixError: a file cannot be read.
+    """
+    text, data = _read_file(path)
+    root, digest = _compose(text, path.name), hashlib.sha256(data)
+    if not has_kernels(root):
+        return (replace(parse_matrix(text, file=path.name), sha256=digest.hexdigest()),)
+
+    def read(name: str, where: Place) -> yaml.Node:
+        try:
+            text, data = _read_file(path.parent / name)
+        except MatrixError as error:
+            raise MatrixError(error.message, where=where) from None
+        digest.update(data)
+        return _compose(text, name)
+
+    return tuple(replace(each, sha256=digest.hexdigest()) for each in _make_matrices(root, path.name, read))
+
+
+def _make_matrices(root: yaml.Node, file: str, read: Callable[[str, Place], yaml.Node]) -> list[Matrix]:
+    assert isinstance(root, yaml.MappingNode)  # noqa: S101  # see `has_kernels`
+    found: list[Matrix] = []
+    mistakes: dict[str, WheelsmithError] = {}
+    for each in split_kernels(root, read):
+        try:
+            made = _matrix_of(each.node, file)
+        except MatrixMistakesError as error:
+            mistakes |= {str(mistake): mistake for mistake in error.mistakes}
+        else:
+            found.append(replace(made, name=each.name, kernel=_relative_to(made.kernel, each.folder)))
+    if mistakes:
+        raise MatrixMistakesError(tuple(mistakes.values()))
+    return found
+
+
+def _relative_to(kernel: KernelRef, folder: str) -> KernelRef:
+    """Return a kernel whose folder is relative to the main file, not to the included one."""
+    if kernel.path:
+        return replace(kernel, path=str(Path(folder, kernel.path)))
+    if kernel.git and parse_git_address(kernel.git).is_local and not kernel.git.startswith("file:"):
+        return replace(kernel, git=str(Path(folder, kernel.git)))
+    return kernel
+
+
+def _read_file(path: Path) -> tuple[str, bytes]:
     try:
         data = path.read_bytes()
-        text = data.decode()
+        return data.decode(), data
     except FileNotFoundError:
         raise MatrixError(
             f"there is no {path}",
@@ -57,22 +112,32 @@ def load_matrix(path: Path) -> Matrix:
         raise MatrixError(f"not UTF-8 text: {error.reason}", where=Place(file=str(path))) from None
     except OSError as error:
         raise MatrixError(f"{path} cannot be read: {error.strerror}") from None
-    return replace(parse_matrix(text, file=path.name), sha256=hashlib.sha256(data).hexdigest())
 
 
 def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
-    """Read a matrix from text.
+    """Read a matrix with one kernel from text.
 
     :param file: the file name for messages.
     :raises MatrixMistakesError: the text has mistakes; the error lists all of them.
-    :raises MatrixError: the text is not a YAML mapping.
+    :raises MatrixError: the text is not a YAML mapping, or has several kernels.
     """
+    root = _compose(text, file)
+    if has_kernels(root):
+        raise MatrixError(
+            "this command takes one kernel, and the file has kernels",
+            where=Place(file=file),
+            remedy="give the kernel a file of its own, which this one can include",
+        )
+    return _matrix_of(root, file)
+
+
+def _matrix_of(root: yaml.Node, file: str) -> Matrix:
     from wheelsmith.matrix.schema import MatrixModel
 
     places: dict[_Path, Place] = {}
     mistakes: list[MatrixError] = []
     try:
-        data = _to_data(_compose(text, file), (), file, places, mistakes)
+        data = _to_data(root, (), places, mistakes)
     except RecursionError:
         raise MatrixError("nested too deeply", where=Place(file=file)) from None
     if not isinstance(data, dict):
@@ -83,7 +148,7 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
     if mistakes or model is None:
         mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
         raise MatrixMistakesError(tuple(mistakes))
-    return _make_matrix(model, file, places)
+    return _make_matrix(model, places)
 
 
 def read_yaml(text: str, file: str, model: type[_Model]) -> _Model:
@@ -94,7 +159,7 @@ def read_yaml(text: str, file: str, model: type[_Model]) -> _Model:
     """
     places: dict[_Path, Place] = {}
     mistakes: list[MatrixError] = []
-    data = _to_data(_compose(text, file), (), file, places, mistakes)
+    data = _to_data(_compose(text, file), (), places, mistakes)
     found = _validate(model, data, places, mistakes)
     if found is None or mistakes:
         raise mistakes[0]
@@ -121,9 +186,12 @@ def check_kernel(given: Mapping[str, str | list[str] | None]) -> KernelRef:
 
 def _compose(text: str, file: str) -> yaml.Node:
     try:
-        root = yaml.compose(text, Loader=yaml.BaseLoader)
+        loader = yaml.BaseLoader(text)
+        loader.name = file  # of the marks
+        root: yaml.Node | None = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
-        where = _place(error.problem_mark, file) if error.problem_mark else Place(file=file)
+        mark = error.problem_mark
+        where = Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)
         raise MatrixError(f"not YAML: {error.problem}", where=where) from None
     except yaml.YAMLError as error:
         raise MatrixError(f"not YAML: {' '.join(str(error).split())}", where=Place(file=file)) from None
@@ -132,26 +200,22 @@ def _compose(text: str, file: str) -> yaml.Node:
     return root
 
 
-def _to_data(node: yaml.Node, path: _Path, file: str, places: dict[_Path, Place], mistakes: list[MatrixError]) -> Any:
-    places.setdefault(path, _place(node.start_mark, file))
+def _to_data(node: yaml.Node, path: _Path, places: dict[_Path, Place], mistakes: list[MatrixError]) -> Any:
+    places.setdefault(path, place_of(node))
     if isinstance(node, yaml.ScalarNode):
         return node.value
     if isinstance(node, yaml.SequenceNode):
-        return [_to_data(item, (*path, n), file, places, mistakes) for n, item in enumerate(node.value)]
+        return [_to_data(item, (*path, n), places, mistakes) for n, item in enumerate(node.value)]
     found: dict[str, Any] = {}
     for key, value in node.value:
         name = str(key.value)
-        where = _place(key.start_mark, file)
+        where = place_of(key)
         if name in found:
             mistakes.append(MatrixError(f"duplicate key {name!r}", where=where, remedy="keep one of them"))
             continue
         places[(*path, name, _KEY)] = where
-        found[name] = _to_data(value, (*path, name), file, places, mistakes)
+        found[name] = _to_data(value, (*path, name), places, mistakes)
     return found
-
-
-def _place(mark: Any, file: str) -> Place:
-    return Place(file=file, line=mark.line + 1, column=mark.column + 1)
 
 
 def _validate(
@@ -232,7 +296,7 @@ def _check_selectors(model: MatrixModel, places: dict[_Path, Place]) -> Iterator
                 yield MatrixError(f"a rule selects by {name}, which is not an axis", where=where, remedy=remedy)
 
 
-def _make_matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> Matrix:
+def _make_matrix(model: MatrixModel, places: dict[_Path, Place]) -> Matrix:
     ((framework, releases),) = (model.axes.releases or {NO_FRAMEWORK: [""]}).items()
     return Matrix(
         kernel=_make_kernel(model.kernel),
@@ -245,7 +309,7 @@ def _make_matrix(model: MatrixModel, file: str, places: dict[_Path, Place]) -> M
         settings=CellSettings(**_settings(model)),
         project=_make_project(model),
         cuda_compatibility=CudaCompatibility(model.cuda_compatibility),
-        rules=tuple(_make_rule(model, n, f"{file}:{places[('rules', n)].line}") for n in range(len(model.rules))),
+        rules=tuple(_make_rule(model, n, places["rules", n]) for n in range(len(model.rules))),
         engine=EngineChoice(**model.engine.model_dump()),
         output=OutputSettings(**model.output.model_dump()),
     )
@@ -255,14 +319,14 @@ def _make_kernel(model: KernelModel) -> KernelRef:
     return KernelRef(**{name: _freeze(value) for name, value in model.model_dump().items()})
 
 
-def _make_rule(model: MatrixModel, number: int, place: str) -> MatrixRule:
+def _make_rule(model: MatrixModel, number: int, place: Place) -> MatrixRule:
     rule = model.rules[number]
     changed = _settings(rule.set) if rule.set else {}
     return MatrixRule(
         where=_make_selector(rule.exclude or rule.where),
         exclude=rule.exclude is not None,
         reason=rule.reason,
-        place=place,
+        place=f"{place.file}:{place.line}",
         settings=CellSettings(**changed),
         sets=tuple(changed),
         project=_make_project(rule.set) if rule.set else ProjectSettings(),

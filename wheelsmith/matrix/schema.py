@@ -24,6 +24,7 @@ from pydantic import (
 from wheelsmith.base.git_address import check_revision
 from wheelsmith.base.units import parse_seconds, parse_size
 from wheelsmith.frameworks import frameworks
+from wheelsmith.matrix.kernel_set import INCLUDE, KERNELS, OF_RUN
 from wheelsmith.matrix.placeholders import PLACEHOLDERS
 from wheelsmith.matrix.values import (
     MINOR,
@@ -387,8 +388,30 @@ class MatrixModel(_Model):
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of matrix.yaml."""
+    """Return the JSON Schema of matrix.yaml, with one kernel or with several."""
     schema = MatrixModel.model_json_schema(by_alias=True)
+    settings = {name: value for name, value in schema["properties"].items() if name not in {"kernel", *OF_RUN}}
+    schema["$defs"]["KernelEntry"] = {
+        "additionalProperties": False,
+        "description": "One of several kernels: its source, and settings that differ from the common ones.",
+        "properties": schema["$defs"]["KernelModel"]["properties"] | settings,
+        "type": "object",
+    }
+    schema["properties"] |= {
+        KERNELS: {
+            "additionalProperties": {"$ref": "#/$defs/KernelEntry"},
+            "description": "Several kernels, in place of kernel: name → the keys of kernel, and the keys of this file "
+            "that differ, but not engine and output",
+            "type": "object",
+        },
+        INCLUDE: {
+            "description": "Further matrix files, relative to this one, whose kernels join those of kernels",
+            "items": {"type": "string"},
+            "type": "array",
+        },
+    }
+    del schema["required"]
+    schema["anyOf"] = [{"required": ["kernel", "axes"]}, {"required": [KERNELS]}, {"required": [INCLUDE]}]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,

@@ -185,6 +185,7 @@ class OutputSettings(Record):
 class Matrix(Record):
     """A kernel and the combinations to build.
 
+    :param name: the name in ``kernels``; None for the only kernel of a file.
     :param version: overrides the version in build.toml.
     :param framework: the framework that has an axis.
     :param releases: the releases of the framework.
@@ -199,6 +200,7 @@ class Matrix(Record):
     """
 
     kernel: KernelRef
+    name: str | None = None
     version: str | None
     framework: str = TORCH
     releases: tuple[str, ...]

@@ -87,6 +87,7 @@ class Cell(ReleaseRecord):
     :param toolkit: the platform's toolkit release as ``major.minor``; None for a CPU build.
     :param arch: the CPU architecture as ``uname -m`` prints it.
     :param python: ``major.minor`` for a project, which needs one wheel for each Python; None for a kernel.
+    :param kernel: the name of its kernel in a run of several kernels.
     :param cxx11_abi: False if this torch uses the C++ ABI from before C++11, which its kernels must use too; None if
         kernels share no C++ with the framework.
     """
@@ -100,7 +101,15 @@ class Cell(ReleaseRecord):
     python: str | None = None
     os: str = "linux"
     cxx11_abi: bool | None = True
+    kernel: str | None = None
     settings: CellSettings = field(default_factory=CellSettings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the cell as plain data, without the kernel's name if it has none."""
+        data = ReleaseRecord.to_json(self)  # slots replace the class, so super() does not work
+        if self.kernel is None:
+            del data["kernel"]
+        return data
 
     @property
     def compute(self) -> str:
@@ -116,11 +125,15 @@ class Cell(ReleaseRecord):
 
     @property
     def id(self) -> str:
-        """Return the Hub's variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``, and then its Python if any."""
+        """Return the Hub's variant name, e.g. ``torch211-cxx11-cu130-x86_64-linux``, and then its Python if any.
+
+        In a run of several kernels, the kernel's name comes first: ``relu/torch211-…``.
+        """
         abi = () if self.cxx11_abi is None else ("cxx11" if self.cxx11_abi else "cxx98",)
         python = () if self.python is None else (f"cp{self.python.replace('.', '')}",)
         framework = (f"{self.framework}{self.release.replace('.', '')}",) if self.release else ()
-        return "-".join((*framework, *abi, self.compute, self.arch, self.os, *python))
+        variant = "-".join((*framework, *abi, self.compute, self.arch, self.os, *python))
+        return variant if self.kernel is None else f"{self.kernel}/{variant}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from wheelsmith.base.json_dataclass import Record, canonical_json
@@ -221,6 +221,12 @@ class BuildPlan(Record):
         """Return the prefixes of the build that are made from pinned files."""
         prefixes = (self.pinned_compilers, self.headers, self.toolkit, *self.libraries)
         return tuple(prefix for prefix in prefixes if prefix and not prefix.in_image)
+
+    def of_cell(self, cell: Cell) -> BuildPlan:
+        """Return the plan for another cell with the same wheel."""
+        made = replace(self, cell=cell)
+        made._digest.extend(self._digest)  # noqa: SLF001  # it does not depend on the cell
+        return made
 
     @property
     def build_digest(self) -> str:

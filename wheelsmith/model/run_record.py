@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -93,7 +93,7 @@ class CellRecord(Record):
         cell = Cell.from_json(data["cell"])
         if data.get("status") == _EXCLUDED:
             return cls(cell=cell, reason=str(data.get("reason")))
-        of_plan = {field.name for field in fields(PlannedCell)}
+        of_plan = {each.name for each in fields(PlannedCell)}
         planned = PlannedCell.from_json({name: value for name, value in data.items() if name in of_plan})
         rest = {name: value for name, value in data.items() if name not in of_plan}
         result = BuildResult.from_json(rest) if "plan_digest" in rest else None
@@ -116,6 +116,15 @@ class ShardName(Record):
     number: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRecord(Record):
+    """One kernel of a run of several; see the fields of ``RunRecord``."""
+
+    kernel: str
+    distribution: str | None
+    kernel_version: str | None
+
+
 @dataclass(frozen=True, kw_only=True)  # slots would replace the class, and super() needs the original one
 class RunRecord(Record):
     """A run and the result of each of its cells.
@@ -127,6 +136,8 @@ class RunRecord(Record):
     :param started_on: None if several jobs built.
     :param shard: None for a run that built its entire matrix.
     :param variants: for a repacked repository, name of a build folder → its result.
+    :param kernels: for a run of several kernels, the name of a kernel → its source and project.
+    :param failures: name of a kernel → why it was not planned.
     :param older_wheels: file names of the wheels of an older source that the output folder still has.
     """
 
@@ -142,6 +153,8 @@ class RunRecord(Record):
     finished_on: str | None = None
     shard: ShardName | None = None
     variants: dict[str, dict[str, str | None]] | None = None
+    kernels: dict[str, KernelRecord] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
     older_wheels: tuple[str, ...] = ()
 
     @property
@@ -162,13 +175,13 @@ class RunRecord(Record):
 
     @property
     def is_complete(self) -> bool:
-        """Return True if every planned cell has a wheel."""
-        return all(cell.result and cell.result.wheel for cell in self.planned)
+        """Return True if every planned cell has a wheel, and every kernel has a plan."""
+        return not self.failures and all(cell.result and cell.result.wheel for cell in self.planned)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as plain data, without ``shard``, ``variants`` and ``older_wheels`` if they are empty."""
-        data, optional = super().to_json(), {"shard", "variants", "older_wheels"}
-        return {name: value for name, value in data.items() if value not in (None, []) or name not in optional}
+        """Return the record as plain data, without the fields that only some runs have if they are empty."""
+        data, optional = super().to_json(), {"shard", "variants", "older_wheels", "kernels", "failures"}
+        return {name: value for name, value in data.items() if value not in (None, [], {}) or name not in optional}
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
@@ -176,7 +189,7 @@ class RunRecord(Record):
 
         :raises ValueError: a field is missing or of another type.
         """
-        known = {field.name for field in fields(cls)}
+        known = {each.name for each in fields(cls)}
         if isinstance(data, Mapping):
             data = {name: value for name, value in data.items() if name in known}
         return super().from_json(data)

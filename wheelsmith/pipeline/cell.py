@@ -102,7 +102,7 @@ class CellBuild:
         """Return a project's failure with the remedy for a common mistake in its code, if there is one."""
         if failure.remedy:
             return failure
-        source = self._context.source
+        source = self._context.source(self.plan)
         try:
             code = read_project_code(source.paths, source.read_bytes)
         except WheelsmithError:  # the source has changed since
@@ -122,7 +122,7 @@ class CellBuild:
             self._stored = stored
             return self._test_task()
         self._log.enter("fetch")
-        lay_out(self._final_plan, context.source, self._work)
+        lay_out(self._final_plan, context.source(plan), self._work)
         steps = compile_steps(plan)
         if context.engine.isolates and plan.project:
             return (self._task("build", self._build_project, memory=_SETUP_MEMORY),)
@@ -253,7 +253,7 @@ class CellBuild:
     def _reset_work_folder(self, memory: int) -> None:
         """Recreate the work folder if an earlier attempt was killed, because it may contain incomplete objects."""
         if self._has_run:
-            lay_out(self._final_plan, self._context.source, self._work)
+            lay_out(self._final_plan, self._context.source(self.plan), self._work)
             for step in self._steps:
                 step.put_object(memory)
         self._has_run = True
@@ -275,23 +275,24 @@ class CellBuild:
             raise command_failed(self._log.stage, what, exit_, command.limits, output.tail, output.excerpt)
 
     def _test_task(self) -> tuple[Task, ...]:
-        return (self._task("test", self._test),) if self._context.test else ()
+        return (self._task("test", self._test),) if self._context.test(self.plan) else ()
 
     def _test(self, memory: int) -> tuple[Task, ...]:
         del memory
         context, plan, stored = self._context, self.plan, self._stored
-        assert context.test is not None  # noqa: S101  # see `_test_task`
+        test = context.test(plan)
+        assert test is not None  # noqa: S101  # see `_test_task`
         assert stored is not None  # noqa: S101  # set before the test task is created
         self._log.enter("test")
         self._untested = why_untested(plan, context.engine, context.toolchains.toolchains)
         if self._untested:
             context.listen(Notice(level="warning", text=f"{self.name} is not tested: {self._untested}"))
             return ()
-        with self._log.command("test", ("sh", "-c", context.test)) as output:
+        with self._log.command("test", ("sh", "-c", test)) as output:
             exit_: Exit = smoke_test(
                 plan,
                 stored.path,
-                context.test,
+                test,
                 context.folder / self.name / "test",
                 context=context,
                 on_line=output.read,

@@ -196,7 +196,7 @@ def compile_command(
 
 def command_name(plan: BuildPlan) -> str:
     """Return the prefix of the names of a cell's sandboxes."""
-    return f"wheelsmith-{plan.cell.id}-{plan.build_digest[:12]}"
+    return f"wheelsmith-{plan.cell.id.replace('/', '.')}-{plan.build_digest[:12]}"
 
 
 def torch_wheels(wheels: tuple[LockedWheel, ...]) -> tuple[LockedWheel, ...]:

@@ -92,6 +92,7 @@ class ToolchainPrefetcher:
 class BuildContext:
     """The objects and settings that all builds of a run share.
 
+    :param sources: name of a kernel → its source. The only kernel of a run has the name ``""``.
     :param own_engine: the engine for wheelsmith's own programs, which read the output of builds.
     :param limits: limits of one cell.
     :param memory: bytes that the run may use.
@@ -99,12 +100,12 @@ class BuildContext:
     :param all_cores: cores that all builds together may use.
     :param folder: a temporary folder of this run.
     :param logs: folder for the log of each cell.
-    :param test: a command that must succeed with each wheel installed, or None.
+    :param tests: name of a kernel → a command that must succeed with each of its wheels installed, or None.
     :param force: build cells even if the store has their wheels.
     :param reuse: use compiled objects from the cache.
     """
 
-    source: SourceTree
+    sources: dict[str, SourceTree]
     engine: Engine
     own_engine: Engine
     toolchains: ToolchainPrefetcher
@@ -118,11 +119,19 @@ class BuildContext:
     folder: Path
     logs: Path
     listen: Listener
-    test: str | None = None
+    tests: dict[str, str | None] = field(default_factory=dict)
     force: bool = False
     reuse: bool = True
     claims: InFlightKeys = field(default_factory=InFlightKeys)
     guess_factors: GuessFactors = field(default_factory=GuessFactors)
+
+    def source(self, plan: BuildPlan) -> SourceTree:
+        """Return the source of a plan's kernel."""
+        return self.sources[plan.cell.kernel or ""]
+
+    def test(self, plan: BuildPlan) -> str | None:
+        """Return the test of a plan's kernel, or None."""
+        return self.tests.get(plan.cell.kernel or "")
 
     def cap_memory(self, memory: int) -> int:
         """Limit the memory of a task, in bytes, to that of a cell and of the run."""

@@ -15,7 +15,7 @@ from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.engine import Command, Engine, Exit, Mount
 from wheelsmith.frameworks import framework
 from wheelsmith.model import TORCH, BuildPlan, LockedWheel, Project
-from wheelsmith.pipeline.command import environment_mounts
+from wheelsmith.pipeline.command import command_name, environment_mounts
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.plan.project import why_other_cuda
 from wheelsmith.source.tree import copy_into
@@ -59,7 +59,7 @@ def smoke_test(
     python = _python(plan, engine)
     if plan.project:
         with WorkFolder(work) as folder:
-            copy_into(context.source, folder, "src")
+            copy_into(context.source(plan), folder, "src")
         wheels = _project_environment(plan, plan.project, wheel, toolchains)
         environment = environment_mounts(plan.project, wheels, plan.cell.arch, toolchains)
     else:
@@ -67,7 +67,7 @@ def smoke_test(
         environment = (Mount(source=found, target=sandbox_paths.ENVIRONMENT),)
     return engine.run(
         Command(
-            name=f"wheelsmith-test-{plan.cell.id}-{plan.build_digest[:12]}",
+            name=f"{command_name(plan)}-test",
             argv=("/bin/sh", "-c", command),
             mounts=(Mount(source=work, target=sandbox_paths.WORK, writable=True), *environment),
             # Without isolation, the test would otherwise write bytecode to the shared environment.

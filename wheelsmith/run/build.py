@@ -38,6 +38,7 @@ from wheelsmith.plan.planned_run import Build, PlannedRun
 from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.run.executors import BuildRequest, Executor, open_executor
 from wheelsmith.run.prepare import Prepared, Request
+from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
@@ -48,7 +49,7 @@ _REMOVED_PREFIX = "removed-"  # prefix of a scratch folder that is being removed
 _OUTPUT_FOLDERS = ("logs", "wheels", "index", "index/_state", f"index/{RUNS}")
 
 
-def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | None = None) -> RunRecord:
+def build(run_of: Prepared | PreparedSet, listen: Listener = log_notices, cancel: Flag | None = None) -> RunRecord:
     """Build the wheels that the store lacks, then publish every wheel of the run to its index.
 
     A failed cell is a result, not an error.
@@ -57,6 +58,7 @@ def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | Non
     :param cancel: a ``threading.Event``. Once it is set, running builds are stopped and no more are started.
     :raises WheelsmithError: the output folder, the cache or the machine cannot be used.
     """
+    prepared = run_of if isinstance(run_of, PreparedSet) else PreparedSet.of(run_of)
     request, cancel = prepared.request, cancel or Flag()
     executor = open_executor(request.executor)
     make_output_folder(prepared.out)
@@ -65,9 +67,8 @@ def build(prepared: Prepared, listen: Listener = log_notices, cancel: Flag | Non
         with in_use(request.cache), scratch(request.cache / "work") as folder:
             _build_all(executor, prepared, folder, run, cancel)
             store = Store(request.cache / "store")
-            run.older_wheels = publish_run(
-                prepared, run.results, out=prepared.out, store=store, work=folder, prune=request.prune
-            )
+            parts = [(part, prepared.of_kernel(name, run.results)) for name, part in prepared.kernels.items()]
+            run.older_wheels = publish_run(parts, out=prepared.out, store=store, work=folder, prune=request.prune)
         _prune_cache(request, run, cancel)
     return prepared.record(run.results, interrupted=cancel.is_set(), older=run.older_wheels or ())
 
@@ -159,7 +160,7 @@ def make_output_folder(out: Path) -> None:
         ) from error
 
 
-def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: ActiveRun, cancel: Flag) -> None:
+def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: ActiveRun, cancel: Flag) -> None:
     request = prepared.request
     cached, to_recheck, to_build = _sort_builds(prepared)
     costs = Costs(request.cache / "costs.sqlite")
@@ -188,7 +189,7 @@ def _build_all(executor: Executor, prepared: Prepared, folder: Path, run: Active
 
 
 def make_build_request(
-    prepared: Prepared, folder: Path, *, to_build: Sequence[Build] = (), to_recheck: Sequence[Build] = ()
+    prepared: PreparedSet, folder: Path, *, to_build: Sequence[Build] = (), to_recheck: Sequence[Build] = ()
 ) -> BuildRequest:
     """Return the request for an executor.
 
@@ -200,16 +201,15 @@ def make_build_request(
     return BuildRequest(
         to_build=tuple(build.plan for build in to_build),
         to_recheck=tuple(build.plan for build in to_recheck),
-        source=prepared.source,
+        kernels=prepared.inputs,
         engine=prepared.engine.name,
         cache=request.cache,
         folder=folder,
         logs=prepared.out / "logs",
-        limits=build_limits(prepared.matrix.engine),
+        limits=build_limits(prepared.limits),
         jobs=request.jobs,
         cores_per_cell=request.cores_per_cell,
         memory=request.memory,
-        test=prepared.matrix.kernel.test if request.test else None,
         force=request.force,
         reuse=request.reuse,
         fail_fast=request.fail_fast,
@@ -222,7 +222,7 @@ def build_limits(choice: EngineChoice) -> Limits:
     return Limits(memory=choice.memory, disk=choice.disk or usual.disk, seconds=choice.seconds or usual.seconds)
 
 
-def _sort_builds(prepared: Prepared) -> tuple[list[BuildResult], list[Build], list[Build]]:
+def _sort_builds(prepared: PreparedSet) -> tuple[list[BuildResult], list[Build], list[Build]]:
     """Sort the builds of a run by the work that they need.
 
     :return: results of stored wheels that passed the current check; builds with a stored wheel to check again, which

@@ -34,7 +34,7 @@ from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.plan.planned_run import Build
 from wheelsmith.plan.shards import ShardedPlan, shard_label
 from wheelsmith.run.build import ActiveRun, announce_run, make_output_folder, scratch
-from wheelsmith.run.executors import BuildRequest, open_executor
+from wheelsmith.run.executors import BuildRequest, KernelInputs, open_executor
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.store import Store
@@ -163,7 +163,7 @@ def join(  # one parameter for each option
         to_check = _import_wheels(plan, reported, out / "logs", store, folder, run)
         work = BuildRequest(
             to_recheck=tuple(build.plan for build, _ in to_check.values()),
-            source=SourceTree(id=plan.plans[0].source, files=()),
+            kernels={"": KernelInputs(source=SourceTree(id=plan.plans[0].source, files=()))},
             engine=chosen,
             cache=folder / "cache",
             folder=folder,
@@ -187,7 +187,7 @@ def join(  # one parameter for each option
         collector.fail_rest(_EXECUTOR)
         # Publish even after an interruption, so that the index has the wheels in results.json.
         if run.results:
-            run.older_wheels = publish_run(plan, run.results, out=out, store=store, work=folder)
+            run.older_wheels = publish_run([(plan, run.results)], out=out, store=store, work=folder)
             index = Folder(out / "index")
             wheels = [wheel for state in load_states(index).values() for wheel in state.entries]
             for text in requirement_notes(index, wheels):

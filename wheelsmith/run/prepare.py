@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -53,6 +53,7 @@ def default_cache() -> Path:
 class Request:
     """The options of a run. Most have the name and the meaning of an option of ``wheelsmith build-matrix``.
 
+    :param kernels: names or globs of kernels in a file with several; empty for all of them.
     :param cache: the folder for toolchains and finished wheels, shared by all of a user's projects.
     :param cache_limit: maximum size of the cache after the run, in bytes; None for no limit.
     :param jobs: number of cores; None for all.
@@ -64,6 +65,7 @@ class Request:
     """
 
     matrix: Path
+    kernels: tuple[str, ...] = ()
     cache: Path = field(default_factory=default_cache)
     cache_limit: int | None = None
     only: tuple[str, ...] = ()
@@ -99,6 +101,17 @@ class Prepared(PlannedRun):
     out: Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildMachine:
+    """The engine that builds the cells of a run, and the machine that it runs on.
+
+    :param build_host: returns the facts of an image, or of this machine for None.
+    """
+
+    engine: Engine
+    build_host: Callable[[str | None], BuildHost]
+
+
 def cache_limit() -> int | None:
     """Return the cache limit from WHEELSMITH_CACHE_SIZE in bytes, or None if it is not set.
 
@@ -127,12 +140,17 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     )
     prepared = prepare_matrix(matrix, request, inputs, listen)
     inputs.check(prepared.source, prepared.plans, request.matrix, listen)
-    for notice in header_cost(prepared.source, prepared.builds):
+    for notice in kernel_notices(prepared):
         listen(notice)
+    return prepared
+
+
+def kernel_notices(prepared: Prepared) -> Iterator[Notice]:
+    """Yield what users should know about a planned kernel."""
+    yield from header_cost(prepared.source, prepared.builds)
     if isinstance(prepared.spec, KernelSpec):
         for text in left_out_capabilities(prepared.spec, (plan.cell for plan in prepared.plans)):
-            listen(Notice(level="info", text=text))
-    return prepared
+            yield Notice(level="info", text=text)
 
 
 def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
@@ -157,12 +175,18 @@ def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listene
 
 
 def prepare_matrix(
-    matrix: Matrix, request: Request, inputs: LockedInputs, listen: Listener, source: SourceTree | None = None
+    matrix: Matrix,
+    request: Request,
+    inputs: LockedInputs,
+    listen: Listener,
+    source: SourceTree | None = None,
+    machine: BuildMachine | None = None,
 ) -> Prepared:
     """Plan every selected cell of a matrix, as ``prepare`` does.
 
     :param inputs: the kernel to fetch, and the wheels of build environments.
     :param source: the kernel's source, if it was fetched before.
+    :param machine: what builds the cells, if it was chosen before.
     """
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix has no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
@@ -177,8 +201,8 @@ def prepare_matrix(
     spec = read_spec(source, matrix, request.matrix.name)
     for text in _missing_settings(spec, matrix):
         listen(Notice(level="info", text=text))
-    engine = _choose_engine(matrix, request, selected, listen)
-    plan = partial(_plan_cells, selected, everything, matrix, spec, source, engine, cache(engine.build_host))
+    machine = machine or choose_machine([matrix], request, selected, listen)
+    plan = partial(_plan_cells, selected, everything, matrix, spec, source, machine)
     if isinstance(spec, ProjectSpec):
         inputs.resolve_all(_environment_requests(plan))
     planned, not_folded = plan(resolve=inputs.resolve)
@@ -196,7 +220,7 @@ def prepare_matrix(
         matrix=matrix,
         source=source,
         spec=spec,
-        engine=engine,
+        engine=machine.engine,
         out=out,
         kernel=f"{place} @{(source.id.commit or source.id.tree)[:7]}",
         distribution=matrix.kernel.distribution or spec.name,
@@ -226,12 +250,19 @@ def _missing_settings(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterato
         yield f"{hint.name} is known to need before-build: {json.dumps(hint.before_build)}; {hint.before_build_why}"
 
 
-def _choose_engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Excluded], listen: Listener) -> Engine:
-    images = frozenset(cell.settings.image or matrix.engine.image for cell in answers if isinstance(cell, Cell))
+def choose_machine(
+    matrices: Sequence[Matrix], request: Request, answers: Iterable[Cell | Excluded], listen: Listener
+) -> BuildMachine:
+    """Choose the engine that builds the cells of some matrices, which have the same settings for engines.
+
+    :raises WheelsmithError: no engine can build them.
+    """
+    common = matrices[0].engine
+    images = frozenset(cell.settings.image or common.image for cell in answers if isinstance(cell, Cell))
     choice = choose(
-        request.engine or matrix.engine.name,
+        request.engine or common.name,
         images=images,
-        trusted=matrix.kernel.path is not None,
+        trusted=all(matrix.kernel.path is not None for matrix in matrices),
         cache=request.cache,
     )
     unconfined = choice.engine.name == Local.name
@@ -239,7 +270,7 @@ def _choose_engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Ex
     for refusal in choice.passed_over if unconfined or any(images) else ():
         listen(Notice(level="info", text=f"not used: {refusal.message}"))
     if unconfined and "torch" in {
-        each.cxx_standard for each in (matrix.project, *(rule.project for rule in matrix.rules))
+        each.cxx_standard for matrix in matrices for each in (matrix.project, *(rule.project for rule in matrix.rules))
     }:
         raise MatrixError(
             "cxx-standard: torch needs a sandbox, which engine local does not have",
@@ -248,7 +279,7 @@ def _choose_engine(matrix: Matrix, request: Request, answers: Iterable[Cell | Ex
         )
     if unconfined:
         listen(Notice(level="warning", text=f"engine local: isolation is {choice.engine.isolation}"))
-    return choice.engine
+    return BuildMachine(engine=choice.engine, build_host=cache(choice.engine.build_host))
 
 
 def _environment_requests(plan: Callable[..., object]) -> list[EnvironmentRequest]:
@@ -272,14 +303,12 @@ def _plan_cells(
     matrix: Matrix,
     spec: KernelSpec | ProjectSpec,
     source: SourceTree,
-    engine: Engine,
-    build_host: Callable[[str | None], BuildHost],
+    machine: BuildMachine,
     *,
     resolve: Resolve,
 ) -> tuple[list[BuildPlan | Excluded], dict[str, str]]:
     """Plan cells. Cells that the matrix excludes stay excluded.
 
-    :param build_host: returns the facts of an image, or of this machine for None.
     :param resolve: chooses the wheels of build environments.
     :return: the plans, and cell ID → why no wheel of an older CUDA minor release serves the cell.
     """
@@ -292,10 +321,11 @@ def _plan_cells(
 
     def plan(cell: Cell, adapt: Callable[[BuildHost, Cell], BuildHost] = lambda host, _: host) -> BuildPlan | Excluded:
         image = cell.settings.image
-        if image and not engine.has_images:
-            reason = f"it must be built in image {image}, but engine {engine.name} has no images"
+        if image and not machine.engine.has_images:
+            reason = f"it must be built in image {image}, but engine {machine.engine.name} has no images"
             return Excluded(cell=cell, reason=f"{reason}: use {IMAGES_OPTION}")
-        return _plan_cell(cell, matrix, spec, made_from, adapt(build_host(image or matrix.engine.image), cell), resolve)
+        host = adapt(machine.build_host(image or matrix.engine.image), cell)
+        return _plan_cell(cell, matrix, spec, made_from, host, resolve)
 
     def plan_once(cell: Cell) -> BuildPlan | Excluded:
         if cell.id not in by_itself:

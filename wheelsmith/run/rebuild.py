@@ -25,7 +25,7 @@ from wheelsmith.model import (
     read_wheel_name,
 )
 from wheelsmith.run.build import build_limits, scratch
-from wheelsmith.run.executors import BuildRequest, open_executor
+from wheelsmith.run.executors import BuildRequest, KernelInputs, open_executor
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.published_wheels import MAX_WHEEL_SIZE, published_wheels
 from wheelsmith.run.replan import NotRebuiltError, Replanned, plans_of_matrix, plans_of_source
@@ -148,7 +148,7 @@ def _build(
             own.mkdir()
             work = BuildRequest(
                 to_build=part,
-                source=planned.source,
+                kernels={"": KernelInputs(source=planned.source)},
                 engine=planned.engine.name,
                 cache=cache,
                 folder=own,

@@ -20,6 +20,7 @@ from wheelsmith.model.run_record import ShardName
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.plan.shards import ShardedPlan, split, split_by_time
 from wheelsmith.run.prepare import Prepared, Request, prepare
+from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
 from wheelsmith.wheel.recorded_plan import plan_differences
@@ -29,7 +30,7 @@ _SHARD = re.compile(r"(?P<number>\d{1,6})/(?P<count>\d{1,6})", re.ASCII)
 _PLAN_FIRST = "write it once for all jobs: wheelsmith plan --shards 3"
 
 
-def sharded_plan(prepared: Prepared, count: int, *, max_seconds: float, max_shards: int) -> ShardedPlan:
+def sharded_plan(prepared: PreparedSet, count: int, *, max_seconds: float, max_shards: int) -> ShardedPlan:
     """Split a prepared run into shards.
 
     :param count: number of shards; 0 for as few as the limits allow.
@@ -37,6 +38,8 @@ def sharded_plan(prepared: Prepared, count: int, *, max_seconds: float, max_shar
     :param max_shards: maximum number of shards, if ``count`` is 0.
     :raises MatrixError: the project has no name or version, so that there can be no index.
     """
+    if "" not in prepared.kernels:
+        raise MatrixError("only a file with one kernel can be split into shards", remedy="split each kernel by itself")
     if not prepared.distribution or not prepared.version:
         raise MatrixError("the project has no name or no version", remedy="set kernel.distribution and version")
     costs = BuildCosts(Costs(prepared.request.cache / "costs.sqlite"), (build.plan for build in prepared.builds))

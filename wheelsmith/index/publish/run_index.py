@@ -35,38 +35,68 @@ from wheelsmith.store import Store
 
 
 def publish_run(
-    run: PlannedRun, results: Sequence[BuildResult], *, out: Path, store: Store, work: Path, prune: bool = False
+    kernels: Iterable[tuple[PlannedRun, Sequence[BuildResult]]],
+    *,
+    out: Path,
+    store: Store,
+    work: Path,
+    prune: bool = False,
 ) -> tuple[str, ...]:
     """Write the index of a run, and link its wheels into ``wheels/``. Return the names of wheels of an older source.
 
-    If the results are the same as in the last run and the files have not changed, nothing is written. A run without a
-    project name or version has no index.
+    If the results are the same as in the last run and the files have not changed, nothing is written. A kernel without
+    a project name or version is not in the index.
 
+    :param kernels: each kernel of the run with its results.
     :param out: the run's output folder.
     :param work: a folder for temporary files.
     :param prune: remove the wheels of an older source.
     :raises PackageIndexError: the index cannot be written.
     """
-    if not (run.distribution and run.version):
+    named = [(run, results) for run, results in kernels if run.distribution and run.version]
+    if not named:
         return ()
-    project, index = check_project(run.distribution), Folder(out / "index")
+    index = Folder(out / "index")
     markers = sorted((out / "index" / RUNS).glob("*.json"))
-    marker = out / "index" / RUNS / f"{_digest(run, results, prune=prune)}.json"
-    if markers == [marker] and marker.read_bytes() == _file_stats(out):
-        return _older_wheels(index, project)
+    digest = canonical_digest([_inputs(run, results, prune=prune) for run, results in named])
+    marker = out / "index" / RUNS / f"{digest}.json"
+    if markers != [marker] or marker.read_bytes() != _file_stats(out):
+        for run, results in named:
+            _publish_kernel(run, results, index, out, store, work, prune=prune)
+        _set_marker(markers, marker, out)
+    return tuple(name for run, _ in named for name in _older_wheels(index, check_project(str(run.distribution))))
+
+
+def _publish_kernel(
+    run: PlannedRun,
+    results: Sequence[BuildResult],
+    index: Folder,
+    out: Path,
+    store: Store,
+    work: Path,
+    *,
+    prune: bool,
+) -> None:
+    project = check_project(str(run.distribution))
     with UploadReader() as reader:
         plain = built_wheels(run.plans, results, store, reader)
         uploads = (*plain, *(variant_wheels(plain, store, work, reader) if run.variants else ()))
-        change = _change(run, Version(run.version), results, uploads, prune=prune)
+        change = _change(run, Version(str(run.version)), results, uploads, prune=prune)
         files = _WheelFiles(out / "index", uploads, reader)
         index.transaction(lambda storage: _write(storage, project, change, files, out / "wheels"))
     for upload in plain:
         _link(out / "index" / upload.entry.path, out / "wheels" / upload.entry.filename)
+
+
+def _set_marker(markers: Sequence[Path], marker: Path, out: Path) -> None:
+    """Record that the index has the results of this run.
+
+    :param markers: the records of earlier runs.
+    """
     # Several notes mean that the outputs of several runs were merged. They stay, so that ``publish`` refuses the index.
     if len(markers) == 1:
         markers[0].unlink()
     atomic_write(marker, _file_stats(out))
-    return _older_wheels(index, project)
 
 
 def _older_wheels(index: Storage, project: str) -> tuple[str, ...]:
@@ -207,14 +237,14 @@ def _link(file: Path, name: Path) -> None:
         atomic_write_chunks(read_pieces(file, "/".join(file.parts[-4:])), name.parent, partial(Path, name))
 
 
-def _digest(run: PlannedRun, results: Sequence[BuildResult], *, prune: bool) -> str:
-    """Return the digest of all inputs of the index."""
+def _inputs(run: PlannedRun, results: Sequence[BuildResult], *, prune: bool) -> list[object]:
+    """Return all inputs of the index as plain data."""
     outcomes = [
         [each.plan_digest, *(part and part.to_json() for part in (each.cell, each.wheel, each.failure))]
         for each in results
     ]
     source = [run.distribution, run.version, run.trees, run.commit, run.cells, run.offered, prune]
-    return canonical_digest([__version__, run.variants, source, outcomes, [item.to_json() for item in run.excluded]])
+    return [__version__, run.variants, source, outcomes, [item.to_json() for item in run.excluded]]
 
 
 def _file_stats(out: Path) -> bytes:

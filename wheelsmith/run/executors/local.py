@@ -67,7 +67,7 @@ def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = No
     cpus = float(min(cores, available_cores()))
     memory = work.memory or available_memory() * 4 // 5
     return BuildContext(
-        source=work.source,
+        sources={name: inputs.source for name, inputs in work.kernels.items()},
         engine=engine,
         own_engine=engine_for_own_programs(engine),
         toolchains=ToolchainPrefetcher(Toolchains(work.cache, listen, cancel)),
@@ -81,7 +81,7 @@ def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = No
         folder=work.folder,
         logs=work.logs,
         listen=listen,
-        test=work.test,
+        tests={name: inputs.test for name, inputs in work.kernels.items()},
         force=work.force,
         reuse=work.reuse,
     )

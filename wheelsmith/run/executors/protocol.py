@@ -17,14 +17,26 @@ from wheelsmith.source.tree import SourceTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelInputs(Record):
+    """What the builds of one kernel share.
+
+    :param test: a command that must succeed with each wheel installed, or None.
+    """
+
+    source: SourceTree
+    test: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest(Record):
     """The builds of a run, and the resources for them. Only plans and source decide the bytes of a wheel.
 
     The request is plain data. An executor can send it to another machine as JSON, complete or with one plan. Its paths,
-    including those of the source's files, are valid on this machine only and must be replaced on another one.
+    including those of the sources' files, are valid on this machine only and must be replaced on another one.
 
     :param to_build: plans to build, or with a wheel to test.
     :param to_recheck: plans with a stored wheel to check again, which needs no toolchain.
+    :param kernels: the kernel's name in a cell, or an empty text for a cell without one → inputs of its builds.
     :param engine: the engine's name.
     :param cache: the folder with the store, toolchains and compiled objects.
     :param folder: a scratch folder for this run only.
@@ -33,7 +45,6 @@ class BuildRequest(Record):
     :param jobs: number of cores that all builds together may use on one machine; None for all available ones.
     :param cores_per_cell: number of these cores for a build in one piece; None for an equal share.
     :param memory: bytes that all builds together may use on one machine; None for four fifths of the free memory.
-    :param test: a command that must succeed with each wheel installed, or None.
     :param force: build even if the wheel is in the store.
     :param reuse: use compiled objects from the cache, and add new ones to it.
     :param fail_fast: start no more builds after a failure.
@@ -41,7 +52,7 @@ class BuildRequest(Record):
 
     to_build: tuple[BuildPlan, ...] = ()
     to_recheck: tuple[BuildPlan, ...] = ()
-    source: SourceTree
+    kernels: dict[str, KernelInputs]
     engine: str
     cache: Path
     folder: Path
@@ -50,7 +61,6 @@ class BuildRequest(Record):
     jobs: int | None = None
     cores_per_cell: int | None = None
     memory: int | None = None
-    test: str | None = None
     force: bool = False
     reuse: bool = True
     fail_fast: bool = False

@@ -1,0 +1,128 @@
+"""Several kernels in one file are planned, built and published in one run, and none of them keeps another from it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import run_command
+from kernels import pure_kernel, tiny_kernel
+from quick_builds import use_quick_builds
+
+from wheelsmith.index.publish.publishing import publish_folders
+from wheelsmith.index.publish.verify import verify
+from wheelsmith.index.publish.writer import Index
+from wheelsmith.index.storage.folder import Folder
+from wheelsmith.model.run_record import RunRecord
+
+pytestmark = pytest.mark.usefixtures("in_process_worker")
+
+SET = """\
+axes: {torch: [2.12, 2.13], cuda: [cpu]}
+kernels:
+  tiny: {path: tiny}
+  other:
+    path: tiny
+    distribution: other
+    module: other
+    axes: {torch: [2.13]}
+  lost: {path: nowhere}
+include: [pure/matrix.yaml]
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "cache"))
+    use_quick_builds(monkeypatch)
+    tiny_kernel(tmp_path / "tiny")
+    pure_kernel(tmp_path / "pure")
+    (tmp_path / "pure" / "matrix.yaml").write_text("kernel: {path: .}\n")
+    (tmp_path / "matrix.yaml").write_text(SET)
+    return lambda *argv: run_command(monkeypatch, capsys, *argv, "--engine", "local")
+
+
+def results():
+    return json.loads(Path("dist/results.json").read_text())
+
+
+def projects():
+    index = Index(Folder(Path("dist/index")))
+    assert verify(Folder(Path("dist/index"))) == ()
+    return {name: len(index.entries(name)) for name in ("tiny", "other", "pure")}
+
+
+def test_one_run_has_one_index_and_one_record(run):
+    answer = run("build-matrix", "--progress", "plain")
+    assert answer.code == 1
+    assert "warning: lost: it is not built: there is no folder" in answer.err
+    assert "4 kernels" in answer.err
+    assert projects() == {"tiny": 2, "other": 1, "pure": 1}
+    record = RunRecord.read(Path("dist"))
+    assert {name: each.status for name, each in record.cells.items() if each.planned} == {
+        "tiny/torch212-cxx11-cpu-x86_64-linux": "built",
+        "tiny/torch213-cxx11-cpu-x86_64-linux": "built",
+        "other/torch213-cxx11-cpu-x86_64-linux": "built",
+        "pure/torch212-cxx11-cpu-x86_64-linux": "built",
+        "pure/torch213-cxx11-cpu-x86_64-linux": "folded",
+    }
+    assert {item.cell.kernel: item.reason.partition(":")[0] for item in record.excluded} == {"lost": "not planned"}
+    assert {name: each.distribution for name, each in record.kernels.items()} == {
+        "tiny": "tiny",
+        "other": "other",
+        "pure": "pure",
+    }
+    assert list(record.failures) == ["lost"]
+    assert RunRecord.from_json(results()) == record
+
+
+def test_repeated_it_builds_and_writes_nothing(run):
+    run("build-matrix", "--skip", "lost/*")
+    before = {path: path.stat().st_mtime_ns for path in Path("dist/index").rglob("*")}
+    assert run("build-matrix", "--skip", "lost/*").code == 0
+    assert {cell["status"] for cell in results()["cells"].values()} == {"cached"}
+    assert {path: path.stat().st_mtime_ns for path in Path("dist/index").rglob("*")} == before
+
+
+def test_a_part_of_a_set_keeps_the_wheels_of_the_others(run):
+    run("build-matrix")
+    answer = run("build-matrix", "--kernel", "o*", "--kernel", "pure", "--only", "*213*")
+    assert answer.code == 0
+    assert list(results()["cells"]) == [f"{name}/torch213-cxx11-cpu-x86_64-linux" for name in ("other", "pure")]
+    assert projects() == {"tiny": 2, "other": 1, "pure": 1}
+
+
+def test_what_a_kernel_built_by_itself_is_cached_in_a_set(run):
+    alone = Path("alone.yaml")
+    alone.write_text("kernel: {path: tiny}\naxes: {torch: [2.12, 2.13], cuda: [cpu]}\n")
+    run("build-matrix", "--matrix", "alone.yaml", "--out", "elsewhere")
+    assert "2 cached" in run("build-matrix", "--kernel", "tiny", "--progress", "plain").err
+
+
+def test_everything_of_a_set_is_published(run):
+    run("build-matrix")
+    assert len(publish_folders([Path("dist")], "published").new) == 4
+
+
+def test_a_plan_names_the_kernels_and_fails_if_one_has_none(run):
+    answer = run("plan", "--json")
+    assert answer.code == 1
+    plan = json.loads(answer.out)
+    assert {each["cell"]["kernel"] for each in plan["plans"]} == {"tiny", "other", "pure"}
+    assert {each["id"] for each in plan["excluded"]} == {f"lost/torch2{n}-cxx11-cpu-x86_64-linux" for n in (12, 13)}
+    assert run("plan", "--kernel", "tiny").code == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--kernel", "tinny"), "error: 'tinny' matches no kernel\n  help: did you mean 'tiny'?"),
+        (("--only", "tiny/*210*"), "error: 'tiny/*210*' matches no combination"),
+        (("--locked",), "error: a file with several kernels has no lock yet"),
+        (("--kernel", "lost"), "error: no kernel can be built; lost: there is no folder"),
+    ],
+)
+def test_a_selection_that_is_none_is_told(argv, message, run):
+    answer = run("build-matrix", *argv)
+    assert answer.code in {2, 3}
+    assert message in answer.err

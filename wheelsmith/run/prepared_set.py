@@ -1,0 +1,190 @@
+"""The kernels of a matrix file, planned together and built in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from wheelsmith.base.errors import MatrixError, SelectionError, WheelsmithError
+from wheelsmith.base.suggest import did_you_mean
+from wheelsmith.base.units import counted
+from wheelsmith.engine import Engine
+from wheelsmith.matrix.expand import cell_of, expand, matches_glob, select
+from wheelsmith.matrix.load import load_matrices
+from wheelsmith.matrix.types import EngineChoice, Matrix
+from wheelsmith.model import BuildPlan, BuildResult, Cell, Event, Excluded, Listener, Notice, log_notices
+from wheelsmith.model.run_record import KernelRecord, RunRecord
+from wheelsmith.plan.planned_run import PlannedRun
+from wheelsmith.run.executors import KernelInputs
+from wheelsmith.run.lock import LockedInputs
+from wheelsmith.run.prepare import Prepared, Request, choose_machine, kernel_notices, prepare, prepare_matrix
+from wheelsmith.toolchain import Toolchains
+
+
+@dataclass(frozen=True, kw_only=True)  # slots would replace the class, and super() needs the original one
+class PreparedSet(PlannedRun):
+    """All cells of all kernels, under names that begin with the kernel's.
+
+    :param kernels: name → the kernel. The only kernel of a file has the name ``""``, and its cells have no kernel.
+    :param failures: name → why a kernel was not fetched or planned.
+    """
+
+    request: Request
+    engine: Engine
+    limits: EngineChoice
+    out: Path
+    kernels: dict[str, Prepared]
+    failures: dict[str, str]
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> Self:
+        """Return the set of one kernel from a file of its own."""
+        return cls(
+            **{name: getattr(prepared, name) for name in PlannedRun.__dataclass_fields__},
+            request=prepared.request,
+            engine=prepared.engine,
+            limits=prepared.matrix.engine,
+            out=prepared.out,
+            kernels={"": prepared},
+            failures={},
+        )
+
+    @property
+    def inputs(self) -> dict[str, KernelInputs]:
+        """The inputs of the builds, by kernel."""
+        return {
+            name: KernelInputs(source=each.source, test=each.matrix.kernel.test if self.request.test else None)
+            for name, each in self.kernels.items()
+        }
+
+    def of_kernel(self, name: str, results: Iterable[BuildResult]) -> tuple[BuildResult, ...]:
+        """Return the results of one kernel, with the names that its cells have in its own matrix."""
+        own = (each for each in results if each.cell.kernel == (name or None))
+        return tuple(replace(each, cell=replace(each.cell, kernel=None)) for each in own)
+
+    def record(self, results: Iterable[BuildResult], *, interrupted: bool, older: Iterable[str] = ()) -> RunRecord:
+        """Return the record of a run with these results."""
+        record = super().record(results, interrupted=interrupted, older=older)
+        kernels = {
+            name: KernelRecord(kernel=each.kernel, distribution=each.distribution, kernel_version=each.version)
+            for name, each in self.kernels.items()
+            if name
+        }
+        return replace(record, kernels=kernels, failures=self.failures)
+
+
+def prepare_set(request: Request, listen: Listener = log_notices) -> PreparedSet:
+    """Read a matrix file and plan the selected cells of all selected kernels.
+
+    A kernel of a set that cannot be fetched or planned does not keep the others from being built.
+
+    :param listen: receives notices and the progress of downloads; by default notices go to ``logging``.
+    :raises WheelsmithError: the file or the machine cannot be used.
+    """
+    matrices = load_matrices(request.matrix)
+    if not matrices[0].name:
+        if request.kernels:
+            raise SelectionError(f"{request.matrix} has one kernel without a name", remedy="remove --kernel")
+        return PreparedSet.of(prepare(request, listen))
+    if request.locked:
+        raise MatrixError("a file with several kernels has no lock yet", remedy="remove --locked")
+    matrices = _select_kernels(matrices, request.kernels)
+    answers = {str(matrix.name): [_named(each, str(matrix.name)) for each in expand(matrix)] for matrix in matrices}
+    chosen = select([each for found in answers.values() for each in found], only=request.only, skip=request.skip)
+    machine = choose_machine(matrices, request, chosen, listen)
+    toolchains = Toolchains(request.cache, listen)
+    kernels: dict[str, Prepared] = {}
+    failures: dict[str, str] = {}
+    for matrix in matrices:
+        name = str(matrix.name)
+        own = tuple(_plain_id(cell_of(each)) for each in chosen if cell_of(each).kernel == name)
+        if own:
+            inputs = LockedInputs(kernel=matrix.kernel, lock=None, toolchains=toolchains)
+            part, tell = replace(request, only=own, skip=()), partial(_tell, name, listen)
+            try:
+                kernels[name] = prepare_matrix(matrix, part, inputs, tell, machine=machine)
+            except WheelsmithError as error:
+                failures[name] = str(error)
+                remedy = f" ({error.remedy})" if error.remedy else ""
+                tell(Notice(level="warning", text=f"it is not built: {error}{remedy}"))
+            else:
+                for notice in kernel_notices(kernels[name]):
+                    tell(notice)
+    lost = [cell_of(each) for each in chosen if cell_of(each).kernel in failures]
+    excluded = [Excluded(cell=cell, reason=f"not planned: {failures[str(cell.kernel)]}") for cell in lost]
+    return _join(request, matrices[0], kernels, failures, excluded)
+
+
+def _select_kernels(matrices: Sequence[Matrix], patterns: Iterable[str]) -> tuple[Matrix, ...]:
+    """Return the kernels whose name matches a pattern; all of them if there is no pattern.
+
+    :raises SelectionError: a pattern matches no kernel.
+    """
+    names = [str(matrix.name) for matrix in matrices]
+    for pattern in patterns:
+        if not any(matches_glob(pattern, name) for name in names):
+            raise SelectionError(f"{pattern!r} matches no kernel", remedy=did_you_mean(pattern, names))
+    return tuple(
+        matrix
+        for matrix, name in zip(matrices, names, strict=True)
+        if not patterns or any(matches_glob(pattern, name) for pattern in patterns)
+    )
+
+
+def _join(
+    request: Request, common: Matrix, kernels: dict[str, Prepared], failures: dict[str, str], lost: Sequence[Excluded]
+) -> PreparedSet:
+    """Return the set of some kernels.
+
+    :param common: a matrix with the settings that all kernels share.
+    :param lost: the cells of kernels without a plan.
+    """
+    parts = kernels.items()
+    first = next(iter(kernels.values()), None)
+    if first is None:
+        name, reason = next(iter(failures.items()))
+        raise MatrixError(f"no kernel can be built; {name}: {reason}")
+    return PreparedSet(
+        request=request,
+        engine=first.engine,
+        limits=common.engine,
+        out=first.out,
+        kernels=kernels,
+        failures=failures,
+        kernel=counted(len(kernels) + len(failures), "kernel"),
+        distribution=None,
+        version=None,
+        cells=tuple(sorted(f"{name}/{cell}" for name, each in parts for cell in each.cells)),
+        offered=tuple(sorted(f"{name}/{cell}" for name, each in parts for cell in each.offered)),
+        trees=tuple(sorted({tree for each in kernels.values() for tree in each.trees})),
+        commit=None,
+        plans=tuple(_named_plan(plan, name) for name, each in parts for plan in each.plans),
+        excluded=(*(_named_item(item, name) for name, each in parts for item in each.excluded), *lost),
+        not_folded={f"{name}/{cell}": why for name, each in parts for cell, why in each.not_folded.items()},
+        variants=common.output.variants,
+        matrix_sha256=common.sha256,
+    )
+
+
+def _named_plan(plan: BuildPlan, kernel: str) -> BuildPlan:
+    return plan.of_cell(replace(plan.cell, kernel=kernel))
+
+
+def _named_item(item: Excluded, kernel: str) -> Excluded:
+    return replace(item, cell=replace(item.cell, kernel=kernel))
+
+
+def _named(answer: Cell | Excluded, kernel: str) -> Cell | Excluded:
+    return _named_item(answer, kernel) if isinstance(answer, Excluded) else replace(answer, kernel=kernel)
+
+
+def _plain_id(cell: Cell) -> str:
+    return replace(cell, kernel=None).id
+
+
+def _tell(kernel: str, listen: Listener, event: Event) -> None:
+    """Pass on an event of the preparation of one kernel, whose name begins each notice."""
+    listen(replace(event, text=f"{kernel}: {event.text}") if isinstance(event, Notice) else event)
