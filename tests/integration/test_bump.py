@@ -91,7 +91,7 @@ def test_a_new_torch_is_added_locked_and_planned(factory):
         (["torch", "2.14", "--replace", "2.12"], 2, "the axis torch has no 2.12"),
         (["cuda", "14.0"], 2, "14.0 is not known"),
         (["torhc", "2.15"], 2, "did you mean 'torch'?"),
-        (["tvm-ffi"], 2, "the matrix has no axis tvm-ffi"),
+        (["tvm-ffi"], 2, "there is no axis tvm-ffi"),
         (["kernel", "v9"], 4, "has no revision 'v9'"),
         ([], 2, "name an axis"),
         (["torch", "--dry-run"], 0, ""),
@@ -165,7 +165,9 @@ def test_what_cannot_be_reached_is_a_row(factory):
     (factory.folder / "matrix.yaml").write_text(f"kernel: {{sdist: torch-scatter==2.1.2}}\n{axes}")
     served = {"PIP_INDEX_URL": f"file://{factory.folder}/index", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
     row = rows(factory, **served)["kernel"]
-    assert (row["newest"], row["command"]) == ("torch-scatter==2.1.10", "wheelsmith bump kernel")
+    assert (row["newest"], row["command"]) == ("torch-scatter==2.1.10", "wheelsmith bump kernel 2.1.10")
+    (factory.folder / "matrix.yaml").write_text(f"kernel: {{sdist: torch-scatter==3.0rc2}}\n{axes}")
+    assert rows(factory, **served)["kernel"]["command"] is None
 
 
 def test_a_new_revision_is_of_the_same_kind():

@@ -8,6 +8,7 @@ import click
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.options import engine_option, make_request, matrix_option, quiet_option
+from wheelsmith.plan.lock import lock_path, write_lock
 from wheelsmith.run.build import stored_wheels
 from wheelsmith.run.bump import Bumped, EditedMatrix, plan_bump
 from wheelsmith.run.outdated import KERNEL
@@ -60,8 +61,10 @@ def command(
         click.echo(edited.diff(), nl=False)
         return
     bumped = plan_bump(edited, make_request(matrix, engine), listen)
-    for path in bumped.write():
-        click.echo(f"wrote {path}" + (f": {', '.join(edited.steps)}" if path == matrix else ""))
+    if bumped.lock:
+        write_lock(lock_path(matrix), bumped.lock)
+    edited.write()
+    click.echo(f"{matrix}: {', '.join(edited.steps)}" + (f"; {lock_path(matrix)} has it" if bumped.lock else ""))
     _show_new(bumped)
     ctx.exit(ExitCode.OK if bumped.prepared.plans else ExitCode.NOTHING_SELECTED)
 

@@ -27,12 +27,8 @@ _Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """An axis in a matrix file.
+    """An axis in a matrix file."""
 
-    :param path: its keys: ``axes`` and ``torch``, or ``kernels``, a kernel, ``axes`` and ``torch``.
-    """
-
-    path: _Path
     values: tuple[str, ...]
     place: Place
 
@@ -50,42 +46,38 @@ class _Loader(yaml.BaseLoader):
         return node
 
 
-def find_axes(text: str, name: str, *, file: str) -> tuple[Axis, ...]:
-    """Return every axis of a name: that of the file, and those of the kernels in ``kernels``.
+def included(text: str, *, file: str) -> tuple[str, ...]:
+    """Return the files that a matrix file includes, relative to its folder.
 
     :raises MatrixError: the text is not YAML.
     """
+    node = _items(_compose(text, file)).get("include")
+    return tuple(str(item.value) for item in node.value) if isinstance(node, yaml.SequenceNode) else ()
+
+
+def find_axes(texts: Mapping[str, str], name: str) -> tuple[Axis, ...]:
+    """Return every axis of a name: those of the files, and those of the kernels in ``kernels``.
+
+    :param texts: file → text.
+    :raises MatrixError: a text is not YAML.
+    """
     return tuple(
-        Axis(path=path, values=tuple(str(item.value) for item in node.value), place=_place(node, file))
-        for path, node in _axes(_compose(text, file), name)
+        Axis(values=tuple(str(item.value) for item in node.value), place=_place(node, file))
+        for file, text in texts.items()
+        for _, node in _axes(_compose(text, file), name)
     )
 
 
-def add_release(text: str, axis: str, release: str, *, file: str, instead_of: str | None = None) -> str:
-    """Return the text with a release on every axis of a name that lacks it.
+def add_release(texts: Mapping[str, str], axis: str, release: str, *, instead_of: str | None = None) -> dict[str, str]:
+    """Return texts with a release on every axis of a name that lacks it.
 
     The release goes between older and newer ones. A list in descending order stays so.
 
+    :param texts: file → text.
     :param instead_of: a release that the new one replaces; axes without it do not change.
     :raises MatrixError: more than the axis would change, as with an anchor that something else uses.
     """
-    wanted: dict[_Path, Any] = {}
-    changed: dict[int, yaml.SequenceNode] = {}
-    for path, node in _axes(_compose(text, file), axis):
-        values = [str(item.value) for item in node.value]
-        if release in values or (instead_of and instead_of not in values):
-            continue
-        at = values.index(instead_of) if instead_of else _position(values, release)
-        values[at : at + bool(instead_of)] = [release]
-        wanted[path], changed[node.start_mark.index] = values, node
-    new = text
-    for _, node in sorted(changed.items(), reverse=True):  # from the end, so that earlier places stay right
-        values = [str(item.value) for item in node.value]
-        if instead_of:
-            new = _replace(new, node.value[values.index(instead_of)], release)
-        else:
-            new = _insert(new, node, _position(values, release), release)
-    return _checked(text, new, wanted, file)
+    return {file: _add(text, axis, release, instead_of, file) for file, text in texts.items()}
 
 
 def set_value(text: str, path: _Path, value: str, *, file: str) -> str:
@@ -98,12 +90,20 @@ def set_value(text: str, path: _Path, value: str, *, file: str) -> str:
     return _checked(text, _replace(text, _find(_compose(text, file), path), value), {path: value}, file)
 
 
-def read_values(text: str, *, file: str) -> Any:
-    """Return the data of a matrix file, with every scalar as text. It is not validated.
-
-    :raises MatrixError: the text is not YAML.
-    """
-    return _data(_compose(text, file))
+def _add(text: str, axis: str, release: str, instead_of: str | None, file: str) -> str:
+    wanted: dict[_Path, Any] = {}
+    places: dict[int, tuple[yaml.SequenceNode, int]] = {}  # kernels may share a list
+    for path, node in _axes(_compose(text, file), axis):
+        values = [str(item.value) for item in node.value]
+        if release in values or (instead_of and instead_of not in values):
+            continue
+        at = values.index(instead_of) if instead_of else _position(values, release)
+        values[at : at + bool(instead_of)] = [release]
+        wanted[path], places[node.start_mark.index] = values, (node, at)
+    new = text
+    for _, (node, at) in sorted(places.items(), reverse=True):  # from the end, so that earlier places stay right
+        new = _replace(new, node.value[at], release) if instead_of else _insert(new, node, at, release)
+    return _checked(text, new, wanted, file)
 
 
 def _compose(text: str, file: str) -> yaml.Node:

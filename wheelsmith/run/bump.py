@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError, Place, WheelsmithError
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.suggest import did_you_mean
-from wheelsmith.matrix.edit import add_release, find_axes, set_value
+from wheelsmith.matrix.edit import add_release, find_axes, included, set_value
 from wheelsmith.matrix.expand import cell_of, expand
 from wheelsmith.matrix.load import load_matrix, parse_matrix
 from wheelsmith.matrix.types import Matrix
 from wheelsmith.model import Listener, Notice
-from wheelsmith.plan.lock import Lock, lock_path, read_lock, write_lock
+from wheelsmith.plan.lock import Lock, lock_path, read_lock
 from wheelsmith.run.lock import LockedInputs, reject_dropped_cells, with_addresses
 from wheelsmith.run.outdated import KERNEL, axes_of, is_newer, newest_kernel, newest_on_axis
 from wheelsmith.run.prepare import Prepared, Request, prepare_matrix
@@ -25,27 +24,28 @@ from wheelsmith.toolchain import Toolchains
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditedMatrix:
-    """A matrix file and its new text, which is not written yet.
+    """A matrix file, the files that it includes, and their new texts, which are not written yet.
 
-    :param before: the text of the file.
-    :param after: the text with the changes so far.
+    :param before: file → text; names are relative to the folder of the matrix file.
+    :param after: the texts with the changes so far.
     :param steps: a line for each change.
     """
 
     file: Path
-    before: str
-    after: str
+    before: dict[str, str]
+    after: dict[str, str]
     steps: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, file: Path) -> EditedMatrix:
-        """Read a matrix file.
+        """Read a matrix file and the files that it includes.
 
-        :raises MatrixError: it has mistakes or cannot be read.
+        :raises MatrixError: a file has mistakes or cannot be read.
         """
         load_matrix(file)
         text = file.read_bytes().decode()
-        return cls(file=file, before=text, after=text)
+        others = {name: (file.parent / name).read_bytes().decode() for name in included(text, file=file.name)}
+        return cls(file=file, before={file.name: text, **others}, after={file.name: text, **others})
 
     @property
     def matrix(self) -> Matrix:
@@ -53,35 +53,28 @@ class EditedMatrix:
 
         :raises MatrixMistakesError: a change is a mistake, such as an unknown release.
         """
-        sha256 = hashlib.sha256(self.after.encode()).hexdigest()
-        return replace(parse_matrix(self.after, file=self.file.name), sha256=sha256)
+        text = self.after[self.file.name]
+        return replace(parse_matrix(text, file=self.file.name), sha256=hashlib.sha256(text.encode()).hexdigest())
 
     def with_release(self, axis: str, release: str | None, *, instead_of: str | None = None) -> EditedMatrix:
-        """Add a release to an axis, unless it is there.
+        """Add a release to every axis of a name that lacks it.
 
         :param release: None for the newest one that wheelsmith knows.
         :param instead_of: a release that the new one replaces.
         :raises MatrixError: there is no such axis or no such release.
         """
-        file, matrix = self.file.name, self.matrix
-        axes = find_axes(self.after, axis, file=file)
-        if axis not in axes_of(matrix) or not axes:
-            raise MatrixError(
-                f"the matrix has no axis {axis}",
-                where=Place(file=file),
-                remedy=did_you_mean(axis, [*axes_of(matrix), KERNEL]),
-            )
-        release = release or newest_on_axis(matrix, axis)
+        known, found = axes_of(self.matrix), find_axes(self.after, axis)
+        if axis not in known:
+            place = Place(file=self.file.name)
+            raise MatrixError(f"there is no axis {axis}", where=place, remedy=did_you_mean(axis, [*known, KERNEL]))
+        if instead_of and not any(instead_of in each.values for each in found):
+            remedy = did_you_mean(instead_of, known[axis])
+            raise MatrixError(f"the axis {axis} has no {instead_of}", where=found[0].place, remedy=remedy)
+        release = release or newest_on_axis(self.matrix, axis)
         if release is None:
-            raise MatrixError(f"no release of {axis} can be combined with the other axes", where=axes[0].place)
-        if instead_of and not any(instead_of in each.values for each in axes):
-            raise MatrixError(
-                f"the axis {axis} has no {instead_of}",
-                where=axes[0].place,
-                remedy=did_you_mean(instead_of, axes[0].values),
-            )
-        text = add_release(self.after, axis, release, file=file, instead_of=instead_of)
-        return self._changed(text, f"{axis} {release}" + (f" instead of {instead_of}" if instead_of else ""))
+            raise MatrixError(f"no {axis} can be combined with the other axes", where=found[0].place)
+        texts = add_release(self.after, axis, release, instead_of=instead_of)
+        return self._changed(texts, f"{axis} {release}" + (f" instead of {instead_of}" if instead_of else ""))
 
     def with_kernel(self, revision: str | None) -> EditedMatrix:
         """Take another revision of the repository, or another release of the sdist.
@@ -97,8 +90,9 @@ class EditedMatrix:
         if revision and kernel.sdist:
             revision = f"{kernel.sdist.partition('==')[0]}=={revision}"
         new = revision or newest_kernel(kernel, self.file.resolve().parent)
-        text = set_value(self.after, (KERNEL, key), new, file=self.file.name)
-        return self._changed(text, f"{KERNEL} {new} instead of {kernel.sdist or kernel.revision}")
+        file = self.file.name
+        text = set_value(self.after[file], (KERNEL, key), new, file=file)
+        return self._changed({**self.after, file: text}, f"{KERNEL} {new} instead of {kernel.sdist or kernel.revision}")
 
     def with_newest(self, listen: Listener) -> EditedMatrix:
         """Take everything that is newer. What cannot be asked for is a warning."""
@@ -117,11 +111,22 @@ class EditedMatrix:
 
     def diff(self) -> str:
         """Return the changes as a unified diff."""
-        before, after = (text.splitlines(keepends=True) for text in (self.before, self.after))
-        return "".join(difflib.unified_diff(before, after, f"a/{self.file.name}", f"b/{self.file.name}"))
+        found: list[str] = []
+        for name in self.before:
+            before, after = (texts[name].splitlines(keepends=True) for texts in (self.before, self.after))
+            found += difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+        return "".join(found)
 
-    def _changed(self, text: str, step: str) -> EditedMatrix:
-        edited = replace(self, after=text, steps=self.steps if text == self.after else (*self.steps, step))
+    def write(self) -> None:
+        """Write the changed files."""
+        for name, text in self.after.items():
+            if text != self.before[name]:
+                atomic_write((self.file.parent / name).resolve(), text.encode())
+
+    def _changed(self, texts: dict[str, str], step: str) -> EditedMatrix:
+        if texts == self.after:
+            return self
+        edited = replace(self, after=texts, steps=(*self.steps, step))
         _ = edited.matrix  # a mistake is reported before the next step
         return edited
 
@@ -140,21 +145,13 @@ class Bumped:
     new: frozenset[str]
     lock: Lock | None
 
-    def write(self) -> Iterator[Path]:
-        """Write the matrix and the lock. Yield their paths."""
-        atomic_write(self.edited.file.resolve(), self.edited.after.encode())
-        yield self.edited.file
-        if self.lock:
-            write_lock(lock_path(self.edited.file), self.lock)
-            yield lock_path(self.edited.file)
-
 
 def plan_bump(edited: EditedMatrix, request: Request, listen: Listener) -> Bumped:
     """Plan an edited matrix, and lock what its lock lacks. Nothing is written.
 
     :raises WheelsmithError: it cannot be planned or locked.
     """
-    matrix, old = edited.matrix, parse_matrix(edited.before, file=edited.file.name)
+    matrix, old = edited.matrix, replace(edited, after=edited.before).matrix
     existing, toolchains = read_lock(lock_path(edited.file)), Toolchains(request.cache, listen)
     inputs = LockedInputs(kernel=matrix.kernel, lock=existing, toolchains=toolchains)
     prepared = prepare_matrix(matrix, request, inputs, listen)
@@ -162,5 +159,6 @@ def plan_bump(edited: EditedMatrix, request: Request, listen: Listener) -> Bumpe
     if existing:
         reject_dropped_cells(existing, prepared.excluded)
         lock = with_addresses(inputs.new_lock(prepared.source, prepared.plans), existing, toolchains)
-    known = {cell_of(answer).id for answer in expand(old)} if matrix.kernel == old.kernel else set()
+    known = {*(cell_of(answer).id for answer in expand(old)), *(existing.cells if existing else ())}
+    known = known if matrix.kernel == old.kernel else set()
     return Bumped(edited=edited, prepared=prepared, new=frozenset(prepared.cells) - known, lock=lock)

@@ -56,7 +56,7 @@ def find_newer(matrix: Matrix, file: Path) -> tuple[Component, ...]:
     lock, base = read_lock(lock_path(file)), file.resolve().parent
     questions: list[tuple[Component, Callable[[], Component]]] = []
     if not matrix.kernel.path:
-        row = Component(name=KERNEL, current=_shown(matrix.kernel))
+        row = Component(name=KERNEL, current=str(matrix.kernel.sdist or matrix.kernel.revision))
         questions.append((row, lambda: _kernel_row(row, matrix.kernel, lock, base)))
     if (origin := running_origin()) and not origin.url:
         own = Component(name="wheelsmith", current=__version__)
@@ -86,10 +86,8 @@ def newest_kernel(kernel: KernelRef, base: Path) -> str:
     :raises SourceError: the repository or index cannot be reached.
     """
     if kernel.sdist:
-        name = kernel.sdist.partition("==")[0]
-        return f"{name}=={newest_release(name)[0]}"
-    revision = str(kernel.revision)
-    return list_references(kernel, base).newest(revision)
+        return _newest_sdist(kernel.sdist)
+    return list_references(kernel, base).newest(str(kernel.revision))
 
 
 def axes_of(matrix: Matrix) -> dict[str, tuple[str, ...]]:
@@ -114,28 +112,25 @@ def _axis_rows(matrix: Matrix) -> Iterator[Component]:
 
 
 def _kernel_row(row: Component, kernel: KernelRef, lock: Lock | None, base: Path) -> Component:
-    if kernel.sdist:
-        newest = newest_kernel(kernel, base)
-        is_older = Version(kernel.sdist.partition("==")[2]) < Version(newest.partition("==")[2])
-        return replace(row, newest=newest, command=f"wheelsmith bump {KERNEL}" if is_older else None)
-    references, revision = list_references(kernel, base), str(kernel.revision)
-    newest = references.newest(revision)
-    if newest != revision:
-        return replace(row, newest=newest, command=f"wheelsmith bump {KERNEL} {newest}")
-    commit, locked = references.commit(revision), lock.source if lock else None
-    if commit and locked and locked.revision == revision and locked.commit != commit:
-        before, now = (f"{revision} ({each[:_SHOWN]})" for each in (locked.commit, commit))
+    references = None if kernel.sdist else list_references(kernel, base)
+    newest = references.newest(row.current) if references else _newest_sdist(row.current)
+    if newest != row.current:
+        return replace(row, newest=newest, command=f"wheelsmith bump {KERNEL} {newest.rpartition('==')[2]}")
+    commit, locked = references.commit(newest) if references else None, lock.source if lock else None
+    if commit and locked and locked.revision == newest and locked.commit != commit:
+        before, now = (f"{newest} ({each[:_SHOWN]})" for each in (locked.commit, commit))
         return replace(row, current=before, newest=now, command="wheelsmith lock --upgrade")
-    return replace(row, newest=revision)
+    return replace(row, newest=newest)
+
+
+def _newest_sdist(requirement: str) -> str:
+    name, _, version = requirement.partition("==")
+    return f"{name}=={max(version, newest_release(name)[0], key=Version)}"
 
 
 def _own_row(row: Component) -> Component:
     newest = newest_release(DISTRIBUTION)[1]
     return replace(row, newest=newest, command=upgrade_command() if Version(newest) > Version(row.current) else None)
-
-
-def _shown(kernel: KernelRef) -> str:
-    return str(kernel.sdist or kernel.revision)
 
 
 def _answers(questions: Sequence[tuple[Component, Callable[[], Component]]]) -> Iterator[Component]:
