@@ -1,6 +1,7 @@
 """Several kernels in one file are planned, built and published in one run, and none of them keeps another from it."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model.run_record import RunRecord
+from wheelsmith.plan.lock import read_lock
 
 pytestmark = pytest.mark.usefixtures("in_process_worker")
 
@@ -113,12 +115,47 @@ def test_a_plan_names_the_kernels_and_fails_if_one_has_none(run):
     assert run("plan", "--kernel", "tiny").code == 0
 
 
+GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+
+
+def commit(folder, text):
+    (folder / "tiny.cpp").write_text(text)
+    subprocess.run([*GIT, "add", "."], cwd=folder, check=True)
+    subprocess.run([*GIT, "commit", "--quiet", "--message", "x"], cwd=folder, check=True)
+    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True)
+    return told.stdout.strip()
+
+
+def test_one_lock_holds_the_sources_of_all_kernels(run, tmp_path):
+    repo = tiny_kernel(tmp_path / "repo")
+    subprocess.run([*GIT, "init", "--quiet", "--initial-branch", "main"], cwd=repo, check=True)
+    locked = commit(repo, "int tiny_answer() { return 1; }\n")
+    moving = "{git: repo, revision: main, distribution: moving, module: moving}"
+    axes = "axes: {torch: [2.13], cuda: [cpu]}\n"
+    (tmp_path / "matrix.yaml").write_text(f"{axes}kernels:\n  moving: {moving}\n  tiny: {{path: tiny}}\n")
+    answer = run("lock")
+    assert (answer.code, "2 combinations" in answer.out) == (0, True), answer.err
+    lock = read_lock(tmp_path / "wheelsmith.lock")
+    assert {name: source.commit for name, source in lock.sources.items()} == {"moving": locked}
+    assert lock.cells == tuple(f"{name}/torch213-cxx11-cpu-x86_64-linux" for name in ("moving", "tiny"))
+    before = (tmp_path / "wheelsmith.lock").read_bytes()
+    assert run("build-matrix", "--locked").code == 0
+    moved = commit(repo, "int tiny_answer() { return 2; }\n")
+    assert run("build-matrix").code == 0
+    assert {cell["source"]["commit"] for cell in results()["cells"].values()} == {locked, None}
+    refused = run("build-matrix", "--locked")
+    assert refused.code == 2
+    assert f"git:repo main has moved from {locked[:12]} to {moved[:12]}" in refused.err
+    assert run("lock").code == 0
+    assert (tmp_path / "wheelsmith.lock").read_bytes() == before
+    assert f"changed: git:repo main has moved from {locked[:12]} to {moved[:12]}" in run("lock", "--upgrade").err
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         (("--kernel", "tinny"), "error: 'tinny' matches no kernel\n  help: did you mean 'tiny'?"),
         (("--only", "tiny/*210*"), "error: 'tiny/*210*' matches no combination"),
-        (("--locked",), "error: a file with several kernels has no lock yet"),
         (("--kernel", "lost"), "error: no kernel can be built; lost: there is no folder"),
     ],
 )

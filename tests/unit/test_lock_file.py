@@ -42,7 +42,7 @@ REQUESTS = st.builds(
 )
 ENVIRONMENTS = st.builds(
     LockedEnvironment,
-    name=st.from_regex(r"torch2\d\d-cpu-[a-z0-9_]{1,6}", fullmatch=True),
+    name=st.from_regex(r"([a-z0-9_][a-z0-9_.-]{0,5}/)?torch2\d\d-cpu-[a-z0-9_]{1,6}", fullmatch=True),
     request=REQUESTS,
     wheels=st.lists(WHEELS, max_size=3, unique_by=lambda wheel: wheel.name).map(tuple),
 )
@@ -53,6 +53,7 @@ LOCKS = st.builds(
     cells=st.lists(WORDS, max_size=3, unique=True).map(tuple),
     pins=st.lists(st.builds(Pin, name=WORDS, digest=HEX), max_size=4, unique_by=lambda pin: pin.name).map(tuple),
     environments=st.lists(ENVIRONMENTS, max_size=2, unique_by=lambda each: each.name).map(tuple),
+    sources=st.dictionaries(NAMES, SOURCES, max_size=2),
 )
 
 
@@ -62,14 +63,14 @@ def test_what_is_written_is_what_is_read(tmp_path, lock):
     path = tmp_path / "wheelsmith.lock"
     write_lock(path, lock)
     assert read_lock(path) == lock
-    named = {f"pylock.{each.name}.toml" for each in lock.environments}
+    named = {f"pylock.{each.name.replace('/', '.')}.toml" for each in lock.environments}
     assert {file.name for file in (tmp_path / "wheelsmith.lock.d").glob("*")} == named
 
 
 @given(lock=LOCKS)
 def test_nothing_differs_from_itself(lock):
     unique = {each.request: each for each in lock.environments}
-    lock = Lock(source=lock.source, cells=lock.cells, pins=lock.pins, environments=tuple(unique.values()))
+    lock = replace(lock, environments=tuple(unique.values()))
     assert differences(lock, lock) == ()
 
 

@@ -11,10 +11,10 @@ from wheelsmith.base.errors import ExitCode, MatrixError
 from wheelsmith.base.offline import VENDORED
 from wheelsmith.base.units import counted, show_size
 from wheelsmith.cli.options import engine_option, make_request, matrix_option, quiet_option, selection_options
-from wheelsmith.matrix.load import load_matrix
 from wheelsmith.plan.lock import Lock, differences, lock_path, read_lock, vendor_path, write_lock
-from wheelsmith.run.lock import LockedInputs, reject_dropped_cells, with_addresses, without_packages
-from wheelsmith.run.prepare import prepare, prepare_matrix
+from wheelsmith.run.lock import reject_dropped_cells, with_addresses, without_packages
+from wheelsmith.run.prepare import prepare
+from wheelsmith.run.prepared_set import new_lock, plan_set
 from wheelsmith.toolchain import Toolchains
 
 
@@ -44,11 +44,11 @@ def command(
     existing = _read_existing(path, readable=not upgrade)
     kept = without_packages(existing, packages) if existing and not upgrade else None
     request, listen = make_request(matrix, engine), reporter("quiet" if quiet else "plain", matrix.parent)
-    toolchains, read = Toolchains(request.cache, listen), load_matrix(matrix)
-    inputs = LockedInputs(kernel=read.kernel, lock=kept, toolchains=toolchains, refresh=upgrade or bool(packages))
-    prepared = prepare_matrix(read, request, inputs, listen)
+    prepared, inputs = plan_set(request, kept, listen, refresh=upgrade or bool(packages))
+    for name, reason in prepared.failures.items():
+        raise MatrixError(f"{name} cannot be locked: {reason}")
     reject_dropped_cells(existing, prepared.excluded)
-    updated = with_addresses(inputs.new_lock(prepared.source, prepared.plans), kept, toolchains)
+    updated = with_addresses(new_lock(prepared, inputs), kept, Toolchains(request.cache, listen))
     for difference in differences(existing, updated) if existing else ():
         click.echo(f"changed: {difference}", err=True)
     write_lock(path, updated)

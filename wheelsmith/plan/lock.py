@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -32,6 +32,7 @@ _FORMAT = 1
 _PYLOCK = Version("1.0")
 DIGEST = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")  # a commit, tree or archive
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_CELL_ID = re.compile(r"([\w-][\w.-]*/)?[\w-]+")  # with the name of a kernel
 _SHOWN = 12  # characters of a digest in messages
 
 
@@ -121,16 +122,40 @@ class Lock(Record):
 
     :param source: None for a folder, which is under the user's own version control.
     :param cells: IDs of all cells when it was written.
+    :param sources: for several kernels, name of a kernel → its source.
     """
 
     source: LockedSource | None
     cells: tuple[str, ...]
     pins: tuple[Pin, ...]
     environments: tuple[LockedEnvironment, ...]
+    sources: dict[str, LockedSource] = field(default_factory=dict)
+
+    def of_kernel(self, name: str) -> Lock:
+        """Return the inputs of one of several kernels, whose cells have the names of its own matrix."""
+        prefix = f"{name}/"
+        cells = tuple(cell.removeprefix(prefix) for cell in self.cells if cell.startswith(prefix))
+        return replace(self, source=self.sources.get(name), sources={}, cells=cells)
 
     def find(self, request: EnvironmentRequest) -> LockedEnvironment | None:
         """Return the environment for a request, or None."""
         return next((known for known in self.environments if known.request == request), None)
+
+
+def join_locks(locks: Mapping[str, Lock]) -> Lock:
+    """Return the inputs of several kernels, by name. Kernels share the environments that they have in common."""
+    environments: dict[EnvironmentRequest, LockedEnvironment] = {}
+    for name, lock in locks.items():
+        for each in lock.environments:
+            environments.setdefault(each.request, replace(each, name=f"{name}/{each.name}"))
+    pins = {pin.name: pin for lock in locks.values() for pin in lock.pins}
+    return Lock(
+        source=None,
+        sources={name: lock.source for name, lock in sorted(locks.items()) if lock.source},
+        cells=tuple(sorted(f"{name}/{cell}" for name, lock in locks.items() for cell in lock.cells)),
+        pins=tuple(pins[name] for name in sorted(pins)),
+        environments=tuple(sorted(environments.values(), key=lambda each: each.name)),
+    )
 
 
 # --- differences
@@ -165,13 +190,18 @@ def differences(lock: Lock, now: Lock) -> tuple[str, ...]:
     :param now: the inputs of the run.
     """
     new_cells = (f"{cell} is not in it" for cell in now.cells if cell not in lock.cells)
+    names = {"", *now.sources}
     found = (
-        *_source_differences(lock.source, now.source),
+        *(text for name in sorted(names) for text in _source_differences(_source(lock, name), _source(now, name))),
         *new_cells,
         *_pin_differences(lock, now),
         *_environment_differences(lock, now),
     )
     return tuple(map(visible, found))
+
+
+def _source(lock: Lock, kernel: str) -> LockedSource | None:
+    return lock.sources.get(kernel) if kernel else lock.source
 
 
 def _source_differences(locked: LockedSource | None, now: LockedSource | None) -> Iterator[str]:
@@ -251,6 +281,7 @@ def read_lock(path: Path) -> Lock | None:
             raise _unreadable(path, "it contains an environment twice")
         return Lock(
             source=LockedSource.from_json(data["source"]) if "source" in data else None,
+            sources={str(name): LockedSource.from_json(item) for name, item in data.get("sources", {}).items()},
             cells=tuple(map(str, data.get("cells", ()))),
             pins=tuple(Pin(name=str(name), digest=str(digest)) for name, digest in data.get("pins", {}).items()),
             environments=tuple(_read_environment(path, item) for item in environments),
@@ -261,7 +292,7 @@ def read_lock(path: Path) -> Lock | None:
 
 def _read_environment(path: Path, item: Mapping[str, Any]) -> LockedEnvironment:
     name = str(item["name"])
-    if not name.replace("-", "").replace("_", "").isalnum():
+    if not _CELL_ID.fullmatch(name):
         raise ValueError(f"{name!r} is not a cell ID")
     file = _folder(path) / _filename(name)
     data = _read_toml(file)
@@ -315,7 +346,9 @@ def write_lock(path: Path, lock: Lock) -> None:
         atomic_write(folder / _filename(environment.name), text.encode())
     data: dict[str, Any] = {"version": _FORMAT}
     if lock.source:
-        data["source"] = {name: value for name, value in lock.source.to_json().items() if value is not None}
+        data["source"] = _to_toml(lock.source)
+    if lock.sources:
+        data["sources"] = {name: _to_toml(source) for name, source in lock.sources.items()}
     data["cells"] = list(lock.cells)
     data["pins"] = {pin.name: pin.digest for pin in lock.pins}
     data["environments"] = [{"name": each.name, **each.request.to_json()} for each in lock.environments]
@@ -324,6 +357,10 @@ def write_lock(path: Path, lock: Lock) -> None:
     for old in folder.glob("pylock.*.toml"):
         if old.name not in named:
             old.unlink(missing_ok=True)
+
+
+def _to_toml(source: LockedSource) -> dict[str, Any]:
+    return {name: value for name, value in source.to_json().items() if value is not None}
 
 
 def _pylock(environment: LockedEnvironment) -> Pylock:
@@ -347,7 +384,7 @@ def _folder(path: Path) -> Path:
 
 
 def _filename(environment: str) -> str:
-    return f"pylock.{environment}.toml"
+    return f"pylock.{environment.replace('/', '.')}.toml"
 
 
 def _filename_in_url(url: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -17,10 +16,11 @@ from wheelsmith.matrix.load import load_matrices
 from wheelsmith.matrix.types import EngineChoice, Matrix
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Event, Excluded, Listener, Notice, log_notices
 from wheelsmith.model.run_record import KernelRecord, RunRecord
+from wheelsmith.plan.lock import Lock, join_locks, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.run.executors import KernelInputs
-from wheelsmith.run.lock import LockedInputs
-from wheelsmith.run.prepare import Prepared, Request, choose_machine, kernel_notices, prepare, prepare_matrix
+from wheelsmith.run.lock import LockedInputs, required_lock
+from wheelsmith.run.prepare import Prepared, Request, choose_machine, kernel_notices, prepare_matrix
 from wheelsmith.toolchain import Toolchains
 
 
@@ -82,56 +82,79 @@ def prepare_set(request: Request, listen: Listener = log_notices) -> PreparedSet
     A kernel of a set that cannot be fetched or planned does not keep the others from being built.
 
     :param listen: receives notices and the progress of downloads; by default notices go to ``logging``.
-    :raises WheelsmithError: the file or the machine cannot be used.
+    :raises WheelsmithError: the file or the machine cannot be used, or the only kernel.
     """
-    matrices = load_matrices(request.matrix)
-    if not matrices[0].name:
-        if request.kernels:
-            raise SelectionError(f"{request.matrix} has one kernel without a name", remedy="remove --kernel")
-        return PreparedSet.of(prepare(request, listen))
-    if request.locked:
-        raise MatrixError("a file with several kernels has no lock yet", remedy="remove --locked")
-    matrices = _select_kernels(matrices, request.kernels)
-    answers = {str(matrix.name): [_named(each, str(matrix.name)) for each in expand(matrix)] for matrix in matrices}
-    chosen = select([each for found in answers.values() for each in found], only=request.only, skip=request.skip)
-    machine = choose_machine(matrices, request, chosen, listen)
+    lock = required_lock(request.matrix) if request.locked else read_lock(lock_path(request.matrix))
+    prepared, inputs = plan_set(request, lock, listen, strict=request.locked)
+    for name, each in prepared.kernels.items():
+        inputs[name].check(each.source, each.plans, request.matrix, _teller(name, listen))
+    for name, each in prepared.kernels.items():
+        for notice in kernel_notices(each):
+            _teller(name, listen)(notice)
+    return prepared
+
+
+def plan_set(
+    request: Request, lock: Lock | None, listen: Listener, *, strict: bool = False, refresh: bool = False
+) -> tuple[PreparedSet, dict[str, LockedInputs]]:
+    """Plan the selected cells of all selected kernels. Return them with the inputs of each kernel.
+
+    :param lock: the inputs to use, or None.
+    :param strict: see ``LockedInputs``.
+    :param refresh: choose the wheels of environments again, even if the cache has a result.
+    :raises WheelsmithError: the file or the machine cannot be used, or the only kernel.
+    """
+    matrices = {matrix.name or "": matrix for matrix in load_matrices(request.matrix)}
+    matrices = _select_kernels(matrices, request)
+    answers = [_named(each, name) for name, matrix in matrices.items() for each in expand(matrix)]
+    chosen = select(answers, only=request.only, skip=request.skip)
+    machine = choose_machine([*matrices.values()], request, chosen, listen)
     toolchains = Toolchains(request.cache, listen)
+    inputs: dict[str, LockedInputs] = {}
     kernels: dict[str, Prepared] = {}
     failures: dict[str, str] = {}
-    for matrix in matrices:
-        name = str(matrix.name)
-        own = tuple(_plain_id(cell_of(each)) for each in chosen if cell_of(each).kernel == name)
-        if own:
-            inputs = LockedInputs(kernel=matrix.kernel, lock=None, toolchains=toolchains)
-            part, tell = replace(request, only=own, skip=()), partial(_tell, name, listen)
-            try:
-                kernels[name] = prepare_matrix(matrix, part, inputs, tell, machine=machine)
-            except WheelsmithError as error:
-                failures[name] = str(error)
-                remedy = f" ({error.remedy})" if error.remedy else ""
-                tell(Notice(level="warning", text=f"it is not built: {error}{remedy}"))
-            else:
-                for notice in kernel_notices(kernels[name]):
-                    tell(notice)
+    for name, matrix in matrices.items():
+        own = tuple(_plain_id(cell_of(each)) for each in chosen if cell_of(each).kernel == (name or None))
+        if not own:
+            continue
+        locked = lock.of_kernel(name) if lock and name else lock
+        inputs[name] = LockedInputs(
+            kernel=matrix.kernel, lock=locked, toolchains=toolchains, strict=strict, refresh=refresh
+        )
+        part, tell = replace(request, only=own, skip=()), _teller(name, listen)
+        try:
+            kernels[name] = prepare_matrix(matrix, part, inputs[name], tell, machine=machine)
+        except WheelsmithError as error:
+            if not name:
+                raise
+            failures[name] = str(error)
+            remedy = f" ({error.remedy})" if error.remedy else ""
+            tell(Notice(level="warning", text=f"it is not built: {error}{remedy}"))
+    if "" in kernels:
+        return PreparedSet.of(kernels[""]), inputs
     lost = [cell_of(each) for each in chosen if cell_of(each).kernel in failures]
     excluded = [Excluded(cell=cell, reason=f"not planned: {failures[str(cell.kernel)]}") for cell in lost]
-    return _join(request, matrices[0], kernels, failures, excluded)
+    return _join(request, next(iter(matrices.values())), kernels, failures, excluded), inputs
 
 
-def _select_kernels(matrices: Sequence[Matrix], patterns: Iterable[str]) -> tuple[Matrix, ...]:
+def new_lock(prepared: PreparedSet, inputs: Mapping[str, LockedInputs]) -> Lock:
+    """Return the lock of a planned set. Its wheels have no addresses yet."""
+    locks = {name: inputs[name].new_lock(each.source, each.plans) for name, each in prepared.kernels.items()}
+    return locks[""] if "" in locks else join_locks(locks)
+
+
+def _select_kernels(matrices: dict[str, Matrix], request: Request) -> dict[str, Matrix]:
     """Return the kernels whose name matches a pattern; all of them if there is no pattern.
 
     :raises SelectionError: a pattern matches no kernel.
     """
-    names = [str(matrix.name) for matrix in matrices]
-    for pattern in patterns:
-        if not any(matches_glob(pattern, name) for name in names):
-            raise SelectionError(f"{pattern!r} matches no kernel", remedy=did_you_mean(pattern, names))
-    return tuple(
-        matrix
-        for matrix, name in zip(matrices, names, strict=True)
-        if not patterns or any(matches_glob(pattern, name) for pattern in patterns)
-    )
+    if "" in matrices and request.kernels:
+        raise SelectionError(f"{request.matrix} has one kernel without a name", remedy="remove --kernel")
+    for pattern in request.kernels:
+        if not any(matches_glob(pattern, name) for name in matrices):
+            raise SelectionError(f"{pattern!r} matches no kernel", remedy=did_you_mean(pattern, matrices))
+    patterns = request.kernels or ("*",)
+    return {name: each for name, each in matrices.items() if any(matches_glob(p, name) for p in patterns)}
 
 
 def _join(
@@ -174,17 +197,21 @@ def _named_plan(plan: BuildPlan, kernel: str) -> BuildPlan:
 
 
 def _named_item(item: Excluded, kernel: str) -> Excluded:
-    return replace(item, cell=replace(item.cell, kernel=kernel))
+    return replace(item, cell=replace(item.cell, kernel=kernel or None))
 
 
 def _named(answer: Cell | Excluded, kernel: str) -> Cell | Excluded:
-    return _named_item(answer, kernel) if isinstance(answer, Excluded) else replace(answer, kernel=kernel)
+    return _named_item(answer, kernel) if isinstance(answer, Excluded) else replace(answer, kernel=kernel or None)
 
 
 def _plain_id(cell: Cell) -> str:
     return replace(cell, kernel=None).id
 
 
-def _tell(kernel: str, listen: Listener, event: Event) -> None:
-    """Pass on an event of the preparation of one kernel, whose name begins each notice."""
-    listen(replace(event, text=f"{kernel}: {event.text}") if isinstance(event, Notice) else event)
+def _teller(kernel: str, listen: Listener) -> Listener:
+    """Return a listener that begins each notice with the name of a kernel, if it has one."""
+
+    def tell(event: Event) -> None:
+        listen(replace(event, text=f"{kernel}: {event.text}") if isinstance(event, Notice) else event)
+
+    return tell if kernel else listen
