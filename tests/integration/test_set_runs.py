@@ -15,9 +15,11 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model.run_record import RunRecord
 from wheelsmith.plan.lock import read_lock
+from wheelsmith.run.executors import EXECUTORS
 
 pytestmark = pytest.mark.usefixtures("in_process_worker")
 
+BUILDS = EXECUTORS["local"]
 SET = """\
 axes: {torch: [2.12, 2.13], cuda: [cpu]}
 kernels:
@@ -113,6 +115,26 @@ def test_a_plan_names_the_kernels_and_fails_if_one_has_none(run):
     assert {each["cell"]["kernel"] for each in plan["plans"]} == {"tiny", "other", "pure"}
     assert {each["id"] for each in plan["excluded"]} == {f"lost/torch2{n}-cxx11-cpu-x86_64-linux" for n in (12, 13)}
     assert run("plan", "--kernel", "tiny").code == 0
+
+
+def test_jobs_share_a_set_and_join_to_one_index(run, monkeypatch, tmp_path):
+    monkeypatch.setitem(EXECUTORS, "local", BUILDS)
+    axes = "axes: {torch: [2.13], cuda: [cpu]}\n"
+    other = "{path: pure, distribution: other, module: other}"
+    (tmp_path / "matrix.yaml").write_text(f"{axes}kernels:\n  pure: {{path: pure}}\n  other: {other}\n")
+    assert run("plan", "--shards", "2").code == 0
+    for shard in ("1/2", "2/2"):
+        answer = run("build-matrix", "--shard", shard, "--out", f"job-{shard[0]}")
+        assert answer.code == 0, answer.err
+    answer = run("join", "job-1", "job-2")
+    assert answer.code == 0, answer.err
+    assert {name: each.status for name, each in RunRecord.read(Path("dist")).cells.items()} == {
+        f"{name}/torch213-cxx11-cpu-x86_64-linux": "built" for name in ("pure", "other")
+    }
+    assert projects() == {"tiny": 0, "other": 1, "pure": 1}
+    lost = run("join", "job-1")
+    assert lost.code == 1
+    assert "shard 2/2: " in lost.err
 
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")

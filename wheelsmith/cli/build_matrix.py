@@ -29,7 +29,7 @@ from wheelsmith.cli.options import (
 )
 from wheelsmith.cli.plan import plan_exit_code, plan_json, show_plan
 from wheelsmith.cli.run_with_reports import exit_code, preparing_reporter, progress_options, run_prepared
-from wheelsmith.run.prepared_set import PreparedSet, prepare_set
+from wheelsmith.run.prepared_set import prepare_set
 from wheelsmith.run.shards import chosen_shard
 
 
@@ -85,7 +85,7 @@ def command(
         click.echo(f"shard {shard} is empty: nothing to build", err=True)
         ctx.exit(ExitCode.OK)
     listen = preparing_reporter(progress, matrix.parent)
-    prepared = PreparedSet.of(chosen.prepare(request, listen)) if chosen else prepare_set(request, listen)
+    prepared = chosen.prepare(request, listen) if chosen else prepare_set(request, listen)
     if dry_run:
         if as_json:
             click.echo(json.dumps(plan_json(prepared), indent=1))

@@ -231,6 +231,6 @@ def show_plan(prepared: PreparedSet, request: Request, listen: Listener) -> None
     for line in (*sharing_reasons(folded), *reasons):
         console.print(f"  {line}")
     if cached_builds < len(prepared.builds):  # without anything new, wheelsmith needs no network
-        for each in prepared.kernels.values():
+        for each in prepared.prepared.values():
             for notice in kernel_name_notices(each.spec, each.matrix.kernel):
                 listen(notice)

@@ -118,11 +118,18 @@ class ShardName(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRecord(Record):
-    """One kernel of a run of several; see the fields of ``RunRecord``."""
+    """One kernel of a run of several.
+
+    :param kernel: the source's display name, with its commit.
+    :param trees: digests of its source trees.
+    :param commit: the commit of its repository; None for a folder.
+    """
 
     kernel: str
     distribution: str | None
-    kernel_version: str | None
+    version: str | None
+    trees: tuple[str, ...]
+    commit: str | None
 
 
 @dataclass(frozen=True, kw_only=True)  # slots would replace the class, and super() needs the original one

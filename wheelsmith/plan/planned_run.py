@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from wheelsmith.base.errors import MatrixError
-from wheelsmith.model import BuildPlan, BuildResult, Excluded, Folded, Status
-from wheelsmith.model.run_record import CellRecord, PlannedCell, RunRecord
+from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Folded, Status
+from wheelsmith.model.run_record import CellRecord, KernelRecord, PlannedCell, RunRecord
 
 _MAX_REASON = 2000  # characters
 
@@ -97,6 +97,8 @@ class PlannedRun:
         compatibility.
     :param variants: the index offers wheel variants.
     :param matrix_sha256: the digest of the matrix file; None if there is none.
+    :param kernels: for several kernels, name → the kernel. The names of its cells begin with its own.
+    :param failures: name of a kernel → why it was not planned.
     """
 
     kernel: str
@@ -111,6 +113,37 @@ class PlannedRun:
     not_folded: dict[str, str]
     variants: bool
     matrix_sha256: str | None
+    kernels: dict[str, KernelRecord] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def by_kernel(self, results: Iterable[BuildResult]) -> Iterator[tuple[PlannedRun, tuple[BuildResult, ...]]]:
+        """Yield the run of each kernel with its results, as if its matrix were a file of its own."""
+        if not self.kernels:
+            yield self, tuple(results)
+        of_kernel: dict[str | None, list[BuildResult]] = {}
+        for result in results:
+            of_kernel.setdefault(result.cell.kernel, []).append(replace(result, cell=_plain(result.cell)))
+        for name in self.kernels:
+            yield self._run_of(name), tuple(of_kernel.get(name, ()))
+
+    def _run_of(self, name: str) -> PlannedRun:
+        kernel, prefix = self.kernels[name], f"{name}/"
+        return PlannedRun(
+            kernel=kernel.kernel,
+            distribution=kernel.distribution,
+            version=kernel.version,
+            cells=_without_prefix(self.cells, prefix),
+            offered=_without_prefix(self.offered, prefix),
+            trees=kernel.trees,
+            commit=kernel.commit,
+            plans=tuple(plan.of_cell(_plain(plan.cell)) for plan in self.plans if plan.cell.kernel == name),
+            excluded=tuple(replace(item, cell=_plain(item.cell)) for item in self.excluded if item.cell.kernel == name),
+            not_folded={
+                cell.removeprefix(prefix): why for cell, why in self.not_folded.items() if cell.startswith(prefix)
+            },
+            variants=self.variants,
+            matrix_sha256=self.matrix_sha256,
+        )
 
     @property
     def builds(self) -> tuple[Build, ...]:
@@ -140,5 +173,15 @@ class PlannedRun:
             distribution=self.distribution,
             kernel_version=self.version,
             matrix_sha256=self.matrix_sha256,
+            kernels=self.kernels,
+            failures=self.failures,
             older_wheels=tuple(older),
         )
+
+
+def _plain(cell: Cell) -> Cell:
+    return replace(cell, kernel=None)
+
+
+def _without_prefix(cells: Iterable[str], prefix: str) -> tuple[str, ...]:
+    return tuple(cell.removeprefix(prefix) for cell in cells if cell.startswith(prefix))

@@ -31,8 +31,6 @@ class Shard(Record):
 class ShardedPlan(PlannedRun, Record):
     """A planned run that is split into shards."""
 
-    distribution: str
-    version: str
     shards: tuple[Shard, ...]
 
     @property

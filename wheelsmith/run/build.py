@@ -67,8 +67,8 @@ def build(run_of: Prepared | PreparedSet, listen: Listener = log_notices, cancel
         with in_use(request.cache), scratch(request.cache / "work") as folder:
             _build_all(executor, prepared, folder, run, cancel)
             store = Store(request.cache / "store")
-            parts = [(part, prepared.of_kernel(name, run.results)) for name, part in prepared.kernels.items()]
-            run.older_wheels = publish_run(parts, out=prepared.out, store=store, work=folder, prune=request.prune)
+            kernels = prepared.by_kernel(run.results)
+            run.older_wheels = publish_run(kernels, out=prepared.out, store=store, work=folder, prune=request.prune)
         _prune_cache(request, run, cancel)
     return prepared.record(run.results, interrupted=cancel.is_set(), older=run.older_wheels or ())
 

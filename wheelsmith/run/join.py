@@ -163,7 +163,9 @@ def join(  # one parameter for each option
         to_check = _import_wheels(plan, reported, out / "logs", store, folder, run)
         work = BuildRequest(
             to_recheck=tuple(build.plan for build, _ in to_check.values()),
-            kernels={"": KernelInputs(source=SourceTree(id=plan.plans[0].source, files=()))},
+            kernels={
+                each.cell.kernel or "": KernelInputs(source=SourceTree(id=each.source, files=())) for each in plan.plans
+            },
             engine=chosen,
             cache=folder / "cache",
             folder=folder,
@@ -187,7 +189,7 @@ def join(  # one parameter for each option
         collector.fail_rest(_EXECUTOR)
         # Publish even after an interruption, so that the index has the wheels in results.json.
         if run.results:
-            run.older_wheels = publish_run([(plan, run.results)], out=out, store=store, work=folder)
+            run.older_wheels = publish_run(plan.by_kernel(run.results), out=out, store=store, work=folder)
             index = Folder(out / "index")
             wheels = [wheel for state in load_states(index).values() for wheel in state.entries]
             for text in requirement_notes(index, wheels):

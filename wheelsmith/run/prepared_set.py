@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -14,8 +14,8 @@ from wheelsmith.engine import Engine
 from wheelsmith.matrix.expand import cell_of, expand, matches_glob, select
 from wheelsmith.matrix.load import load_matrices
 from wheelsmith.matrix.types import EngineChoice, Matrix
-from wheelsmith.model import BuildPlan, BuildResult, Cell, Event, Excluded, Listener, Notice, log_notices
-from wheelsmith.model.run_record import KernelRecord, RunRecord
+from wheelsmith.model import BuildPlan, Cell, Event, Excluded, Listener, Notice, log_notices
+from wheelsmith.model.run_record import KernelRecord
 from wheelsmith.plan.lock import Lock, join_locks, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.run.executors import KernelInputs
@@ -24,20 +24,18 @@ from wheelsmith.run.prepare import Prepared, Request, choose_machine, kernel_not
 from wheelsmith.toolchain import Toolchains
 
 
-@dataclass(frozen=True, kw_only=True)  # slots would replace the class, and super() needs the original one
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedSet(PlannedRun):
-    """All cells of all kernels, under names that begin with the kernel's.
+    """All cells of all kernels, with the sources and the engine to build them.
 
-    :param kernels: name → the kernel. The only kernel of a file has the name ``""``, and its cells have no kernel.
-    :param failures: name → why a kernel was not fetched or planned.
+    :param prepared: name → the kernel. The only kernel of a file has the name ``""``, and its cells have no kernel.
     """
 
     request: Request
     engine: Engine
     limits: EngineChoice
     out: Path
-    kernels: dict[str, Prepared]
-    failures: dict[str, str]
+    prepared: dict[str, Prepared]
 
     @classmethod
     def of(cls, prepared: Prepared) -> Self:
@@ -48,8 +46,7 @@ class PreparedSet(PlannedRun):
             engine=prepared.engine,
             limits=prepared.matrix.engine,
             out=prepared.out,
-            kernels={"": prepared},
-            failures={},
+            prepared={"": prepared},
         )
 
     @property
@@ -57,23 +54,8 @@ class PreparedSet(PlannedRun):
         """The inputs of the builds, by kernel."""
         return {
             name: KernelInputs(source=each.source, test=each.matrix.kernel.test if self.request.test else None)
-            for name, each in self.kernels.items()
+            for name, each in self.prepared.items()
         }
-
-    def of_kernel(self, name: str, results: Iterable[BuildResult]) -> tuple[BuildResult, ...]:
-        """Return the results of one kernel, with the names that its cells have in its own matrix."""
-        own = (each for each in results if each.cell.kernel == (name or None))
-        return tuple(replace(each, cell=replace(each.cell, kernel=None)) for each in own)
-
-    def record(self, results: Iterable[BuildResult], *, interrupted: bool, older: Iterable[str] = ()) -> RunRecord:
-        """Return the record of a run with these results."""
-        record = super().record(results, interrupted=interrupted, older=older)
-        kernels = {
-            name: KernelRecord(kernel=each.kernel, distribution=each.distribution, kernel_version=each.version)
-            for name, each in self.kernels.items()
-            if name
-        }
-        return replace(record, kernels=kernels, failures=self.failures)
 
 
 def prepare_set(request: Request, listen: Listener = log_notices) -> PreparedSet:
@@ -85,13 +67,13 @@ def prepare_set(request: Request, listen: Listener = log_notices) -> PreparedSet
     :raises WheelsmithError: the file or the machine cannot be used, or the only kernel.
     """
     lock = required_lock(request.matrix) if request.locked else read_lock(lock_path(request.matrix))
-    prepared, inputs = plan_set(request, lock, listen, strict=request.locked)
-    for name, each in prepared.kernels.items():
+    planned, inputs = plan_set(request, lock, listen, strict=request.locked)
+    for name, each in planned.prepared.items():
         inputs[name].check(each.source, each.plans, request.matrix, _teller(name, listen))
-    for name, each in prepared.kernels.items():
+    for name, each in planned.prepared.items():
         for notice in kernel_notices(each):
             _teller(name, listen)(notice)
-    return prepared
+    return planned
 
 
 def plan_set(
@@ -137,9 +119,9 @@ def plan_set(
     return _join(request, next(iter(matrices.values())), kernels, failures, excluded), inputs
 
 
-def new_lock(prepared: PreparedSet, inputs: Mapping[str, LockedInputs]) -> Lock:
+def new_lock(planned: PreparedSet, inputs: Mapping[str, LockedInputs]) -> Lock:
     """Return the lock of a planned set. Its wheels have no addresses yet."""
-    locks = {name: inputs[name].new_lock(each.source, each.plans) for name, each in prepared.kernels.items()}
+    locks = {name: inputs[name].new_lock(each.source, each.plans) for name, each in planned.prepared.items()}
     return locks[""] if "" in locks else join_locks(locks)
 
 
@@ -175,7 +157,17 @@ def _join(
         engine=first.engine,
         limits=common.engine,
         out=first.out,
-        kernels=kernels,
+        prepared=kernels,
+        kernels={
+            name: KernelRecord(
+                kernel=each.kernel,
+                distribution=each.distribution,
+                version=each.version,
+                trees=each.trees,
+                commit=each.commit,
+            )
+            for name, each in parts
+        },
         failures=failures,
         kernel=counted(len(kernels) + len(failures), "kernel"),
         distribution=None,

@@ -19,8 +19,8 @@ from wheelsmith.model import Listener
 from wheelsmith.model.run_record import ShardName
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.plan.shards import ShardedPlan, split, split_by_time
-from wheelsmith.run.prepare import Prepared, Request, prepare
-from wheelsmith.run.prepared_set import PreparedSet
+from wheelsmith.run.prepare import Request
+from wheelsmith.run.prepared_set import PreparedSet, prepare_set
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.store import Costs
 from wheelsmith.wheel.recorded_plan import plan_differences
@@ -38,10 +38,10 @@ def sharded_plan(prepared: PreparedSet, count: int, *, max_seconds: float, max_s
     :param max_shards: maximum number of shards, if ``count`` is 0.
     :raises MatrixError: the project has no name or version, so that there can be no index.
     """
-    if "" not in prepared.kernels:
-        raise MatrixError("only a file with one kernel can be split into shards", remedy="split each kernel by itself")
-    if not prepared.distribution or not prepared.version:
-        raise MatrixError("the project has no name or no version", remedy="set kernel.distribution and version")
+    for name, each in prepared.prepared.items():
+        if not each.distribution or not each.version:
+            title = name or "the project"
+            raise MatrixError(f"{title} has no name or no version", remedy="set kernel.distribution and version")
     costs = BuildCosts(Costs(prepared.request.cache / "costs.sqlite"), (build.plan for build in prepared.builds))
     known = costs.known()
     shards = (
@@ -87,8 +87,9 @@ def _check_complete(plan: ShardedPlan) -> None:
         raise ValueError("its shards do not match its combinations")
     if not planned or visible(plan.kernel) != plan.kernel:
         raise ValueError("it has no combinations, or no name")
-    Version(plan.version)
-    check_project(plan.distribution)
+    for run, _ in plan.by_kernel(()):
+        Version(str(run.version))
+        check_project(str(run.distribution))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +109,12 @@ class ChosenShard:
         """Return its name in results.json."""
         return ShardName(plan=self.plan.digest, number=self.number)
 
-    def prepare(self, request: Request, listen: Listener) -> Prepared:
+    def prepare(self, request: Request, listen: Listener) -> PreparedSet:
         """Prepare the cells of this shard.
 
         :raises MatrixError: this machine plans a cell differently from the shared plan.
         """
-        prepared = prepare(replace(request, only=self.cells), listen)
+        prepared = prepare_set(replace(request, only=self.cells), listen)
         _require_same_plans(self.plan, prepared)
         return prepared
 
@@ -132,7 +133,7 @@ def chosen_shard(word: str, path: Path) -> ChosenShard:
     return ChosenShard(plan=plan, number=int(match["number"]))
 
 
-def _require_same_plans(plan: ShardedPlan, prepared: Prepared) -> None:
+def _require_same_plans(plan: ShardedPlan, prepared: PreparedSet) -> None:
     agreed = {each.cell.id: each for each in plan.plans}
     for item in prepared.excluded:
         if item.cell.id in agreed:
