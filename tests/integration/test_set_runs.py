@@ -1,6 +1,7 @@
 """Several kernels in one file are planned, built and published in one run, and none of them keeps another from it."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -78,6 +79,10 @@ def test_one_run_has_one_index_and_one_record(run):
     }
     assert list(record.failures) == ["lost"]
     assert RunRecord.from_json(results()) == record
+    page = Path("dist/report.html").read_text()
+    captions = re.findall(r"<caption>(.*?)</caption>", page)
+    assert captions == [f"{name} · x86_64" for name in ("tiny", "other", "pure", "lost")]
+    assert "1 kernel not planned" in " ".join(re.sub("<.*?>", "", page).split())
 
 
 def test_repeated_it_builds_and_writes_nothing(run):

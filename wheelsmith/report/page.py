@@ -44,7 +44,7 @@ def report_page(record: RunRecord, engine: str, finished: RunFinished, timeline:
             finished=finished,
             took=show_duration(finished.seconds),
             score=_score(built, len(builds), len(record.planned)),
-            complete=built == len(builds),
+            complete=built == len(builds) and not record.failures,
             tally=_tally(record),
             grids=tables,
             legend=legend_statuses(tables),
@@ -68,6 +68,7 @@ def _score(built: int, builds: int, cells: int) -> str:
 def _tally(record: RunRecord) -> list[tuple[int, str]]:
     counts = Counter(result.status.value for result in record.results)
     counts["excluded"] = len(record.excluded)
+    counts["kernel not planned" if len(record.failures) == 1 else "kernels not planned"] = len(record.failures)
     return [(count, word) for word, count in counts.items() if count]
 
 

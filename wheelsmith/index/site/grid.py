@@ -103,8 +103,18 @@ class Grid:
 
 
 def grids(cells: Mapping[Cell, GridCell]) -> tuple[Grid, ...]:
-    """Arrange cells in one grid per CPU architecture, with one column per compute platform."""
-    return tuple(_grid(arch, cells) for arch in sorted({cell.arch for cell in cells}, reverse=True))
+    """Arrange cells in one grid per kernel and CPU architecture, with one column per compute platform."""
+    kernels = dict.fromkeys(cell.kernel for cell in cells)
+    arches = sorted({cell.arch for cell in cells}, reverse=True)
+    groups = (
+        (
+            f"{kernel} · {arch}" if kernel else arch,
+            {cell: cells[cell] for cell in cells if _belongs(cell, kernel, arch)},
+        )
+        for kernel in kernels
+        for arch in arches
+    )
+    return tuple(_grid(caption, own) for caption, own in groups if own)
 
 
 def legend_statuses(shown: Iterable[Grid]) -> tuple[GridStatus, ...]:
@@ -153,12 +163,12 @@ def _cells(shown: Iterable[Grid]) -> Iterator[GridCell]:
     return (cell for grid in shown for row in grid.rows for cell in row.cells if cell)
 
 
-def _grid(arch: str, cells: Mapping[Cell, GridCell]) -> Grid:
-    here = {
-        (cell.framework, cell.release, cell.python, cell.compute): shown
-        for cell, shown in cells.items()
-        if cell.arch == arch
-    }
+def _belongs(cell: Cell, kernel: str | None, arch: str) -> bool:
+    return (cell.kernel, cell.arch) == (kernel, arch)
+
+
+def _grid(caption: str, cells: Mapping[Cell, GridCell]) -> Grid:
+    here = {(cell.framework, cell.release, cell.python, cell.compute): shown for cell, shown in cells.items()}
     computes = sorted({compute for *_, compute in here}, key=compute_order)
     heads = sorted({place[:3] for place in here}, key=lambda head: (head[0], numbers(head[1]), head[2] or ""))
     rows = tuple(
@@ -168,7 +178,7 @@ def _grid(arch: str, cells: Mapping[Cell, GridCell]) -> Grid:
         )
         for framework, release, python in heads
     )
-    return Grid(caption=arch, columns=tuple(map(compute_name, computes)), rows=rows)
+    return Grid(caption=caption, columns=tuple(map(compute_name, computes)), rows=rows)
 
 
 def _wheel_cell(cell: Cell, wheel: IndexEntry, place: int, *, older: bool) -> GridCell:
