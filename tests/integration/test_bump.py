@@ -64,6 +64,7 @@ def test_a_new_torch_is_added_locked_and_planned(factory):
         "name": "torch",
         "current": "2.11, 2.13",
         "newest": NEWEST,
+        "revision": None,
         "command": f"wheelsmith bump torch {NEWEST}",
         "problem": None,
     }
@@ -91,7 +92,7 @@ def test_a_new_torch_is_added_locked_and_planned(factory):
         (["torch", "2.14", "--replace", "2.12"], 2, "the axis torch has no 2.12"),
         (["cuda", "14.0"], 2, "14.0 is not known"),
         (["torhc", "2.15"], 2, "did you mean 'torch'?"),
-        (["tvm-ffi"], 2, "there is no axis tvm-ffi"),
+        (["tvm-ffi"], 2, "there is no axis or kernel tvm-ffi"),
         (["kernel", "v9"], 4, "has no revision 'v9'"),
         ([], 2, "name an axis"),
         (["torch", "--dry-run"], 0, ""),
@@ -168,6 +169,55 @@ def test_what_cannot_be_reached_is_a_row(factory):
     assert (row["newest"], row["command"]) == ("torch-scatter==2.1.10", "wheelsmith bump kernel 2.1.10")
     (factory.folder / "matrix.yaml").write_text(f"kernel: {{sdist: torch-scatter==3.0rc2}}\n{axes}")
     assert rows(factory, **served)["kernel"]["command"] is None
+
+
+SET = """\
+axes: {torch: &torch [2.13], cuda: [cpu]}  # common
+kernels:
+  tiny: {path: tiny}
+  old: {path: tiny, distribution: old, axes: {torch: [2.11]}}  # its own axis
+  pure: {git: repo, revision: v1.0}
+include: [more/matrix.yaml]
+"""
+MORE = "kernel: {git: ../repo, revision: 'v1.0', distribution: another}\n"
+
+
+@pytest.fixture
+def kernels(factory):
+    """A matrix of several kernels, and of one in an included file."""
+    tiny_kernel(factory.folder / "tiny")
+    (factory.folder / "more").mkdir()
+    (factory.folder / "more/matrix.yaml").write_text(MORE)
+    (factory.folder / "matrix.yaml").write_text(SET)
+    return factory
+
+
+def test_every_axis_of_a_set_takes_the_release(kernels):
+    answer = kernels.run_in_process("bump", "torch", "2.14", "--engine", "local")
+    assert answer.returncode == 0, answer.stderr
+    assert text(kernels) == SET.replace("[2.13]", "[2.13, 2.14]").replace("[2.11]", "[2.11, 2.14]")
+    assert (kernels.folder / "more/matrix.yaml").read_text() == MORE
+    new = {line.split()[0]: line.split()[1] for line in answer.stdout.splitlines() if "-linux" in line}
+    cell = "torch214-cxx11-cpu-x86_64-linux"
+    assert new == {f"tiny/{cell}": "build", f"old/{cell}": "build", f"pure/{cell}": "folded", f"more/{cell}": "folded"}
+
+
+def test_one_kernel_of_a_set_takes_a_revision(kernels):
+    tag(kernels.folder / "repo", "v1.1")
+    asked = rows(kernels)
+    assert {name: row["command"] for name, row in asked.items() if row["revision"]} == {
+        "pure": "wheelsmith bump pure v1.1",
+        "more": "wheelsmith bump more v1.1",
+    }
+    refused = kernels.run_in_process("bump", "more", "v9", "--engine", "local")
+    assert (refused.returncode, "more: " in refused.stderr, "no revision 'v9'" in refused.stderr) == (2, True, True)
+    answer = kernels.run_in_process("bump", "more", "--engine", "local")
+    assert answer.returncode == 0, answer.stderr
+    assert (kernels.folder / "more/matrix.yaml").read_text() == MORE.replace("'v1.0'", "'v1.1'")
+    assert text(kernels) == SET
+    assert [line.split("/")[0] for line in answer.stdout.splitlines() if "-linux" in line] == ["more"]
+    unknown = kernels.run_in_process("bump", "mroe")
+    assert (unknown.returncode, "did you mean 'more'?" in unknown.stderr) == (2, True)
 
 
 def test_a_new_revision_is_of_the_same_kind():

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import click
 
-from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.options import engine_option, make_request, matrix_option, quiet_option
+from wheelsmith.cli.plan import plan_exit_code
 from wheelsmith.plan.lock import lock_path, write_lock
 from wheelsmith.run.build import stored_wheels
 from wheelsmith.run.bump import Bumped, EditedMatrix, plan_bump
-from wheelsmith.run.outdated import KERNEL
 
 
 @click.command("bump")
-@click.argument("what", metavar="AXIS|kernel", required=False)
+@click.argument("what", metavar="AXIS|KERNEL", required=False)
 @click.argument("release", required=False)
 @matrix_option
 @click.option("--all", "everything", is_flag=True, help="Take everything that `wheelsmith outdated` lists.")
@@ -38,22 +37,24 @@ def command(
 ) -> None:
     """Take a newer release into matrix.yaml: of torch, cuda or tvm-ffi, or of the kernel.
 
-    The default is the newest one. The rest of the file stays as it is. If there is a lock, what is new is locked.
+    KERNEL is a name in kernels, or the word kernel. The default is the newest release. The rest of the file stays as it
+    is. If there is a lock, what is new is locked.
     """
     from wheelsmith.report import reporter
 
     if bool(what) == everything:
-        raise click.UsageError("name an axis such as torch, or kernel, or pass --all")
-    if instead_of and what in {None, KERNEL}:
-        raise click.UsageError("--replace requires an axis")
+        raise click.UsageError("name an axis such as torch, or a kernel, or pass --all")
     listen = reporter("quiet" if quiet else "plain", matrix.parent)
     edited = EditedMatrix.read(matrix)
-    if what == KERNEL:
-        edited = edited.with_kernel(release)
-    elif what:
-        edited = edited.with_release(what, release, instead_of=instead_of)
-    else:
+    is_kernel = what in edited.kernels
+    if instead_of and (is_kernel or not what):
+        raise click.UsageError("--replace requires an axis")
+    if not what:
         edited = edited.with_newest(listen)
+    elif is_kernel:
+        edited = edited.with_kernel(what, release)
+    else:
+        edited = edited.with_release(what, release, instead_of=instead_of)
     if not edited.steps:
         click.echo(f"{matrix} is up to date" if everything or not release else f"{matrix} has {what} {release} already")
         return
@@ -66,7 +67,7 @@ def command(
     edited.write()
     click.echo(f"{matrix}: {', '.join(edited.steps)}" + (f"; {lock_path(matrix)} has it" if bumped.lock else ""))
     _show_new(bumped)
-    ctx.exit(ExitCode.OK if bumped.prepared.plans else ExitCode.NOTHING_SELECTED)
+    ctx.exit(plan_exit_code(bumped.prepared))
 
 
 def _show_new(bumped: Bumped) -> None:

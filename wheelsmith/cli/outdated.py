@@ -9,7 +9,7 @@ import click
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.options import json_option, matrix_option
-from wheelsmith.matrix.load import load_matrix
+from wheelsmith.matrix.load import load_matrices
 from wheelsmith.run.outdated import find_newer
 
 
@@ -25,7 +25,7 @@ def command(ctx: click.Context, *, matrix: Path, exit_code: bool, as_json: bool)
     """
     from wheelsmith.report import make_console, newer_table
 
-    rows = find_newer(load_matrix(matrix), matrix)
+    rows = find_newer(load_matrices(matrix), matrix)
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "components": [row.to_json() for row in rows]}, indent=1))
     else:

@@ -16,12 +16,14 @@ import yaml
 from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import MatrixError, Place
+from wheelsmith.matrix.kernel_set import name_after
 
 _LINES = re.compile(r"[\r\n\x85\u2028\u2029]")  # ends of lines in YAML
 _COMMENT = re.compile(r"[ \t]*(#.*)?")
 _PROPERTIES = re.compile(r"([&!]\S*\s+)*")  # anchor and tag of a value
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/~=-]*")
 _QUOTES = ("'", '"')
+_KERNEL, _KERNELS = "kernel", "kernels"
 _Path = tuple[str, ...]
 
 
@@ -53,6 +55,21 @@ def included(text: str, *, file: str) -> tuple[str, ...]:
     """
     node = _items(_compose(text, file)).get("include")
     return tuple(str(item.value) for item in node.value) if isinstance(node, yaml.SequenceNode) else ()
+
+
+def find_kernels(texts: Mapping[str, str]) -> dict[str, tuple[str, _Path]]:
+    """Return the name of each kernel → its file and the keys of the mapping with its source.
+
+    :param texts: file → text, the main file first. The name of its only kernel is ``kernel``.
+    :raises MatrixError: a text is not YAML.
+    """
+    found: dict[str, tuple[str, _Path]] = {}
+    for number, (file, text) in enumerate(texts.items()):
+        root = _items(_compose(text, file))
+        if _KERNEL in root:
+            found[name_after(file) if number else _KERNEL] = (file, (_KERNEL,))
+        found |= {name: (file, (_KERNELS, name)) for name in _items(root.get(_KERNELS))}
+    return found
 
 
 def find_axes(texts: Mapping[str, str], name: str) -> tuple[Axis, ...]:
@@ -115,8 +132,8 @@ def _compose(text: str, file: str) -> yaml.Node:
 
 
 def _axes(root: yaml.Node, name: str) -> Iterator[tuple[_Path, yaml.SequenceNode]]:
-    kernels = _items(_items(root).get("kernels"))
-    for prefix, node in (((), root), *((("kernels", kernel), entry) for kernel, entry in kernels.items())):
+    kernels = _items(_items(root).get(_KERNELS))
+    for prefix, node in (((), root), *(((_KERNELS, kernel), entry) for kernel, entry in kernels.items())):
         axis = _items(_items(node).get("axes")).get(name)
         if isinstance(axis, yaml.SequenceNode) and axis.value:
             yield (*prefix, "axes", name), axis

@@ -54,20 +54,26 @@ def split_kernels(root: yaml.MappingNode, read: Callable[[str, Place], yaml.Node
     common = _without(root, {KERNELS, INCLUDE})
     found = [*_entries(root, common, ".")]
     for item in _included(root):
-        path = PurePosixPath(item.value)
         included = read(item.value, place_of(item))
         if not isinstance(included, yaml.MappingNode) or INCLUDE in _keys(included):
             raise MatrixError("an included file has kernel or kernels, and no include", where=place_of(included))
+        folder = str(PurePosixPath(item.value).parent)
         own = _merge(common, _without(included, {KERNELS, *OF_RUN}))
         if _KERNEL in _keys(included):
-            name = path.parent.name if path.stem == _USUAL_STEM else path.stem
+            name = name_after(item.value)
             _check_name(name, place_of(item))
-            found.append(KernelNode(name=name, folder=str(path.parent), node=own))
-        found += _entries(included, own, str(path.parent))
+            found.append(KernelNode(name=name, folder=folder, node=own))
+        found += _entries(included, own, folder)
     _check_distinct(found)
     if not found:
         raise MatrixError("there is no kernel", where=place_of(root), remedy="add one under kernels")
     return tuple(found)
+
+
+def name_after(file: str) -> str:
+    """Return the name of the only kernel of an included file."""
+    path = PurePosixPath(file)
+    return path.parent.name if path.stem == _USUAL_STEM else path.stem
 
 
 def place_of(node: yaml.Node) -> Place:

@@ -51,21 +51,26 @@ def load_matrix(path: Path) -> Matrix:
     return replace(parse_matrix(text, file=path.name), sha256=hashlib.sha256(data).hexdigest())
 
 
-def load_matrices(path: Path) -> tuple[Matrix, ...]:
+def load_matrices(path: Path, texts: Mapping[str, str] | None = None) -> tuple[Matrix, ...]:
     """Read a matrix file with one kernel, or with several kernels and files that it includes.
 
+    :param texts: file, relative to the folder of the matrix → its text, if it is not to be read.
     :return: a matrix for each kernel; one without a name if the file has one kernel.
     :raises MatrixMistakesError: a file has mistakes; the error lists all of them.
     :raises MatrixError: a file cannot be read.
     """
-    text, data = _read_file(path)
+
+    def read_file(name: str) -> tuple[str, bytes]:
+        return (texts[name], texts[name].encode()) if texts else _read_file(path.parent / name)
+
+    text, data = read_file(path.name)
     root, digest = _compose(text, path.name), hashlib.sha256(data)
     if not has_kernels(root):
         return (replace(parse_matrix(text, file=path.name), sha256=digest.hexdigest()),)
 
     def read(name: str, where: Place) -> yaml.Node:
         try:
-            text, data = _read_file(path.parent / name)
+            text, data = read_file(name)
         except MatrixError as error:
             raise MatrixError(error.message, where=where) from None
         digest.update(data)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wheelsmith.base.errors import MatrixError, Place, WheelsmithError
+from wheelsmith.base.errors import MatrixError, Place
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.suggest import did_you_mean
-from wheelsmith.matrix.edit import add_release, find_axes, included, set_value
+from wheelsmith.matrix.edit import add_release, find_axes, find_kernels, included, set_value
 from wheelsmith.matrix.expand import cell_of, expand
-from wheelsmith.matrix.load import load_matrix, parse_matrix
+from wheelsmith.matrix.load import load_matrices
 from wheelsmith.matrix.types import Matrix
 from wheelsmith.model import Listener, Notice
 from wheelsmith.plan.lock import Lock, lock_path, read_lock
-from wheelsmith.run.lock import LockedInputs, reject_dropped_cells, with_addresses
-from wheelsmith.run.outdated import KERNEL, axes_of, is_newer, newest_kernel, newest_on_axis
-from wheelsmith.run.prepare import Prepared, Request, prepare_matrix
+from wheelsmith.run.lock import reject_dropped_cells, with_addresses
+from wheelsmith.run.outdated import KERNEL, axes_of, find_newer, is_newer, newest_kernel, newest_on_axis
+from wheelsmith.run.prepare import Request
+from wheelsmith.run.prepared_set import PreparedSet, new_lock, plan_set
 from wheelsmith.toolchain import Toolchains
 
 
@@ -42,19 +42,23 @@ class EditedMatrix:
 
         :raises MatrixError: a file has mistakes or cannot be read.
         """
-        load_matrix(file)
+        load_matrices(file)
         text = file.read_bytes().decode()
         others = {name: (file.parent / name).read_bytes().decode() for name in included(text, file=file.name)}
         return cls(file=file, before={file.name: text, **others}, after={file.name: text, **others})
 
     @property
-    def matrix(self) -> Matrix:
-        """The matrix with the changes.
+    def matrices(self) -> tuple[Matrix, ...]:
+        """The matrix of each kernel with the changes.
 
         :raises MatrixMistakesError: a change is a mistake, such as an unknown release.
         """
-        text = self.after[self.file.name]
-        return replace(parse_matrix(text, file=self.file.name), sha256=hashlib.sha256(text.encode()).hexdigest())
+        return load_matrices(self.file, self.after)
+
+    @property
+    def kernels(self) -> frozenset[str]:
+        """The names of the kernels; ``kernel`` for the only one of a file."""
+        return frozenset(find_kernels(self.after))
 
     def with_release(self, axis: str, release: str | None, *, instead_of: str | None = None) -> EditedMatrix:
         """Add a release to every axis of a name that lacks it.
@@ -63,51 +67,50 @@ class EditedMatrix:
         :param instead_of: a release that the new one replaces.
         :raises MatrixError: there is no such axis or no such release.
         """
-        known, found = axes_of(self.matrix), find_axes(self.after, axis)
+        known, found = axes_of(self.matrices), find_axes(self.after, axis)
         if axis not in known:
-            place = Place(file=self.file.name)
-            raise MatrixError(f"there is no axis {axis}", where=place, remedy=did_you_mean(axis, [*known, KERNEL]))
+            place, others = Place(file=self.file.name), [*known, *sorted(self.kernels)]
+            raise MatrixError(f"there is no axis or kernel {axis}", where=place, remedy=did_you_mean(axis, others))
         if instead_of and not any(instead_of in each.values for each in found):
             remedy = did_you_mean(instead_of, known[axis])
             raise MatrixError(f"the axis {axis} has no {instead_of}", where=found[0].place, remedy=remedy)
-        release = release or newest_on_axis(self.matrix, axis)
+        release = release or newest_on_axis(self.matrices, axis)
         if release is None:
             raise MatrixError(f"no {axis} can be combined with the other axes", where=found[0].place)
         texts = add_release(self.after, axis, release, instead_of=instead_of)
         return self._changed(texts, f"{axis} {release}" + (f" instead of {instead_of}" if instead_of else ""))
 
-    def with_kernel(self, revision: str | None) -> EditedMatrix:
-        """Take another revision of the repository, or another release of the sdist.
+    def with_kernel(self, name: str, revision: str | None) -> EditedMatrix:
+        """Take another revision of a kernel's repository, or another release of its sdist.
 
+        :param name: ``kernel`` for the only kernel of a file.
         :param revision: None for the newest.
         :raises MatrixError: the kernel has none, because it is a folder.
         :raises SourceError: the newest one cannot be found.
         """
-        kernel = self.matrix.kernel
+        file, path = find_kernels(self.after)[name]
+        kernel = next(matrix.kernel for matrix in self.matrices if (matrix.name or KERNEL) == name)
         if kernel.path:
-            raise MatrixError("the kernel is a folder or file without revisions", where=Place(file=self.file.name))
-        key = "sdist" if kernel.sdist else "revision"
+            raise MatrixError("the kernel is a folder or file without revisions", where=Place(file=file))
         if revision and kernel.sdist:
             revision = f"{kernel.sdist.partition('==')[0]}=={revision}"
         new = revision or newest_kernel(kernel, self.file.resolve().parent)
-        file = self.file.name
-        text = set_value(self.after[file], (KERNEL, key), new, file=file)
-        return self._changed({**self.after, file: text}, f"{KERNEL} {new} instead of {kernel.sdist or kernel.revision}")
+        text = set_value(self.after[file], (*path, "sdist" if kernel.sdist else "revision"), new, file=file)
+        return self._changed({**self.after, file: text}, f"{name} {new} instead of {kernel.sdist or kernel.revision}")
 
     def with_newest(self, listen: Listener) -> EditedMatrix:
         """Take everything that is newer. What cannot be asked for is a warning."""
         edited = self
-        for axis in axes_of(self.matrix):
-            newest = newest_on_axis(edited.matrix, axis)
-            if newest and is_newer(newest, axes_of(edited.matrix)[axis]):
-                edited = edited.with_release(axis, newest)
-        if self.matrix.kernel.path:
-            return edited
-        try:
-            return edited.with_kernel(None)
-        except WheelsmithError as error:
-            listen(Notice(level="warning", text=f"the kernel stays as it is: {error}"))
-            return edited
+        for row in find_newer(self.matrices, self.file):
+            if row.name in axes_of(self.matrices):
+                newest = newest_on_axis(edited.matrices, row.name)  # a new torch may allow a newer CUDA
+                if newest and is_newer(newest, axes_of(edited.matrices)[row.name]):
+                    edited = edited.with_release(row.name, newest)
+            elif row.problem:
+                listen(Notice(level="warning", text=f"the newest {row.name} is not known: {row.problem}"))
+            elif row.revision:
+                edited = edited.with_kernel(row.name, row.revision)
+        return edited
 
     def diff(self) -> str:
         """Return the changes as a unified diff."""
@@ -127,7 +130,7 @@ class EditedMatrix:
         if texts == self.after:
             return self
         edited = replace(self, after=texts, steps=(*self.steps, step))
-        _ = edited.matrix  # a mistake is reported before the next step
+        _ = edited.matrices  # a mistake is reported before the next step
         return edited
 
 
@@ -135,13 +138,12 @@ class EditedMatrix:
 class Bumped:
     """A planned change of a matrix.
 
-    :param prepared: the plan of the whole new matrix.
+    :param prepared: the plan of all kernels.
     :param new: IDs of the cells that are new or have another source.
-    :param lock: the new lock; None if the matrix has none.
+    :param lock: the new lock; None if there is none.
     """
 
-    edited: EditedMatrix
-    prepared: Prepared
+    prepared: PreparedSet
     new: frozenset[str]
     lock: Lock | None
 
@@ -151,14 +153,16 @@ def plan_bump(edited: EditedMatrix, request: Request, listen: Listener) -> Bumpe
 
     :raises WheelsmithError: it cannot be planned or locked.
     """
-    matrix, old = edited.matrix, replace(edited, after=edited.before).matrix
-    existing, toolchains = read_lock(lock_path(edited.file)), Toolchains(request.cache, listen)
-    inputs = LockedInputs(kernel=matrix.kernel, lock=existing, toolchains=toolchains)
-    prepared = prepare_matrix(matrix, request, inputs, listen)
-    lock = None
+    matrices, before = edited.matrices, load_matrices(edited.file, edited.before)
+    same = [old for old in before if any((old.name, old.kernel) == (new.name, new.kernel) for new in matrices)]
+    known = {replace(cell_of(answer), kernel=old.name).id for old in same for answer in expand(old)}
+    existing, lock = read_lock(lock_path(request.matrix)), None
+    prepared, inputs = plan_set(request, existing, listen, matrices=matrices)
+    # With a lock, all kernels must be planned.
+    for name in prepared.failures.keys() - {old.name for old in same if existing is None}:
+        raise MatrixError(f"{name}: {prepared.failures[name]}")
     if existing:
         reject_dropped_cells(existing, prepared.excluded)
-        lock = with_addresses(inputs.new_lock(prepared.source, prepared.plans), existing, toolchains)
-    known = {*(cell_of(answer).id for answer in expand(old)), *(existing.cells if existing else ())}
-    known = known if matrix.kernel == old.kernel else set()
-    return Bumped(edited=edited, prepared=prepared, new=frozenset(prepared.cells) - known, lock=lock)
+        lock = with_addresses(new_lock(prepared, inputs), existing, Toolchains(request.cache, listen))
+    answers = (*(plan.cell.id for plan in prepared.plans), *(item.cell.id for item in prepared.excluded))
+    return Bumped(prepared=prepared, new=frozenset(answers) - known, lock=lock)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from packaging.version import Version
@@ -35,6 +36,7 @@ class Component(Record):
 
     :param current: the releases or the revision in the matrix.
     :param newest: None if it is not known.
+    :param revision: the newest revision of a kernel, or the newest version of its sdist, if the matrix has another.
     :param command: takes the newest; None if the matrix has it.
     :param problem: the reason why the newest is not known.
     """
@@ -42,12 +44,13 @@ class Component(Record):
     name: str
     current: str
     newest: str | None = None
+    revision: str | None = None
     command: str | None = None
     problem: str | None = None
 
 
-def find_newer(matrix: Matrix, file: Path) -> tuple[Component, ...]:
-    """Return a row for each axis with releases, for the kernel and for wheelsmith.
+def find_newer(matrices: Sequence[Matrix], file: Path) -> tuple[Component, ...]:
+    """Return a row for each axis with releases, for each kernel and for wheelsmith.
 
     A repository or index that does not answer in time is a row with the reason.
 
@@ -55,25 +58,26 @@ def find_newer(matrix: Matrix, file: Path) -> tuple[Component, ...]:
     """
     lock, base = read_lock(lock_path(file)), file.resolve().parent
     questions: list[tuple[Component, Callable[[], Component]]] = []
-    if not matrix.kernel.path:
-        row = Component(name=KERNEL, current=str(matrix.kernel.sdist or matrix.kernel.revision))
-        questions.append((row, lambda: _kernel_row(row, matrix.kernel, lock, base)))
+    for kernel in (matrix for matrix in matrices if not matrix.kernel.path):
+        row = Component(name=kernel.name or KERNEL, current=str(kernel.kernel.sdist or kernel.kernel.revision))
+        locked = lock.of_kernel(kernel.name) if lock and kernel.name else lock
+        questions.append((row, partial(_kernel_row, row, kernel.kernel, locked, base)))
     if (origin := running_origin()) and not origin.url:
         own = Component(name="wheelsmith", current=__version__)
-        questions.append((own, lambda: _own_row(own)))
-    return (*_axis_rows(matrix), *_answers(questions))
+        questions.append((own, partial(_own_row, own)))
+    return (*_axis_rows(matrices), *_answers(questions))
 
 
-def newest_on_axis(matrix: Matrix, axis: str) -> str | None:
+def newest_on_axis(matrices: Sequence[Matrix], axis: str) -> str | None:
     """Return the newest release that wheelsmith knows for an axis.
 
-    For CUDA it is the newest one that any torch release of the matrix can be combined with.
+    For CUDA it is the newest one that any torch release of a matrix can be combined with.
     """
     if axis in platforms():
         platform = platforms()[axis]
         for toolkit in reversed([*platform.toolkits()]):
-            tried = replace(matrix, computes=(platform.compute(toolkit),))
-            if any(isinstance(answer, Cell) for answer in expand(tried)):
+            tried = (replace(matrix, computes=(platform.compute(toolkit),)) for matrix in matrices)
+            if any(isinstance(answer, Cell) for matrix in tried for answer in expand(matrix)):
                 return toolkit
         return None
     return [*framework(axis).releases()][-1]
@@ -90,13 +94,16 @@ def newest_kernel(kernel: KernelRef, base: Path) -> str:
     return list_references(kernel, base).newest(str(kernel.revision))
 
 
-def axes_of(matrix: Matrix) -> dict[str, tuple[str, ...]]:
-    """Return the axes with releases, and their values without ``cpu``."""
-    axes = {} if matrix.framework == NO_FRAMEWORK else {matrix.framework: matrix.releases}
-    for platform in platforms().values():
-        if found := tuple(version for name in matrix.computes if (version := platform.version_of(name))):
-            axes[platform.name] = found
-    return axes
+def axes_of(matrices: Iterable[Matrix]) -> dict[str, tuple[str, ...]]:
+    """Return the axes with releases, and their values in any matrix without ``cpu``."""
+    axes: dict[str, dict[str, None]] = {}
+    for matrix in matrices:
+        if matrix.framework != NO_FRAMEWORK:
+            axes.setdefault(matrix.framework, {}).update(dict.fromkeys(matrix.releases))
+        for name, platform in platforms().items():
+            if found := [version for compute in matrix.computes if (version := platform.version_of(compute))]:
+                axes.setdefault(name, {}).update(dict.fromkeys(found))
+    return {name: tuple(values) for name, values in axes.items()}
 
 
 def is_newer(release: str, others: Sequence[str]) -> bool:
@@ -104,9 +111,9 @@ def is_newer(release: str, others: Sequence[str]) -> bool:
     return all(Version(release) > version for other in others if (version := version_of(other)))
 
 
-def _axis_rows(matrix: Matrix) -> Iterator[Component]:
-    for axis, values in axes_of(matrix).items():
-        newest = newest_on_axis(matrix, axis)
+def _axis_rows(matrices: Sequence[Matrix]) -> Iterator[Component]:
+    for axis, values in axes_of(matrices).items():
+        newest = newest_on_axis(matrices, axis)
         command = f"wheelsmith bump {axis} {newest}" if newest and is_newer(newest, values) else None
         yield Component(name=axis, current=", ".join(values), newest=newest, command=command)
 
@@ -115,7 +122,8 @@ def _kernel_row(row: Component, kernel: KernelRef, lock: Lock | None, base: Path
     references = None if kernel.sdist else list_references(kernel, base)
     newest = references.newest(row.current) if references else _newest_sdist(row.current)
     if newest != row.current:
-        return replace(row, newest=newest, command=f"wheelsmith bump {KERNEL} {newest.rpartition('==')[2]}")
+        revision = newest.rpartition("==")[2]
+        return replace(row, newest=newest, revision=revision, command=f"wheelsmith bump {row.name} {revision}")
     commit, locked = references.commit(newest) if references else None, lock.source if lock else None
     if commit and locked and locked.revision == newest and locked.commit != commit:
         before, now = (f"{newest} ({each[:_SHOWN]})" for each in (locked.commit, commit))

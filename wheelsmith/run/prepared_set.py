@@ -77,25 +77,32 @@ def prepare_set(request: Request, listen: Listener = log_notices) -> PreparedSet
 
 
 def plan_set(
-    request: Request, lock: Lock | None, listen: Listener, *, strict: bool = False, refresh: bool = False
+    request: Request,
+    lock: Lock | None,
+    listen: Listener,
+    *,
+    matrices: Sequence[Matrix] = (),
+    strict: bool = False,
+    refresh: bool = False,
 ) -> tuple[PreparedSet, dict[str, LockedInputs]]:
     """Plan the selected cells of all selected kernels. Return them with the inputs of each kernel.
 
     :param lock: the inputs to use, or None.
+    :param matrices: the content of the file, if it is not to be read.
     :param strict: see ``LockedInputs``.
     :param refresh: choose the wheels of environments again, even if the cache has a result.
     :raises WheelsmithError: the file or the machine cannot be used, or the only kernel.
     """
-    matrices = {matrix.name or "": matrix for matrix in load_matrices(request.matrix)}
-    matrices = _select_kernels(matrices, request)
-    answers = [_named(each, name) for name, matrix in matrices.items() for each in expand(matrix)]
+    everything = {matrix.name or "": matrix for matrix in matrices or load_matrices(request.matrix)}
+    selected = _select_kernels(everything, request)
+    answers = [_named(each, name) for name, matrix in selected.items() for each in expand(matrix)]
     chosen = select(answers, only=request.only, skip=request.skip)
-    machine = choose_machine([*matrices.values()], request, chosen, listen)
+    machine = choose_machine([*selected.values()], request, chosen, listen)
     toolchains = Toolchains(request.cache, listen)
     inputs: dict[str, LockedInputs] = {}
     kernels: dict[str, Prepared] = {}
     failures: dict[str, str] = {}
-    for name, matrix in matrices.items():
+    for name, matrix in selected.items():
         own = tuple(_plain_id(cell_of(each)) for each in chosen if cell_of(each).kernel == (name or None))
         if not own:
             continue
@@ -116,7 +123,7 @@ def plan_set(
         return PreparedSet.of(kernels[""]), inputs
     lost = [cell_of(each) for each in chosen if cell_of(each).kernel in failures]
     excluded = [Excluded(cell=cell, reason=f"not planned: {failures[str(cell.kernel)]}") for cell in lost]
-    return _join(request, next(iter(matrices.values())), kernels, failures, excluded), inputs
+    return _join(request, next(iter(selected.values())), kernels, failures, excluded), inputs
 
 
 def new_lock(planned: PreparedSet, inputs: Mapping[str, LockedInputs]) -> Lock:
