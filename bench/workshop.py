@@ -15,10 +15,9 @@ from types import FrameType
 
 from bench.cost import Command, Cost, measure
 from wheelsmith.base.errors import WheelsmithError
-from wheelsmith.base.files import remove_tree
+from wheelsmith.base.files import default_cache, remove_tree
 from wheelsmith.model.events import ignore
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
-from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.pip import pip_settings
 

@@ -30,11 +30,11 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from wheelsmith.base.files import default_cache
 from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.model import PinnedFile
 from wheelsmith.platforms import CudaToolkit, cuda_prefix, cuda_toolkits
 from wheelsmith.report import reporter
-from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 
 PLATFORMS = Path(__file__).parent.parent / "wheelsmith" / "platforms"
@@ -203,7 +203,7 @@ def find_cxx_standard(toolkit: CudaToolkit) -> int:
     toolchains = Toolchains(default_cache(), reporter("plain", Path()))
     cuda_toolkits()[version] = toolkit  # for this process
     home = toolchains.prepare(cuda_prefix(toolkit, machine, machine))
-    torch = [minor for minor, release in torch_releases().items() if release.cxx_std <= STANDARDS[0]][-1]
+    torch = [release for release in torch_releases().values() if release.cxx_std <= STANDARDS[0]][-1]
     calls = framework("torch")
     headers = toolchains.prepare(calls.prefix(torch, machine))
     with tempfile.TemporaryDirectory() as scratch:

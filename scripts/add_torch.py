@@ -23,21 +23,18 @@ from typing import Any
 import generate_reference
 from package_index import make_partial_pin, published, read_member, wheel_for_each_arch
 from packaging.version import Version
-from torch_symbols import TorchWheel, read_wheel, write_symbols
+from torch_symbols import read_wheel, write_symbols
 
+from wheelsmith.base.errors import WheelError
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.model import PinnedFile
-from wheelsmith.wheel.symbols import fingerprint
+from wheelsmith.wheel.torch_wheel import ATEN, VERSION, TorchWheel, cuda_of, least_cxx_std
 
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "frameworks" / "torch.json"
 MATRIX = "release compatibility matrix in RELEASE.md of pytorch/pytorch"
-# The constructor of c10::Error that takes a std::string of the C++11 ABI.
-CXX11_ABI = "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
-CUDA_LIBRARY = "libtorch_cuda.so"
 SOURCE = "the torch wheels on PyPI (C++11 ABI and CUDA from their libraries); C++ standard of the release before"
 _ROW = re.compile(r"\| *(?P<minor>\d+\.\d+) *\|(?P<cells>.*)\|")
 _CUDA = re.compile(r"\bCUDA (\d+\.\d+)")
-_BUILT_FOR = re.compile(r"^cuda\b.*= *'([\d.]+)'", re.MULTILINE)
 
 
 def main() -> None:
@@ -141,27 +138,25 @@ def find_cxx_standard(version: Version, releases: Iterable[dict[str, Any]]) -> i
 
 def find_least_cxx_standard(pin: PinnedFile) -> int:
     """Return the C++ standard that ATen.h of a wheel requires."""
-    text = read_member(pin, "torch/include/ATen/ATen.h").decode()
-    found = re.search(r"#error C\+\+(\d+) or later", text)
-    if found is None:
-        raise SystemExit(f"ATen/ATen.h of {pin.filename} requires no C++ standard: look for it, and mend this script")
-    return int(found[1])
+    try:
+        return least_cxx_std(read_member(pin, ATEN).decode())
+    except WheelError as error:
+        raise SystemExit(f"{pin.filename}: {error.message}: look for it, and mend wheel/torch_wheel.py") from None
 
 
 def cuda_of_wheel(pin: PinnedFile) -> str | None:
     """Return the ``torch.version.cuda`` of a wheel, or None for a CPU build."""
-    found = _BUILT_FOR.search(read_member(pin, "torch/version.py").decode())
-    return found[1] if found else None
+    return cuda_of(read_member(pin, VERSION).decode())
 
 
 def find_abi(read: dict[str, TorchWheel]) -> dict[str, Any]:
     """Return the architectures for which libc10 uses the C++11 ABI."""
-    return {"cxx11_abi": {arch: fingerprint(CXX11_ABI) in wheel.exports["libc10.so"] for arch, wheel in read.items()}}
+    return {"cxx11_abi": {arch: wheel.has_cxx11_abi for arch, wheel in read.items()}}
 
 
 def find_cpu_only(read: dict[str, TorchWheel]) -> dict[str, Any]:
     """Return the architectures with a wheel for the CPU only, if there are any."""
-    found = [arch for arch, wheel in read.items() if CUDA_LIBRARY not in wheel.libraries]
+    found = [arch for arch, wheel in read.items() if not wheel.has_cuda]
     return {"without_cuda": found} if found else {}
 
 

@@ -19,6 +19,7 @@ from wheelsmith.model.events import ignore
 from wheelsmith.toolchain.package_index import locate
 from wheelsmith.toolchain.pip import PipSettings, pip_settings
 from wheelsmith.toolchain.remote import fetch_part
+from wheelsmith.wheel.torch_wheel import is_record
 
 ARCHES = ("x86_64", "aarch64")
 
@@ -100,11 +101,6 @@ def read_member(pin: PinnedFile, name: str) -> bytes:
 
     with open_wheel(pin, wanted) as archive:
         return archive.read(next(filter(wanted, archive.namelist())))
-
-
-def is_record(name: str) -> bool:
-    """Return True if a path is that of the wheel's RECORD."""
-    return name.endswith(".dist-info/RECORD") and name.count("/") == 1
 
 
 def record_sha256(pin: PinnedFile) -> str:

@@ -6,12 +6,8 @@ this fetches about 7 GB for x86_64.
 
 from __future__ import annotations
 
-import json
-import lzma
 import sys
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,67 +15,16 @@ from package_index import ARCHES, open_wheel
 
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.model import PinnedFile
-from wheelsmith.wheel.elf import read_extension
-from wheelsmith.wheel.symbols import TorchLibrary, fingerprint, symbol_table
-from wheelsmith.wheel.symbols.torch import FINGERPRINT, LIBRARY, MASK
+from wheelsmith.wheel.symbols import symbol_table
+from wheelsmith.wheel.torch_wheel import TorchWheel, is_library, read_libraries, write_table
 
 TARGET = Path(__file__).parent.parent / "wheelsmith" / "wheel" / "symbols"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchWheel:
-    """The libraries of a torch wheel and the fingerprints of their exported symbols, both by file name."""
-
-    libraries: dict[str, TorchLibrary]
-    exports: dict[str, set[int]]
-
-
-def is_library(name: str) -> bool:
-    """Return True if a file of the wheel is a library that an extension may link with."""
-    folder, _, file = name.rpartition("/")
-    return folder in {"torch/lib", "torch.libs"} and ".so" in file
-
-
 def read_wheel(pin: PinnedFile) -> TorchWheel:
     """Fetch and read the libraries of a wheel."""
-    libraries: dict[str, TorchLibrary] = {}
-    exports: dict[str, set[int]] = {}
-    with open_wheel(pin, is_library) as archive, tempfile.TemporaryDirectory() as scratch:
-        for name in filter(is_library, archive.namelist()):
-            library = Path(archive.extract(name, scratch))
-            with library.open("rb") as file:
-                read = read_extension(name, file)
-            libraries[library.name] = TorchLibrary(soname=read.soname or library.name, needed=read.needed)
-            exports[library.name] = {fingerprint(symbol) for symbol in read.exported}
-            library.unlink()
-    return TorchWheel(libraries=libraries, exports=exports)
-
-
-def write_table(
-    libraries: dict[str, dict[str, TorchLibrary]],
-    exports: dict[str, dict[str, set[int]]],
-    *,
-    source: str,
-    date: str,
-) -> bytes:
-    """Return the content of a table.
-
-    :param libraries: libraries by release and file name. The order of releases defines their bits.
-    :param exports: fingerprints by release and file name.
-    """
-    names = sorted({name for found in libraries.values() for name in found})
-    masks: dict[tuple[int, int], int] = {}
-    for bit, release in enumerate(libraries):
-        for name, fingerprints in exports[release].items():
-            for number in fingerprints:
-                row = (number, names.index(name))
-                masks[row] = masks.get(row, 0) | 1 << bit
-    ordered = sorted(masks)
-    rows = [n.to_bytes(FINGERPRINT) + lib.to_bytes(LIBRARY) + masks[n, lib].to_bytes(MASK) for n, lib in ordered]
-    planes = b"".join(bytes(row[byte] for row in rows) for byte in range(FINGERPRINT + LIBRARY + MASK))
-    graph = {r: {file: [lib.soname, lib.needed] for file, lib in found.items()} for r, found in libraries.items()}
-    head = {"source": source, "date": date, "count": len(ordered), "names": names, "libraries": graph}
-    return json.dumps(head).encode() + b"\n" + lzma.compress(planes, preset=9)
+    with open_wheel(pin, is_library) as archive:
+        return read_libraries(archive)
 
 
 def write_symbols(arch: str, fresh: Mapping[str, TorchWheel], date: str) -> None:

@@ -10,8 +10,8 @@ import wants
 from factory import Factory
 from wheels import make_wheel
 
-from wheelsmith.frameworks import framework
-from wheelsmith.run.prepare import default_cache
+from wheelsmith.base.files import default_cache
+from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network, pytest.mark.xdist_group("own torch")]
@@ -59,7 +59,7 @@ def project(tmp_path):
 
 def _headers(torch):
     folder = Toolchains(default_cache(), lambda event: None).prepare(
-        framework("torch").prefix(torch, platform.machine())
+        framework("torch").prefix(torch_releases()[torch], platform.machine())
     )
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

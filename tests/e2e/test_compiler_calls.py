@@ -12,11 +12,11 @@ from dataclasses import replace
 import pytest
 from compiler_calls import Calls
 
+from wheelsmith.base.files import default_cache
 from wheelsmith.engine import Limits
 from wheelsmith.pipeline.compiler_ipc import RefusedError
 from wheelsmith.pipeline.tasks import MIB
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
-from wheelsmith.run.prepare import default_cache
 
 pytestmark = pytest.mark.e2e
 # It includes what nobody declared, uses what only preprocessing knows, and is large enough to be worth a sandbox.

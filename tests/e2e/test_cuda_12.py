@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from factory import Factory, gallery
 
+from wheelsmith.base.files import default_cache
 from wheelsmith.model.events import ignore
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
-from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.downloads import PrefixFiles
 from wheelsmith.wheel.check import check_wheel

@@ -15,11 +15,11 @@ import wants
 from factory import Factory
 from kernels import matrix, tiny_kernel
 
+from wheelsmith.base.files import default_cache
 from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.engine.bwrap import Bubblewrap
 from wheelsmith.model import PINNED, ignore
 from wheelsmith.platforms import cxx_toolchain
-from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.cxx.install import find_programs
 from wheelsmith.toolchain.cxx.libraries import is_newer

@@ -15,9 +15,9 @@ import pytest
 from factory import gallery
 from kernels import matrix
 
+from wheelsmith.base.files import default_cache
 from wheelsmith.frameworks import torch_releases
 from wheelsmith.model.events import ignore
-from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel.check import check_wheel
 

@@ -14,9 +14,9 @@ import pytest
 from once import made_once
 from sampled import sampled
 
+from wheelsmith.base.files import default_cache
 from wheelsmith.model.events import ignore
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
-from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel.gpu import read_gpu_code
 

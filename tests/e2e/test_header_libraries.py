@@ -8,9 +8,9 @@ from kernels import DEVICE, TVM_CUDA, TVM_TOML, cuda_kernel, matrix, tiny_kernel
 from wants import absent
 
 from wheelsmith.base.errors import ToolchainError
+from wheelsmith.base.files import default_cache
 from wheelsmith.model import ignore
 from wheelsmith.platforms import python_headers
-from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [pytest.mark.e2e, pytest.mark.network, pytest.mark.release("another download, and nvcc")]

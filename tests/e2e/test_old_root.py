@@ -10,10 +10,10 @@ import pytest
 import wants
 from factory import example
 
+from wheelsmith.base.files import default_cache
 from wheelsmith.model import ignore
 from wheelsmith.model.cell import PINNED
 from wheelsmith.platforms import cxx_toolchain
-from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [

@@ -19,11 +19,12 @@ from once import made_once, run_folder
 from one_build import build_one
 from sampled import sampled
 
+from wheelsmith.base.files import default_cache
 from wheelsmith.model.events import StepFinished
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
 from wheelsmith.run.build import make_build_request, scratch
 from wheelsmith.run.executors.local import make_context
-from wheelsmith.run.prepare import Request, default_cache, prepare
+from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.integrity import write_manifest

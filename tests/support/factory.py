@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
+from wheelsmith.base.files import default_cache
 from wheelsmith.cli.app import main
-from wheelsmith.run.prepare import default_cache
 
 ROOT = Path(__file__).parent.parent.parent
 

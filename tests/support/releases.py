@@ -23,7 +23,7 @@ from served_bucket import fetched, served_bucket
 from shop import make_torches
 
 from wheelsmith.base.distribution import DISTRIBUTION
-from wheelsmith.run.prepare import default_cache
+from wheelsmith.base.files import default_cache
 
 INDEX = f"s3://{loopback_s3.BUCKET}/kernels"
 HUB_INDEX = "hf://org/wheels"

@@ -14,7 +14,7 @@ from plans import plan
 
 from wheelsmith.base.ci import LOCAL, Checkout, detect_ci_run
 from wheelsmith.base.errors import AttestationError, PolicyError, SigningKeyError
-from wheelsmith.frameworks import framework
+from wheelsmith.frameworks import framework, torch_releases
 from wheelsmith.model import ImageId, LockedWheel, PrefixId, Project, SourceId
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits, cxx_toolchains, header_library
 from wheelsmith.wheel.attestation.bundle import Bundle, read_bundle
@@ -28,7 +28,7 @@ WHEEL, SHA = "k1-1-py3-none-any.whl", "a" * 64
 COMPILED = replace(
     plan(1),
     toolset=cxx_toolchains()[0].toolset,
-    headers=framework("torch").prefix("2.13", "x86_64"),
+    headers=framework("torch").prefix(torch_releases()["2.13"], "x86_64"),
     toolkit=cuda_prefix(cuda_toolkits()["13.0"], "x86_64", "x86_64"),
     libraries=(
         header_library("cutlass_2_10").prefix,

@@ -96,7 +96,7 @@ def test_a_prefix_is_named_by_its_pins():
     toolkits, releases = list(cuda_toolkits().values()), torch_releases()
     names = {cuda_prefix(t, "x86_64", target).digest for t in toolkits for target in ("x86_64", "aarch64")}
     assert len(names) == 2 * len(toolkits)
-    assert len({framework("torch").prefix(minor, "x86_64").digest for minor in releases}) == len(releases)
+    assert len({framework("torch").prefix(release, "x86_64").digest for release in releases.values()}) == len(releases)
 
 
 def test_a_symbol_table_gives_back_what_it_was_made_from():

@@ -1,4 +1,4 @@
-"""Atomic writes, the data files of packages, and the output of short programs."""
+"""The cache folder, atomic writes, the data files of packages, and the output of short programs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ _CHUNK = 1 << 20
 # Errors of hard links: the file system has none, the file has too many, or the user may not create one.
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP}
 _TIMEOUT = 60.0  # seconds; covers a first start of Python on a cold disk, and of a driver that wakes its GPUs
+
+
+def default_cache() -> Path:
+    """Return the user's cache folder: WHEELSMITH_CACHE, or the platform's default."""
+    if named := os.environ.get("WHEELSMITH_CACHE"):
+        return Path(named).absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("wheelsmith")
 
 
 def sha256_file(path: Path) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
+from packaging.version import InvalidVersion, Version
+
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)")
 _UNITS = {
     "B": 1,
@@ -85,6 +87,19 @@ def numbers(release: str) -> tuple[int, ...]:
     """Return a release such as ``2.11`` as a tuple of numbers, which sorts after ``2.9``; ``3.14t`` after ``3.14``."""
     plain = release.removesuffix("t")
     return (*(int(part) for part in plain.split(".") if part), *((1,) if plain != release else ()))
+
+
+def is_prerelease(release: str | None) -> bool:
+    """Return True for a pre-release such as ``2.16.0rc2`` or ``2.17.0.dev20261120``; False for other texts."""
+    try:
+        return Version(release or "0").is_prerelease
+    except InvalidVersion:
+        return False
+
+
+def release_order(release: str) -> Version:
+    """Return a sort key for releases of a framework: ``2.9``, ``2.16.0rc2``, ``2.16``. "" is the first."""
+    return Version(release or "0.dev0")
 
 
 def parse_seconds(text: str) -> float:

@@ -9,12 +9,13 @@ import time
 import click
 
 from wheelsmith.base.errors import ExitCode
+from wheelsmith.base.files import default_cache
 from wheelsmith.base.units import counted, show_moment
 from wheelsmith.cli.app import SuggestingGroup
 from wheelsmith.cli.options import DURATION, SIZE, json_option
 from wheelsmith.engine import visible
 from wheelsmith.model import ignore
-from wheelsmith.run.prepare import cache_limit, default_cache
+from wheelsmith.run.prepare import cache_limit
 from wheelsmith.source.cached import changed_sources
 from wheelsmith.store import (
     Bounds,

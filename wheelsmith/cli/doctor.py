@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import click
 
 from wheelsmith.base.errors import EngineError, ExitCode
+from wheelsmith.base.files import default_cache
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import counted, show_binary_size, show_size
 from wheelsmith.cli.options import json_option
@@ -30,7 +31,6 @@ from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.values import ARCHES
 from wheelsmith.model import PINNED, CellSettings, ImageId, ignore
 from wheelsmith.platforms import cxx_toolchain, header_libraries, platforms, python_headers
-from wheelsmith.run.prepare import default_cache
 from wheelsmith.toolchain import Toolchains
 
 _ENOUGH_DISK = 4 * 2**30  # bytes: two toolkits, their torch headers, and space to build
@@ -162,7 +162,7 @@ def _toolchains() -> Iterator[Symptom]:
         if arch in ARCHES
     }
     prefixes |= {
-        f"{each.name} {minor}": each.prefix(minor, arch)
+        f"{each.name} {minor}": each.prefix(release, arch)
         for each in frameworks().values()
         for minor, release in each.releases().items()
         if arch in release.wheels

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from wheelsmith.base.errors import EngineError
+from wheelsmith.base.files import default_cache
 from wheelsmith.base.suggest import did_you_mean
 from wheelsmith.base.units import show_duration, show_size
 from wheelsmith.cli.app import SuggestingGroup
 from wheelsmith.cli.options import json_option
 from wheelsmith.model.build_host import AUTO, IMAGE_ENGINES
-from wheelsmith.run.prepare import default_cache
 
 if TYPE_CHECKING:
     from wheelsmith.engine import ContainerEngine

@@ -42,10 +42,9 @@ def command(*, source: str, matrix: Path, submodules: str | None, pythons: str, 
     repository (git+https://…@revision#subdirectory=…) or a Hub repo (hub:org/name@revision). The default is the current
     folder.
     """
-    from wheelsmith.base.files import atomic_write
+    from wheelsmith.base.files import atomic_write, default_cache
     from wheelsmith.report import reporter
     from wheelsmith.run.init_matrix import first_matrix, missing_ignores
-    from wheelsmith.run.prepare import default_cache
     from wheelsmith.run.project_source import parse_source, with_submodules
 
     if matrix.exists() and not force:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from wheelsmith.base.files import default_cache
 from wheelsmith.cli.options import (
     engine_option,
     jobs_option,
@@ -18,7 +19,6 @@ from wheelsmith.cli.options import (
 )
 from wheelsmith.cli.run_with_reports import exit_code, progress_options, run_with_reports
 from wheelsmith.run.join import join, read_shard_results
-from wheelsmith.run.prepare import default_cache
 from wheelsmith.run.shards import read_shards
 
 

@@ -163,7 +163,8 @@ def make_request(matrix: Path, engine: str | None, **fields: Any) -> Request:
 
     :param fields: further fields of the request.
     """
-    from wheelsmith.run.prepare import Request, cache_limit, default_cache
+    from wheelsmith.base.files import default_cache
+    from wheelsmith.run.prepare import Request, cache_limit
 
     return Request(matrix=matrix, cache=default_cache(), cache_limit=cache_limit(), engine=engine, **fields)
 

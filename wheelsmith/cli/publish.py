@@ -166,6 +166,7 @@ def promote_command(  # noqa: PLR0913  # one parameter for each option
         project=check_project(project),
         version=public_version(version),
         tests=RequiredOutcome(require),
+        channel=into,
         address=normalize_address(channel_address(public_address, into)) if public_address else None,
         incomplete=incomplete,
     )

@@ -26,7 +26,7 @@ from wheelsmith.cli.storage import (
 from wheelsmith.index.entries.state import add_entries
 from wheelsmith.index.entries.stored_states import load_project
 from wheelsmith.index.publish.kernels_layout import hub_builds
-from wheelsmith.index.publish.promote import channel_address
+from wheelsmith.index.publish.promote import NOT_STABLE_REMEDY, channel_address, why_not_stable
 from wheelsmith.index.publish.publishing import publish
 from wheelsmith.index.storage.location import open_storage
 from wheelsmith.report.markdown import changes_text
@@ -55,10 +55,12 @@ class _Release:
     """A release, with a method for each step.
 
     :param index: the index that receives the wheels.
+    :param channel: the channel of the index, or None.
     :param url: the address at which the index is served, or None if unknown.
     """
 
     index: str
+    channel: str | None
     url: str | None
     matrix: Path
     engine: str | None
@@ -132,6 +134,8 @@ class _Release:
         found = read_built_version(self.out)
         if not self.incomplete:
             require_complete(found)
+        if why := why_not_stable(found.entries, self.channel):
+            raise ReleaseError(f"version {found.version} has wheels {why}", remedy=NOT_STABLE_REMEDY)
         return found
 
 
@@ -171,7 +175,7 @@ def command(
     """
     if channel is not None:
         target, url = channel_address(target, channel), url and channel_address(url, channel)
-    release = _Release(index=target, url=url, **given)
+    release = _Release(index=target, channel=channel, url=url, **given)
     if release.public_key and not release.key:
         raise click.UsageError("--public-key requires --key")
     if ReleaseStep.LIVE in steps and url is None:

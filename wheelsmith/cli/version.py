@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 
 from wheelsmith import __version__
+from wheelsmith.base.files import default_cache
 from wheelsmith.engine import Readiness, engines
-from wheelsmith.run.prepare import default_cache
 
 
 def version_text() -> str:

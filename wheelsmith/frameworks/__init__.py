@@ -12,4 +12,22 @@ from wheelsmith.frameworks.local_version import (
     names_cuda,
     read_local_version,
 )
-from wheelsmith.frameworks.torch import TorchRelease, patch_releases, torch_releases, why_incompatible
+from wheelsmith.frameworks.torch import (
+    Torch,
+    TorchRelease,
+    facts_folder,
+    facts_path,
+    patch_releases,
+    read_prerelease_facts,
+    torch_releases,
+    why_incompatible,
+)
+from wheelsmith.frameworks.torch_index import (
+    NIGHTLY,
+    TORCH_INDEX,
+    TORCH_INDEX_VARIABLE,
+    prerelease_index,
+    prerelease_indexes,
+    read_prerelease,
+    torch_index,
+)

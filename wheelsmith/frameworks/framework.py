@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.units import is_prerelease
 from wheelsmith.model import Cell, PinnedFile, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
 
@@ -19,8 +20,9 @@ from wheelsmith.model.pinned import pinned_prefix
 class Release(Record):
     """A release of a framework.
 
-    :param minor: as on an axis of matrix.yaml, e.g. ``2.11``.
-    :param version: the patch release whose headers are used, e.g. ``2.11.0``.
+    :param minor: as on an axis of matrix.yaml, e.g. ``2.11``, or ``2.16.0rc2`` for a pre-release.
+    :param version: the patch release whose headers are used, e.g. ``2.11.0``, or a pre-release's build,
+        ``2.16.0rc2+cu130``.
     :param cxx_std: the C++ standard that kernels are compiled with, e.g. 17.
     :param wheels: CPU architecture → the wheel whose headers are used.
     """
@@ -67,6 +69,7 @@ class Framework(ABC):
     :cvar tags: the Python tag and the ABI tag of its wheels.
     :cvar limited_api: the value of Py_LIMITED_API for its kernels: they may use the stable ABI of that Python. None if
         they may not use CPython's API.
+    :cvar has_prereleases: its axis in matrix.yaml accepts pre-releases, whose facts planning reads from their wheels.
     :cvar builds_per_compute: each release has one build per compute platform, on separate indexes.
     :cvar loads_cuda: importing it loads CUDA's libraries; otherwise a kernel contains the parts that it needs.
     :cvar test_requirements: further requirements for testing a kernel, if the framework has no tensors of its own.
@@ -82,12 +85,24 @@ class Framework(ABC):
     tags: ClassVar[tuple[str, str]]
     limited_api: ClassVar[str | None] = None
     builds_per_compute: ClassVar[bool]
+    has_prereleases: ClassVar[bool] = False
     loads_cuda: ClassVar[bool]
     test_requirements: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def releases(self) -> Mapping[str, Release]:
         """Return every known release by its ``major.minor``, oldest first."""
+
+    def release(self, name: str, arch: str, compute: str) -> Release | None:
+        """Return a release as a cell names it, or None if it is not known.
+
+        :param compute: the compute platform of the build, which matters for pre-releases only.
+        """
+        return self.releases().get(name)
+
+    def find_version(self, version: str, arch: str) -> Release | None:
+        """Return the release with exactly this version, or None if it is not known."""
+        return next((known for known in self.releases().values() if known.version == version), None)
 
     @abstractmethod
     def local_part(self, release: str) -> str:
@@ -125,8 +140,12 @@ class Framework(ABC):
 
     def why_impossible(self, cell: Cell, *, any_minor: bool) -> str | None:
         """Return the reason why no wheel can be built for a cell, or None."""
-        known = self.releases()
-        release = known.get(cell.release)
+        known, release = self.releases(), self.release(cell.release, cell.arch, cell.compute)
+        if release is None and is_prerelease(cell.release):
+            return (
+                f"this machine does not know {self.name} {cell.release} for {cell.compute} on {cell.arch}: plan its "
+                "matrix with a network, which reads the facts about it from its wheel"
+            )
         if release is None:
             first, last = next(iter(known)), list(known)[-1]
             there = f"{self.name} {first} to {last}" if first != last else f"{self.name} {first}"
@@ -135,11 +154,10 @@ class Framework(ABC):
             return f"{self.name} {cell.release} has no {cell.arch} build"
         return self.why_incompatible(cell, any_minor=any_minor)
 
-    def prefix(self, release: str, arch: str) -> PrefixId:
-        """Return the ID of the folder with its headers."""
-        known = self.releases()[release]
-        return pinned_prefix(self.name, known.version, arch, [known.wheels[arch]])
+    def prefix(self, release: Release, arch: str) -> PrefixId:
+        """Return the ID of the folder with a release's headers."""
+        return pinned_prefix(self.name, release.version, arch, [release.wheels[arch]])
 
     def requirement(self, release: str) -> str:
-        """Return the requirement of a wheel for one release, e.g. ``torch==2.11.*``."""
-        return f"{self.project}=={release}.*"
+        """Return the requirement of a wheel for one release, e.g. ``torch==2.11.*`` or ``torch==2.16.0rc2``."""
+        return f"{self.project}=={release}" + ("" if is_prerelease(release) else ".*")

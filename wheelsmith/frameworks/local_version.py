@@ -1,6 +1,7 @@
 """The local part of a wheel's version: wheelsmith's own form, and a parser for everyone's forms.
 
-``cu130.torch2.11`` is for one torch release. ``cu130.torchstable`` is for every torch from its floor on.
+``cu130.torch2.11`` is for one torch release, ``cu130.torch2.16.0rc2`` for one pre-release.
+``cu130.torchstable`` is for every torch from its floor on.
 
 Among wheels of one version, installers choose the one that sorts highest. Letters sort above digits, so ``torchstable``
 sorts above every ``torch2.11``. Users who pin no torch thus get the wheel that the newest torch can run. Older
@@ -22,7 +23,10 @@ from wheelsmith.platforms import CPU, cuda_toolkits, platform_of
 
 STABLE = "torchstable"
 # ``cu130.torch2.11`` is ours, ``cu12torch2.11cxx11abitrue`` flash-attn's, ``pt2.11cu126`` pytorch3d's.
-_TORCH = re.compile(r"(?<![a-z])(?:(?:py)?torch|pt)\.?(?P<major>\d)(?:\.(?P<minor>\d{1,4})|(?P<digits>\d{1,2}))(?!\d)")
+_TORCH = re.compile(
+    r"(?<![a-z])(?:(?:py)?torch|pt)\.?(?P<major>\d)(?:\.(?P<minor>\d{1,4})|(?P<digits>\d{1,2}))(?!\d)"
+    r"(?P<prerelease>\.\d{1,4}(?:(?:a|b|rc)\d{1,4}|\.dev\d{1,12})(?![a-z\d]))?"
+)
 _CUDA = re.compile(r"(?<![a-z])cu(?:da)?(?P<digits>\d+)(?:\.(?P<minor>\d)(?!\d))?")
 _CPU = re.compile(r"(?<![a-z])cpu(?:only)?(?=[^a-z]|cxx|$)")
 _MAJOR, _RELEASE = 2, 3  # digits of ``12`` and of ``126``
@@ -76,7 +80,10 @@ def read_local_version(local: str | None) -> LocalVersion:
     text = local or ""
     stable = STABLE in text.split(".")
     torch = tuple(
-        dict.fromkeys(f"{found['major']}.{found['minor'] or found['digits']}" for found in _TORCH.finditer(text))
+        dict.fromkeys(
+            f"{found['major']}.{found['minor'] or found['digits']}{found['prerelease'] or ''}"
+            for found in _TORCH.finditer(text)
+        )
     )
     rest = _TORCH.sub("|", text)
     named = ["cpu"] if _CPU.search(rest) else []

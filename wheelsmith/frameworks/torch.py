@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from wheelsmith.base import sandbox_paths
-from wheelsmith.base.files import read_facts
-from wheelsmith.base.units import listed, numbers
+from wheelsmith.base.files import default_cache, read_bounded, read_facts
+from wheelsmith.base.json_dataclass import read_json
+from wheelsmith.base.units import is_prerelease, listed, numbers
 from wheelsmith.frameworks.framework import Framework, Release
 from wheelsmith.model import CUDA, TORCH, Cell
 from wheelsmith.platforms import platforms
@@ -80,6 +82,7 @@ extern "C" void *wheelsmith_module_init(Definition *) __asm__("PyModuleDef_Init"
 """
 
 
+_MAX_FACTS = 1 << 16  # bytes of the facts about one build
 _PATCHES = range(10)  # patch numbers to try; no torch release has had more than three patches
 
 
@@ -124,6 +127,27 @@ def torch_releases() -> dict[str, TorchRelease]:
     return {item["minor"]: TorchRelease.from_json(item) for item in read_facts(__package__, "torch.json")["releases"]}
 
 
+def facts_folder() -> Path:
+    """Return the folder in the cache with the facts about pre-release builds."""
+    return default_cache() / "torch"
+
+
+def facts_path(build: str, arch: str, ending: str) -> Path:
+    """Return the path of the facts about a pre-release build, which planning writes into the cache.
+
+    :param ending: ``.json`` for an entry as in torch.json, ``.bin`` for the table of its symbols.
+    """
+    return facts_folder() / f"{build}-{arch}{ending}"
+
+
+def read_prerelease_facts(build: str, arch: str) -> TorchRelease | None:
+    """Return the facts about a pre-release build such as ``2.16.0rc2+cu130``, or None if the cache has none."""
+    try:
+        return TorchRelease.from_json(read_json(read_bounded(facts_path(build, arch, ".json"), _MAX_FACTS)))
+    except (OSError, ValueError):
+        return None
+
+
 def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
     """Return the reason why a kernel built with CUDA ``cuda`` cannot serve ``torch``, or None."""
     if torch.compatible_cuda(cuda):
@@ -135,12 +159,17 @@ def why_incompatible(torch: TorchRelease, cuda: str) -> str | None:
 
 
 def patch_releases(release: str) -> tuple[str, ...]:
-    """Return the possible patch releases of a torch release such as ``2.12``: ``2.12.0``, ``2.12.1`` and so on."""
+    """Return the possible versions of a torch release: ``2.12.0``, ``2.12.1`` and so on for ``2.12``.
+
+    A pre-release is its only version.
+    """
+    if is_prerelease(release):
+        return (release,)
     return tuple(f"{release}.{patch}" for patch in _PATCHES)
 
 
 class Torch(Framework):
-    """torch 2.6 and newer."""
+    """torch 2.6 and newer, and its pre-releases."""
 
     name = TORCH
     project = "torch"
@@ -152,14 +181,25 @@ class Torch(Framework):
     tags = ("cp39", "abi3")
     limited_api = "0x03090000"
     builds_per_compute = True
+    has_prereleases = True
     loads_cuda = True
 
     def releases(self) -> dict[str, TorchRelease]:
         """Return every known release."""
         return torch_releases()
 
+    def release(self, name: str, arch: str, compute: str) -> TorchRelease | None:
+        """Return a release, or a build of a pre-release whose facts are in the cache."""
+        if is_prerelease(name):
+            return read_prerelease_facts(f"{name}+{compute}", arch)
+        return torch_releases().get(name)
+
+    def find_version(self, version: str, arch: str) -> Release | None:
+        """Return the release with this version, or the build of a pre-release, ``2.16.0rc2+cu130``."""
+        return super().find_version(version, arch) or read_prerelease_facts(version, arch)
+
     def local_part(self, release: str) -> str:
-        """Return ``torch2.11``."""
+        """Return ``torch2.11`` or ``torch2.16.0rc2``."""
         return f"torch{release}"
 
     def cxx11_abi(self, release: str, arch: str, cuda: str | None) -> bool | None:
@@ -190,8 +230,8 @@ class Torch(Framework):
 
     def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
         """Return the reason why torch's own builds cannot serve a cell, or None."""
-        release = torch_releases()[cell.release]
-        if cell.toolkit is None:
+        release = self.release(cell.release, cell.arch, cell.compute)
+        if cell.toolkit is None or release is None:
             return None
         if cell.platform != CUDA:
             return f"wheelsmith knows no torch for {platforms()[cell.platform].title}"

@@ -24,6 +24,12 @@ def expand(matrix: Matrix) -> tuple[Cell | Excluded, ...]:
     return tuple(_apply_rules(matrix, cell) for cell in _cells(matrix))
 
 
+def not_excluded(matrix: Matrix) -> tuple[Cell, ...]:
+    """Return the cells that no rule excludes."""
+    excluding = [rule.where for rule in matrix.rules if rule.exclude]
+    return tuple(cell for cell in _cells(matrix) if not any(where.matches(cell) for where in excluding))
+
+
 def project_settings(matrix: Matrix, cell: Cell) -> ProjectSettings:
     """Return the settings of a project's build for a cell."""
     found = matrix.project

@@ -16,6 +16,8 @@ import yaml
 from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, WheelsmithError
 from wheelsmith.base.git_address import parse_git_address
 from wheelsmith.base.suggest import did_you_mean
+from wheelsmith.base.units import is_prerelease
+from wheelsmith.frameworks import NIGHTLY
 from wheelsmith.matrix.kernel_set import has_kernels, place_of, split_kernels
 from wheelsmith.matrix.types import (
     CudaCompatibility,
@@ -308,6 +310,11 @@ def _make_matrix(model: MatrixModel, places: dict[_Path, Place]) -> Matrix:
         version=model.version,
         framework=framework,
         releases=tuple(releases),
+        places={
+            name: str(_nearest_place(("axes", framework, n), places))
+            for n, name in enumerate(releases)
+            if name == NIGHTLY or is_prerelease(name)
+        },
         computes=model.axes.computes,
         arch=tuple(model.axes.arch),
         python=tuple(model.axes.python),

@@ -6,7 +6,6 @@ Only this module and ``values`` use pydantic. ``load`` turns the models into the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -27,7 +26,6 @@ from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.kernel_set import INCLUDE, KERNELS, OF_RUN
 from wheelsmith.matrix.placeholders import PLACEHOLDERS
 from wheelsmith.matrix.values import (
-    MINOR,
     TEXT_OR_NUMBER,
     Arch,
     Boolean,
@@ -57,7 +55,7 @@ from wheelsmith.matrix.values import (
     as_text_or_number,
     check_distinct,
     computes_of,
-    release,
+    release_of,
     toolkit_of,
 )
 from wheelsmith.model.build_host import AUTO
@@ -180,13 +178,11 @@ def _field_name(name: str) -> str:
 
 
 def _release_axis(framework: str) -> Any:
-    known = frameworks()[framework].releases()
-    value = Annotated[
-        str, AfterValidator(partial(release, shape=MINOR, known=known)), Field(json_schema_extra=TEXT_OR_NUMBER)
-    ]
+    chosen = frameworks()[framework]
+    value = Annotated[str, AfterValidator(release_of(chosen)), Field(json_schema_extra=TEXT_OR_NUMBER)]
     values = Annotated[list[value], AfterValidator(check_distinct), Field(min_length=1)]
-    example = list(known)[-1]
-    text = f"{framework} releases, such as {example}; exactly one framework is required"
+    more = ", pre-releases such as 2.16.0rc2, and nightly" if chosen.has_prereleases else ""
+    text = f"{framework} releases, such as {list(chosen.releases())[-1]}{more}; exactly one framework is required"
     return values | None, Field(None, alias=framework, description=text)
 
 

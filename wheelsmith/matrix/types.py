@@ -87,7 +87,7 @@ def is_specifier(pattern: str) -> bool:
 @lru_cache(maxsize=4096)
 def _matches(pattern: str, value: str) -> bool:
     if is_specifier(pattern):
-        return value[:1].isdigit() and SpecifierSet(pattern).contains(value.removesuffix("t"))
+        return value[:1].isdigit() and SpecifierSet(pattern).contains(value.removesuffix("t"), prereleases=True)
     return fnmatchcase(value, pattern)
 
 
@@ -189,6 +189,8 @@ class Matrix(Record):
     :param version: overrides the version in build.toml.
     :param framework: the framework that has an axis.
     :param releases: the releases of the framework.
+    :param places: the place in the file of each pre-release and of ``nightly``, such as ``matrix.yaml:7:11``; none if
+        the facts about them are in the cache.
     :param computes: compute platforms, such as ``cpu`` and ``cu130``.
     :param python: the Python versions; empty for a kernel in the Hub's layout, as its wheels serve every Python.
     :param settings: the settings of every cell before the rules apply.
@@ -214,3 +216,4 @@ class Matrix(Record):
     engine: EngineChoice = field(default_factory=EngineChoice)
     output: OutputSettings = field(default_factory=OutputSettings)
     sha256: str | None = None
+    places: dict[str, str] = field(default_factory=dict)

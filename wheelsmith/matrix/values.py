@@ -18,6 +18,7 @@ from wheelsmith.base.git_address import check_subfolder, parse_git_address
 from wheelsmith.base.redact import redact
 from wheelsmith.base.suggest import nearest, respell_release
 from wheelsmith.base.units import listed
+from wheelsmith.frameworks import NIGHTLY, Framework, read_prerelease
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
 from wheelsmith.model import HOST, MAX_VERSION_LENGTH, PINNED, TORCH
@@ -64,6 +65,17 @@ def release(text: str, shape: re.Pattern[str], known: Collection[str] = ()) -> s
     if meant := respell_release(text, shape, known):
         raise ValueError(f"{text!r} is not a release: write {meant}")
     raise ValueError(f"{text!r} is not a release such as 2.11, 13.0 or 3.12")
+
+
+def release_of(chosen: Framework) -> Callable[[str], str]:
+    """Return a validator for one value of a framework's axis: a release, or a pre-release if it has them."""
+
+    def check(text: str) -> str:
+        if chosen.has_prereleases and (found := NIGHTLY if text == NIGHTLY else read_prerelease(text)):
+            return found
+        return release(text, MINOR, chosen.releases())
+
+    return check
 
 
 def toolkit_of(platform: Platform) -> Callable[[str], str]:

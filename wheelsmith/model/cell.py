@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.units import is_prerelease
 
 HOST, PINNED = "host", "pinned"
 
@@ -33,18 +34,21 @@ class CellSettings(Record):
 
 TORCH, CUDA = "torch", "cuda"
 NO_FRAMEWORK = "none"  # its only release is ""
+_PRERELEASE = "prerelease"  # the mark of a pre-release in JSON, which follows from the release
 
 
 class ReleaseRecord(Record):
     """A record about one release of one framework. The JSON form stores the release under the framework's name.
 
-    ``{"torch": "2.11"}``, or for a framework other than torch ``{"framework": "tvm-ffi", "tvm-ffi": "0.1"}``.
+    ``{"torch": "2.11"}``, or for a framework other than torch ``{"framework": "tvm-ffi", "tvm-ffi": "0.1"}``. For a
+    pre-release there is also ``"prerelease": true``.
 
     :cvar by_name: the fields in this form: the field of the name, the field of the value, and the default name, which
         is omitted.
     """
 
     __slots__ = ()
+    release: str | None
     by_name: ClassVar[tuple[tuple[str, str, str], ...]] = (("framework", "release", TORCH),)
 
     def to_json(self) -> dict[str, Any]:
@@ -53,7 +57,7 @@ class ReleaseRecord(Record):
         for kind, value, usual in self.by_name:
             name = data.pop(kind)
             data = {**({} if name == usual else {kind: name}), name: data.pop(value), **data}
-        return data
+        return {**data, _PRERELEASE: True} if is_prerelease(self.release) else data
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
@@ -63,7 +67,7 @@ class ReleaseRecord(Record):
         """
         if not isinstance(data, dict):
             raise ValueError(f"expected {cls.__name__}, not {data!r}")  # noqa: TRY004  # as Record does
-        rest = dict(data)
+        rest = {name: value for name, value in data.items() if name != _PRERELEASE}
         for kind, value, usual in cls.by_name:
             name = rest.pop(kind, usual)
             if not isinstance(name, str) or name not in rest:
@@ -73,8 +77,9 @@ class ReleaseRecord(Record):
 
 
 def release_title(framework: str, release: str) -> str:
-    """Return the release of a framework for display, e.g. ``torch 2.11``."""
-    return f"{framework} {release}" if release else "any framework"
+    """Return the release of a framework for display, e.g. ``torch 2.11`` or ``torch 2.16.0rc2 (pre-release)``."""
+    mark = " (pre-release)" if is_prerelease(release) else ""
+    return f"{framework} {release}{mark}" if release else "any framework"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +87,7 @@ class Cell(ReleaseRecord):
     """One combination of framework, compute platform and CPU architecture that users run.
 
     :param framework: the framework that it provides operators for, ``torch``, ``tvm-ffi`` or ``none``.
-    :param release: the framework's release as ``major.minor``.
+    :param release: the framework's release as ``major.minor``, or a pre-release such as ``2.16.0rc2``.
     :param platform: the GPU platform under kernel-builder's name for it, e.g. ``cuda``.
     :param toolkit: the platform's toolkit release as ``major.minor``; None for a CPU build.
     :param arch: the CPU architecture as ``uname -m`` prints it.

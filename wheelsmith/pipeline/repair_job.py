@@ -12,7 +12,10 @@ import wheelsmith
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.base.errors import OutputError, WorkerError
+from wheelsmith.base.files import default_cache
+from wheelsmith.base.units import is_prerelease
 from wheelsmith.engine import Command, Engine, Limits, Mount
+from wheelsmith.frameworks import facts_folder
 from wheelsmith.model import BuildPlan, WheelRecord
 from wheelsmith.pipeline.command import command_name
 from wheelsmith.pipeline.failures import check_failed
@@ -68,13 +71,23 @@ class RepairJob:
             argv=(sys.executable, "-m", "wheelsmith.worker", sandbox_paths.FINISH),
             mounts=(
                 Mount(source=self.folder, target=sandbox_paths.FINISH, writable=True),
-                *(_own_programs() if self.engine.isolates else ()),
+                *((*_own_programs(), *self._facts()) if self.engine.isolates else ()),
             ),
-            env={"PYTHONPATH": ":".join(import_path()), "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={
+                "WHEELSMITH_CACHE": str(default_cache()),
+                "PYTHONPATH": ":".join(import_path()),
+                "PYTHONSAFEPATH": "1",
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
             workdir=sandbox_paths.FINISH,
             limits=replace(limits, cpus=1.0, reserved=memory),
             path=(str(Path(sys.executable).parent),),
         )
+
+    def _facts(self) -> tuple[Mount, ...]:
+        """Return the mount of the facts about pre-releases of torch, if the check reads them."""
+        folder = facts_folder()
+        return (Mount(source=folder, target=str(folder)),) if is_prerelease(self.plan.cell.release) else ()
 
     def answer(self) -> WheelRecord:
         """Return the record of the finished wheel.

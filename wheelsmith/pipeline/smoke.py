@@ -132,7 +132,8 @@ def _project_environment(
 def _environment(plan: BuildPlan, python: str, toolchains: Toolchains) -> tuple[LockedWheel, ...]:
     """Return the environment with the cell's release of the framework. A stable-ABI wheel may be built with another."""
     target = framework(plan.cell.framework)
-    version = target.releases()[plan.cell.release].version
+    known = target.release(plan.cell.release, plan.cell.arch, plan.cell.compute)
+    version = known.version if known else plan.cell.release
     try:
         return toolchains.lock((f"{target.project}=={version}", *target.test_requirements), python, plan.cell.arch)
     except NoEnvironmentError as error:

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from wheelsmith.base.suggest import hint
 from wheelsmith.base.units import numbers
-from wheelsmith.frameworks import framework, torch_releases
+from wheelsmith.frameworks import Torch, TorchRelease, framework
 from wheelsmith.model import HOST, PINNED, TORCH, BuildHost, Cell, PrefixId, Toolset
 from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.recipe.project_hints import dependencies
@@ -72,9 +72,10 @@ def check_depends(cell: Cell, spec: KernelSpec) -> None:
 
 def _check_bounds(what: str, value: str, minver: str | None, maxver: str | None) -> None:
     # maxver 2.12 allows every 2.12.x: a wheel serves all patch releases, so only major and minor are compared.
-    if minver and Version(value) < Version(minver):
+    release = Version(".".join(map(str, Version(value).release[:2])))
+    if minver and release < Version(minver):
         raise NotBuildableError(f"the kernel needs {what} {minver} or newer (minver in build.toml)")
-    if maxver and Version(value) > Version(maxver):
+    if maxver and release > Version(maxver):
         raise NotBuildableError(f"the kernel needs {what} {maxver} or older (maxver in build.toml)")
 
 
@@ -192,7 +193,14 @@ def least_cxx_std(cell: Cell) -> int:
     """Return the oldest C++ standard in which a cell's toolkit accepts the headers of its torch; 0 without torch."""
     if cell.framework != TORCH:
         return 0
-    return max(torch_releases()[cell.release].least_cxx_std, cxx_std_of(cell))
+    return max(torch_of(cell).least_cxx_std, cxx_std_of(cell))
+
+
+def torch_of(cell: Cell) -> TorchRelease:
+    """Return the torch of a cell. The matrix excludes cells whose torch is not known."""
+    found = Torch().release(cell.release, cell.arch, cell.compute)
+    assert found  # noqa: S101  # see above
+    return found
 
 
 def known_capabilities(cell: Cell) -> tuple[str, ...]:

@@ -218,7 +218,9 @@ def _compiled_plan(inputs: _PlanInputs) -> BuildPlan:
     toolset = find_compilers(cell, build_host)
     stable = _stable_abi(cell, inputs.spec)
     selected = framework(cell.framework)
-    release = stable or cell.release
+    name = stable or cell.release
+    release = selected.release(name, cell.arch, cell.compute)
+    assert release  # noqa: S101  # the matrix excludes cells of unknown releases
     home, toolkit = find_toolkit(cell, build_host) or ("", None)
     groups, libraries = _source_groups(cell, inputs.spec), _libraries(cell, inputs.spec)
     python = inputs.source.includes_python
@@ -226,13 +228,13 @@ def _compiled_plan(inputs: _PlanInputs) -> BuildPlan:
     target = CompileTarget(
         framework=selected,
         cxx=toolset.cxx,
-        cxx_std=max(selected.releases()[release].cxx_std, cxx_std_of(cell)),
+        cxx_std=max(release.cxx_std, cxx_std_of(cell)),
         platform=platforms()[cell.platform] if cell.toolkit else None,
         toolkit=cell.toolkit,
         home=home,
         namespace=namespace(inputs.spec, cell.backend, inputs.source),
         stable_abi=stable,
-        cxx11_abi=selected.cxx11_abi(release, cell.arch, cell.toolkit),
+        cxx11_abi=selected.cxx11_abi(name, cell.arch, cell.toolkit),
         light_headers=cell.settings.torch_headers == "light",
         libraries=tuple(library.name for library in libraries),
         python=python,
@@ -244,7 +246,7 @@ def _compiled_plan(inputs: _PlanInputs) -> BuildPlan:
         inputs.source,
         cell,
         inputs.names,
-        release=release if floor else cell.release,
+        release=name if floor else cell.release,
         floor=floor,
         gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
     )

@@ -19,6 +19,7 @@ from wheelsmith.base.errors import MatrixError, Place
 from wheelsmith.base.files import atomic_write, read_bounded
 from wheelsmith.base.json_dataclass import Record, in_one_line
 from wheelsmith.base.sanitize import visible
+from wheelsmith.frameworks import NIGHTLY, read_prerelease
 from wheelsmith.model import BuildPlan, LockedWheel
 from wheelsmith.plan.recipe.toml_reader import LONGEST, load_toml
 
@@ -123,6 +124,7 @@ class Lock(Record):
     :param source: None for a folder, which is under the user's own version control.
     :param cells: IDs of all cells when it was written.
     :param sources: for several kernels, name of a kernel → its source.
+    :param nightly: the version of torch that ``nightly`` stands for; None if the matrix does not name it.
     """
 
     source: LockedSource | None
@@ -130,6 +132,7 @@ class Lock(Record):
     pins: tuple[Pin, ...]
     environments: tuple[LockedEnvironment, ...]
     sources: dict[str, LockedSource] = field(default_factory=dict)
+    nightly: str | None = None
 
     def of_kernel(self, name: str) -> Lock:
         """Return the inputs of one of several kernels, whose cells have the names of its own matrix."""
@@ -155,6 +158,7 @@ def join_locks(locks: Mapping[str, Lock]) -> Lock:
         cells=tuple(sorted(f"{name}/{cell}" for name, lock in locks.items() for cell in lock.cells)),
         pins=tuple(pins[name] for name in sorted(pins)),
         environments=tuple(sorted(environments.values(), key=lambda each: each.name)),
+        nightly=next((lock.nightly for lock in locks.values() if lock.nightly), None),
     )
 
 
@@ -193,6 +197,7 @@ def differences(lock: Lock, now: Lock) -> tuple[str, ...]:
     names = {"", *now.sources}
     found = (
         *(text for name in sorted(names) for text in _source_differences(_source(lock, name), _source(now, name))),
+        *([f"torch nightly, now {now.nightly}, is not in it"] if now.nightly not in {None, lock.nightly} else []),
         *new_cells,
         *_pin_differences(lock, now),
         *_environment_differences(lock, now),
@@ -285,9 +290,19 @@ def read_lock(path: Path) -> Lock | None:
             cells=tuple(map(str, data.get("cells", ()))),
             pins=tuple(Pin(name=str(name), digest=str(digest)) for name, digest in data.get("pins", {}).items()),
             environments=tuple(_read_environment(path, item) for item in environments),
+            nightly=_read_nightly(data),
         )
     except (KeyError, ValueError, TypeError, AttributeError, PylockValidationError) as error:
         raise _unreadable(path, in_one_line(error)) from None
+
+
+def _read_nightly(data: Mapping[str, Any]) -> str | None:
+    if NIGHTLY not in data:
+        return None
+    version = read_prerelease(str(data[NIGHTLY]))
+    if version is None:
+        raise ValueError(f"{NIGHTLY} is not a pre-release")
+    return version
 
 
 def _read_environment(path: Path, item: Mapping[str, Any]) -> LockedEnvironment:
@@ -349,6 +364,8 @@ def write_lock(path: Path, lock: Lock) -> None:
         data["source"] = _to_toml(lock.source)
     if lock.sources:
         data["sources"] = {name: _to_toml(source) for name, source in lock.sources.items()}
+    if lock.nightly:
+        data[NIGHTLY] = lock.nightly
     data["cells"] = list(lock.cells)
     data["pins"] = {pin.name: pin.digest for pin in lock.pins}
     data["environments"] = [{"name": each.name, **each.request.to_json()} for each in lock.environments]

@@ -12,9 +12,9 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import MatrixError, NoEnvironmentError
-from wheelsmith.base.units import numbers
+from wheelsmith.base.units import is_prerelease, numbers
 from wheelsmith.base.zlib_fingerprint import non_zlib_fingerprint
-from wheelsmith.frameworks import local_version_of, patch_releases, read_local_version, torch_releases
+from wheelsmith.frameworks import local_version_of, patch_releases, read_local_version
 from wheelsmith.matrix.placeholders import fill_placeholders
 from wheelsmith.matrix.types import ProjectSettings
 from wheelsmith.model import (
@@ -38,6 +38,7 @@ from wheelsmith.plan.feasibility import (
     find_toolkit,
     least_cxx_std,
     requested_capabilities,
+    torch_of,
 )
 from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, WheelNames, make_pure_wheel
 from wheelsmith.plan.recipe.project import ProjectSpec
@@ -262,7 +263,7 @@ def _preferred_builds(cell: Cell, wanted: str) -> tuple[str, ...]:
     For the CPU it is the CPU build. For CUDA it is the build for the cell's CUDA, or the one without a local version.
     """
     version = wanted.removeprefix("==")
-    if "," in version:
+    if "," in version or "+" in version:
         return ()
     own = f"torch=={version}+{cell.compute}"
     return (own, f"torch==={version}") if cell.toolkit else (own,)
@@ -276,10 +277,10 @@ def _torch_specifier(cell: Cell, spec: ProjectSpec) -> str:
     :raises NotBuildableError: the project allows none of them.
     """
     requested = SpecifierSet(spec.torch)
-    version = torch_releases()[cell.release].version
-    if requested.contains(version):
+    version = torch_of(cell).version
+    if requested.contains(version, prereleases=True):
         return f"=={version}"
-    if not any(requested.contains(patch) for patch in patch_releases(cell.release)):
+    if is_prerelease(cell.release) or not any(requested.contains(patch) for patch in patch_releases(cell.release)):
         raise NotBuildableError(f"the project requires torch{spec.torch}, which torch {cell.release} does not satisfy")
     return f"=={cell.release}.*,{spec.torch}"
 

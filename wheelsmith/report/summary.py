@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wheelsmith.base.units import counted, numbers, show_duration
+from packaging.version import Version
+
+from wheelsmith.base.units import counted, numbers, release_order, show_duration
 from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildResult, RunFinished, RunStarted, Status
 from wheelsmith.report.style import print_words
@@ -64,14 +66,14 @@ def failures(results: Sequence[BuildResult]) -> list[list[BuildResult]]:
     return list(found.values())
 
 
-def _preference(result: BuildResult) -> tuple[bool, bool, tuple[int, ...], tuple[int, ...]]:
+def _preference(result: BuildResult) -> tuple[bool, bool, Version, tuple[int, ...]]:
     """Return a sort key that prefers wheels for this machine and Python, then newer torch and CUDA releases."""
     cell = result.cell
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return (
         cell.arch == platform.machine(),
         cell.python in {None, here},
-        numbers(cell.release),
+        release_order(cell.release),
         numbers(cell.toolkit or "0"),
     )
 

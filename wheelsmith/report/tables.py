@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from wheelsmith.base.units import counted, show_duration, show_size
+from wheelsmith.base.units import counted, is_prerelease, show_duration, show_size
 from wheelsmith.model import BuildPlan, Excluded, Folded
 from wheelsmith.plan.shards import Shard, shard_label
 from wheelsmith.store import CacheInventory, Kind, Pruning
@@ -43,7 +43,8 @@ def plan_table(
             table.add_row(cell, "folded", Text(f"{shared.cell}: {shared.reason}"))
             continue
         status = "cached" if plan.build_digest in cached else "build"
-        wheel = f"{plan.wheel.distribution} {plan.wheel.version}"
+        mark = f" (a pre-release of {plan.cell.framework})" if is_prerelease(plan.cell.release) else ""
+        wheel = f"{plan.wheel.distribution} {plan.wheel.version}{mark}"
         table.add_row(
             cell, status, Text(f"{wheel}; no shared wheel: {not_folded[cell]}" if cell in not_folded else wheel)
         )

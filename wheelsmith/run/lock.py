@@ -41,6 +41,7 @@ class LockedInputs:
     :param lock: None if there is no lock file.
     :param toolchains: choose the wheels of environments that are not locked.
     :param refresh: choose them again, even if the cache has a result.
+    :param nightly: the version of torch that ``nightly`` in the matrix stands for.
     :param strict: fail if an input differs from the lock file or is no longer available.
     """
 
@@ -49,6 +50,7 @@ class LockedInputs:
     toolchains: Toolchains
     refresh: bool = False
     strict: bool = False
+    nightly: str | None = None
     _answers: dict[EnvironmentRequest, Answer] = field(default_factory=dict)
 
     @property
@@ -101,6 +103,7 @@ class LockedInputs:
             source=self._source(source),
             cells=tuple(sorted(plan.cell.id for plan in plans)),
             pins=pins_of(plans),
+            nightly=self.nightly,
             environments=tuple(sorted(environments, key=lambda environment: environment.name)),
         )
 

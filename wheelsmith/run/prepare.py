@@ -11,6 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, SettingError, SourceError
+from wheelsmith.base.files import default_cache
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose, with_python_digest
@@ -21,7 +22,7 @@ from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, Loc
 from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
 from wheelsmith.plan.kernel import left_out_capabilities, plan_kernel
-from wheelsmith.plan.lock import EnvironmentRequest, lock_path, read_lock
+from wheelsmith.plan.lock import EnvironmentRequest, Lock, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun, check_names, fold
 from wheelsmith.plan.project import Resolve, plan_project
 from wheelsmith.plan.recipe.project import ProjectSpec
@@ -38,15 +39,6 @@ from wheelsmith.source.tree import SourceTree
 from wheelsmith.source.vendored import read_vendored
 from wheelsmith.store import in_use
 from wheelsmith.toolchain import Toolchains
-
-
-def default_cache() -> Path:
-    """Return the user's cache folder: WHEELSMITH_CACHE, or the platform's default."""
-    if named := os.environ.get("WHEELSMITH_CACHE"):
-        return Path(named).absolute()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("wheelsmith")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +123,13 @@ def prepare(request: Request, listen: Listener = log_notices) -> Prepared:
     :param listen: receives notices and the progress of downloads; by default notices go to ``logging``.
     :raises WheelsmithError: the matrix, the source or the machine cannot be used.
     """
-    matrix = load_matrix(request.matrix)
+    read = load_matrix(request.matrix)
+    lock = required_lock(request.matrix) if request.locked else read_lock(lock_path(request.matrix))
+    (matrix,), nightly = find_prereleases([read], lock, listen)
     inputs = LockedInputs(
         kernel=matrix.kernel,
-        lock=required_lock(request.matrix) if request.locked else read_lock(lock_path(request.matrix)),
+        lock=lock,
+        nightly=nightly,
         toolchains=Toolchains(request.cache, listen),
         strict=request.locked,
     )
@@ -174,6 +169,18 @@ def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listene
         raise
 
 
+def find_prereleases(
+    matrices: Sequence[Matrix], lock: Lock | None, listen: Listener
+) -> tuple[tuple[Matrix, ...], str | None]:
+    """Do what ``with_prereleases`` does, if a matrix names a pre-release."""
+    if not any(matrix.places for matrix in matrices):
+        return tuple(matrices), None
+    # Without a network client, a plan starts sooner.
+    from wheelsmith.run.torch_prereleases import with_prereleases
+
+    return with_prereleases(matrices, lock.nightly if lock else None, listen)
+
+
 def prepare_matrix(
     matrix: Matrix,
     request: Request,
@@ -182,7 +189,7 @@ def prepare_matrix(
     source: SourceTree | None = None,
     machine: BuildMachine | None = None,
 ) -> Prepared:
-    """Plan every selected cell of a matrix, as ``prepare`` does.
+    """Plan every selected cell of a matrix from ``find_prereleases``, as ``prepare`` does.
 
     :param inputs: the kernel to fetch, and the wheels of build environments.
     :param source: the kernel's source, if it was fetched before.

@@ -20,7 +20,7 @@ from wheelsmith.plan.lock import Lock, join_locks, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.run.executors import KernelInputs
 from wheelsmith.run.lock import LockedInputs, required_lock
-from wheelsmith.run.prepare import Prepared, Request, choose_machine, kernel_notices, prepare_matrix
+from wheelsmith.run.prepare import Prepared, Request, choose_machine, find_prereleases, kernel_notices, prepare_matrix
 from wheelsmith.toolchain import Toolchains
 
 
@@ -95,6 +95,8 @@ def plan_set(
     """
     everything = {matrix.name or "": matrix for matrix in matrices or load_matrices(request.matrix)}
     selected = _select_kernels(everything, request)
+    found, nightly = find_prereleases([*selected.values()], lock, listen)
+    selected = dict(zip(selected, found, strict=True))
     answers = [_named(each, name) for name, matrix in selected.items() for each in expand(matrix)]
     chosen = select(answers, only=request.only, skip=request.skip)
     machine = choose_machine([*selected.values()], request, chosen, listen)
@@ -108,7 +110,12 @@ def plan_set(
             continue
         locked = lock.of_kernel(name) if lock and name else lock
         inputs[name] = LockedInputs(
-            kernel=matrix.kernel, lock=locked, toolchains=toolchains, strict=strict, refresh=refresh
+            kernel=matrix.kernel,
+            lock=locked,
+            toolchains=toolchains,
+            strict=strict,
+            refresh=refresh,
+            nightly=nightly,
         )
         part, tell = replace(request, only=own, skip=()), _teller(name, listen)
         try:

@@ -12,6 +12,7 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import SourceError
 from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.engine.backend.metadata import MARK
+from wheelsmith.frameworks import patch_releases
 from wheelsmith.model import MAX_VERSION_LENGTH
 from wheelsmith.pipeline.command import command_name, environment_mounts, lay_out, torch_wheels
 from wheelsmith.run.build import scratch
@@ -41,7 +42,7 @@ def ask_build_system(prepared: Prepared, toolchains: Toolchains) -> tuple[str, s
         others = tuple(wheel for wheel in environment if wheel not in torch_wheels(environment))
         requirements = environment_mounts(plan.project, others, plan.cell.arch, toolchains)
         importable = [f"{sandbox_paths.TOOLS}/site", *(mount.target for mount in requirements)]
-        release = f"{plan.cell.release}.0"
+        release = patch_releases(plan.cell.release)[0]
         command = Command(
             name=f"{command_name(plan)}-metadata",
             argv=(f"python{plan.project.python}", _PROGRAM, sandbox_paths.SOURCE),

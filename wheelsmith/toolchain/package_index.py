@@ -19,7 +19,8 @@ from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.base.units import show_binary_size
-from wheelsmith.model import PinnedFile
+from wheelsmith.frameworks import prerelease_indexes
+from wheelsmith.model import TORCH, PinnedFile
 from wheelsmith.toolchain.http import REQUEST_ERRORS, failure_reason, open_response
 from wheelsmith.toolchain.pip import PipSettings, local_folder
 
@@ -93,7 +94,7 @@ def locate(pin: PinnedFile, settings: PipSettings) -> Location:
         if folder and (path := folder / pin.filename).is_file() and path.stat().st_size == pin.size:
             return Location(path=path)
     problems = []
-    for index in settings.indexes:
+    for index in (*settings.indexes, *prerelease_indexes([pin.version] if pin.project == TORCH else [])):
         try:
             files = list_files(pin.project, index, settings)
         except ToolchainError as error:

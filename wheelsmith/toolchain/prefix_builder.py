@@ -55,7 +55,12 @@ class _PrefixMaker:
 
     def framework(self, prefix: PrefixId) -> None:
         calls = framework(prefix.kind)
-        release = next(known for known in calls.releases().values() if known.version == prefix.version)
+        release = calls.find_version(prefix.version, prefix.arch)
+        if release is None:
+            raise ToolchainError(
+                f"this machine does not know {prefix.kind} {prefix.version} for {prefix.arch}",
+                remedy="plan the matrix with a network: wheelsmith plan",
+            )
         self._unpack_headers(release.wheels[prefix.arch], calls.headers)
 
     def library(self, prefix: PrefixId) -> None:

@@ -121,6 +121,24 @@ def _fetch_range(url: str, start: int, end: int, path: Path, client: httpx.Clien
     return True
 
 
+def remote_size(filename: str, location: Location, client: httpx.Client) -> int:
+    """Return the size of a file in bytes. Only its first byte is fetched.
+
+    :raises ToolchainError: the server does not say it.
+    """
+    if location.path:
+        return location.path.stat().st_size
+    try:
+        with open_response(client, str(location.url), {"Range": "bytes=0-0"}) as response:
+            response.raise_for_status()
+            told = response.headers.get("content-range", "").rpartition("/")[2]
+            return int(told or response.headers["content-length"])
+    except REQUEST_ERRORS as error:
+        raise _transfer_error(filename, error) from error
+    except (KeyError, ValueError):
+        raise ToolchainError(f"{filename} cannot be fetched: its server does not say its size") from None
+
+
 def download(
     filename: str, url: str, path: Path, client: httpx.Client, listen: Listener, *, most: int, total: int = 0
 ) -> None:

@@ -20,7 +20,8 @@ from wheelsmith.base.files import atomic_write
 from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.base.redact import redact
 from wheelsmith.base.units import numbers
-from wheelsmith.model import LockedWheel
+from wheelsmith.frameworks import prerelease_indexes
+from wheelsmith.model import TORCH, LockedWheel
 from wheelsmith.toolchain.pip import local_folder, run_pip
 from wheelsmith.toolchain.uv import NEWEST_GLIBC, TIMEOUT, Uv, uv_reason
 
@@ -174,6 +175,9 @@ def download_wheels(wheels: Iterable[LockedWheel], python: str, arch: str, folde
     """
     options = ["--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--python-version", python]
     options += (word for platform in _platforms(arch) for word in ("--platform", platform))
+    wheels = tuple(wheels)
+    for index in prerelease_indexes(wheel.version for wheel in wheels if wheel.name == TORCH):
+        options += ("--extra-index-url", index)
     lines = (f"{_only_version(wheel)} --hash=sha256:{wheel.sha256}\n" for wheel in wheels)
     source = ("--requirement", "/dev/stdin", "--dest", str(folder))
     completed = run_pip("download", *options, *source, stdin="".join(lines), seconds=TIMEOUT)

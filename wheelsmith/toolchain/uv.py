@@ -6,15 +6,20 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from threading import Event
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.offline import is_offline
 from wheelsmith.base.redact import redact
 from wheelsmith.base.sanitize import visible
+from wheelsmith.frameworks import prerelease_indexes
+from wheelsmith.model import TORCH
 from wheelsmith.toolchain.pip import PipSettings, local_folder
 from wheelsmith.toolchain.program import run_program
 
@@ -43,7 +48,10 @@ class Uv:
         """Choose releases for requirements. stdout is a pylock.toml with all of their wheels that fit."""
         # Without --refresh, index pages may be ten minutes old.
         options = ("--format", "pylock.toml", "--no-header", "--no-annotate", "--refresh", *options, "-")
-        return self._run("compile", *options, stdin="\n".join(requirements), constraints=self.settings.constraints)
+        lines = tuple(requirements)
+        indexes = (*prerelease_indexes(_torch_builds(lines)), *self.settings.indexes)
+        settings = replace(self.settings, indexes=indexes)
+        return self._run("compile", *options, stdin="\n".join(lines), settings=settings)
 
     def install(self, requirement: str, folder: Path, check: Callable[[], None]) -> CompletedProcess[str]:
         """Install one wheel into a folder.
@@ -52,7 +60,8 @@ class Uv:
         :param check: see ``run_program``.
         """
         options = ("--target", str(folder), "--link-mode", "hardlink", "--no-deps", "--require-hashes", "-r", "-")
-        completed = self._run("install", *options, stdin=requirement, check=check)
+        settings = replace(self.settings, constraints=())
+        completed = self._run("install", *options, stdin=requirement, settings=settings, check=check)
         (folder / ".lock").unlink(missing_ok=True)
         return completed
 
@@ -61,7 +70,7 @@ class Uv:
         verb: str,
         *argv: str,
         stdin: str,
-        constraints: Iterable[str] = (),
+        settings: PipSettings,
         check: Callable[[], None] = lambda: None,
     ) -> CompletedProcess[str]:
         """Run a command of ``uv pip``.
@@ -77,7 +86,7 @@ class Uv:
             *("--python-platform", f"{self.arch}-manylinux_2_{NEWEST_GLIBC}", "--only-binary", ":all:"),
             *("--index-strategy", "unsafe-best-match"),  # as pip does
             *(["--offline"] if is_offline() else []),
-            *([] if self.settings.indexes else ["--no-index"]),
+            *([] if settings.indexes else ["--no-index"]),
         ]
         # uv's own variables would override pip's settings.
         others = {
@@ -86,12 +95,19 @@ class Uv:
         return run_program(
             [_find_uv(), "pip", verb, *options, *argv],
             f"uv pip {verb}",
-            env={**others, **dict(_translated(self.settings)), "UV_CONSTRAINT": " ".join(constraints)},
+            env={**others, **dict(_translated(settings)), "UV_CONSTRAINT": " ".join(settings.constraints)},
             seconds=TIMEOUT,
             stdin=stdin,
             cancel=self.cancel,
             check=check,
         )
+
+
+def _torch_builds(requirements: Iterable[str]) -> Iterator[str]:
+    """Yield the versions of torch that requirements pin."""
+    for line in map(Requirement, requirements):
+        if canonicalize_name(line.name) == TORCH:
+            yield from (each.version for each in line.specifier if each.operator in {"==", "==="})
 
 
 def _find_uv() -> str:

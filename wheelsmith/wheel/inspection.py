@@ -21,8 +21,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.errors import WheelError
+from wheelsmith.base.units import is_prerelease
 from wheelsmith.base.zip_archive import Archive, Member
-from wheelsmith.frameworks import LocalVersion, framework, frameworks, read_local_version
+from wheelsmith.frameworks import LocalVersion, framework, frameworks, read_local_version, read_prerelease_facts
 from wheelsmith.model import TORCH, WheelName, WheelSpec, read_wheel_name
 from wheelsmith.wheel.archive import Digest, Hasher, RecordFile, info_folder, open_archive, read_headers, read_record
 from wheelsmith.wheel.elf import Extension, is_cpu_elf, read_extension
@@ -183,7 +184,8 @@ class Inspection:
         torch = self.torch_requirement
         required = frozenset(canonicalize_name(line.name) for line in self.requirements.lines)
         releases = torch.releases if torch else None
-        return SymbolResolver(self.extensions, platforms, self.compute, releases, self._required_frameworks, required)
+        named, build = self._required_frameworks, self.torch_prerelease
+        return SymbolResolver(self.extensions, platforms, self.compute, releases, named, required, build)
 
     @cached_property
     def _required_frameworks(self) -> dict[str, SpecifierSet]:
@@ -238,6 +240,17 @@ class Inspection:
         """The torch release in the local version, or None."""
         return self.local_version.torch
 
+    @property
+    def torch_prerelease(self) -> str | None:
+        """The build of torch that a wheel for a pre-release needs, ``2.16.0rc2+cu130``; None for other wheels."""
+        release = self.torch_release
+        return f"{release}+{self.compute}" if release and is_prerelease(release) else None
+
+    @property
+    def archs(self) -> frozenset[str]:
+        """The CPU architectures of the ELF files."""
+        return frozenset(extension.arch for extension in self.extensions.values())
+
     @cached_property
     def requirements(self) -> WheelRequirements:
         """The parsed Requires-Dist lines."""
@@ -258,7 +271,11 @@ class Inspection:
     def framework_requirement(self, name: str) -> FrameworkRequirement | None:
         """Return the combined requirement for a framework, or None if the wheel does not require it."""
         known = framework(name)
-        return framework_requirement(known.project, self.requirements.lines, self.environments, tuple(known.releases()))
+        build, named = self.torch_prerelease, self.torch_release
+        is_known = name == TORCH and build and any(read_prerelease_facts(build, arch) for arch in self.archs)
+        prereleases = [str(named)] if is_known else []
+        lines, allowed = self.requirements.lines, self.environments
+        return framework_requirement(known.project, lines, allowed, tuple(known.releases()), prereleases)
 
     @cached_property
     def _scan(self) -> ContentScan:

@@ -37,6 +37,13 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
     return check_wheel(Path(request["path"]), expected, request["declared"]).to_json()
 
 
+def torch_facts(request: dict[str, Any]) -> dict[str, Any]:
+    """Read the facts about torch from its wheel."""
+    from wheelsmith.wheel.torch_wheel import read_facts
+
+    return read_facts(Path(request["path"]), request["release"], request["source"], request["date"]).to_json()
+
+
 def facts(request: dict[str, Any]) -> dict[str, Any]:
     """Read the facts about a wheel that an index lists."""
     return wheel_facts(Path(request["path"])).to_json()

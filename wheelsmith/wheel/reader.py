@@ -15,6 +15,7 @@ from wheelsmith.worker import Worker
 if TYPE_CHECKING:
     from wheelsmith.wheel.facts import WheelFacts
     from wheelsmith.wheel.recorded_plan import RecordedPlan
+    from wheelsmith.wheel.torch_wheel import TorchFacts
 
 
 class WheelReader(Worker):
@@ -38,6 +39,16 @@ class WheelReader(Worker):
         from wheelsmith.wheel.facts import WheelFacts
 
         return WheelFacts.from_json(self._read("wheelsmith.wheel.operations:facts", wheel))
+
+    def torch_facts(self, wheel: Path, release: str, source: str, date: str) -> TorchFacts:
+        """Return the facts about torch in its wheel. The parameters are those of ``read_facts``.
+
+        :raises WheelError: it is not a wheel of torch.
+        """
+        from wheelsmith.wheel.torch_wheel import TorchFacts
+
+        operation = "wheelsmith.wheel.operations:torch_facts"
+        return TorchFacts.from_json(self._read(operation, wheel, release=release, source=source, date=date))
 
     def recorded_plan(self, wheel: Path) -> RecordedPlan | None:
         """Return the plan that a wheel records, or None if it records none.

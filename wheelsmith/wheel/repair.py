@@ -16,13 +16,12 @@ from io import BytesIO
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import WheelError
-from wheelsmith.frameworks import frameworks, patch_releases, read_local_version
+from wheelsmith.frameworks import framework, frameworks, patch_releases, read_local_version
 from wheelsmith.model import RECORDED_PLAN, TORCH, WheelSpec, read_wheel_name, same_version, wheel_stem
 from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
 from wheelsmith.wheel.archive import WheelContents, open_wheel, read_headers, record_mistakes
@@ -328,14 +327,15 @@ def _read_requires_dist(contents: WheelContents) -> dict[str, Requirement]:
 
 def _pin_torch(metadata: EmailMessage, requirements: dict[str, Requirement], spec: WheelSpec) -> None:
     """Require the torch release of the build, without the patch releases that the project excludes."""
-    others, pinned, extras = [], SpecifierSet(f"=={spec.release}.*"), set[str]()
+    required = Requirement(framework(TORCH).requirement(str(spec.release)))
+    others, pinned, extras = [], required.specifier, set[str]()
     patches = patch_releases(str(spec.release))
     for line, need in requirements.items():
         if canonicalize_name(need.name) != "torch" or need.marker:
             others.append(line)
             continue
         extras |= need.extras
-        if len(taken := list((pinned & need.specifier).filter(patches))) < len(patches):
+        if len(taken := list((pinned & need.specifier).filter(patches, prereleases=True))) < len(patches):
             pinned &= need.specifier
             if not taken:
                 raise WheelError(f"the project requires {line}, which excludes torch {spec.release}")

@@ -111,12 +111,17 @@ def requirements_for(project: str, lines: Iterable[Requirement]) -> list[Require
 
 
 def framework_requirement(
-    project: str, lines: Iterable[Requirement], allowed: Sequence[Environment], known: Sequence[str]
+    project: str,
+    lines: Iterable[Requirement],
+    allowed: Sequence[Environment],
+    known: Sequence[str],
+    prereleases: Sequence[str] = (),
 ) -> FrameworkRequirement | None:
     """Return the combined requirement for a framework, or None if no environment requires it.
 
     :param allowed: the environments that the wheel's tags allow.
     :param known: releases of the framework, as ``major.minor``, in ascending order.
+    :param prereleases: known pre-releases.
     """
     needs = requirements_for(project, lines)
     active = [[need for need in needs if applies(need, where)] for where in allowed]
@@ -138,8 +143,8 @@ def framework_requirement(
         mistakes += [] if releases else [f"no release satisfies {project}{text}"]
     return FrameworkRequirement(
         text=" or ".join(f"{project}{text}" for text in list(together)[:3]),
-        releases=tuple(release for release in known if release in admitted),
-        unknown_releases=tuple(release for release in admitted if release not in known),
+        releases=tuple(release for release in (*known, *prereleases) if release in admitted),
+        unknown_releases=tuple(release for release in admitted if release not in {*known, *prereleases}),
         environments_without=tuple(_describe(where) for where, each in zip(allowed, active, strict=True) if not each),
         builds=tuple(build for specifiers in together.values() for build in _pinned_builds(specifiers)),
         mistakes=tuple(dict.fromkeys(mistakes)),
@@ -213,8 +218,10 @@ def _admitted_releases(specifiers: SpecifierSet, known: Sequence[str]) -> list[s
     for specifier in specifiers:
         # A pin may name a local version, a post-release or a pre-release.
         if specifier.operator in {"==", "==="} and "*" not in specifier.version:
-            pinned = ".".join(map(str, Version(specifier.version).release[:2]))
-            candidates[specifier.version] = pinned if pinned in known else specifier.version
+            version = Version(specifier.version)
+            minor = ".".join(map(str, version.release[:2]))
+            unknown = version.public if version.is_prerelease else specifier.version
+            candidates[specifier.version] = minor if minor in known and not version.is_prerelease else unknown
     found = (name for version, name in candidates.items() if specifiers.contains(version, prereleases=True))
     return list(dict.fromkeys(found))
 

@@ -14,7 +14,14 @@ from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
 from wheelsmith.wheel.bundled_libraries import BundledLibraries
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.manylinux import newest_policy, policies
-from wheelsmith.wheel.symbols import LibraryExports, SymbolTable, cuda_exports, platform_exports, symbol_table
+from wheelsmith.wheel.symbols import (
+    LibraryExports,
+    SymbolTable,
+    cuda_exports,
+    platform_exports,
+    prerelease_table,
+    symbol_table,
+)
 
 CUDA_MAJORS = (11, 12, 13)
 # The libraries that only torch's CUDA builds have.
@@ -39,9 +46,12 @@ def cuda_releases(library: str) -> list[int]:
     return [major for major in CUDA_MAJORS if (found := cuda_exports(major)) and library in found.symbols]
 
 
-def why_cuda_lacks(arch: str, library: str, torch: Iterable[str], required: Collection[str]) -> str | None:
+def why_cuda_lacks(
+    table: SymbolTable | None, library: str, torch: Iterable[str], required: Collection[str]
+) -> str | None:
     """Return why nothing provides a CUDA library to a wheel that requires torch, or None if something does.
 
+    :param table: the libraries of torch.
     :param torch: known torch releases that the requirement admits, e.g. ``2.11``.
     :param required: normalized names of all projects that the wheel requires.
     """
@@ -51,7 +61,7 @@ def why_cuda_lacks(arch: str, library: str, torch: Iterable[str], required: Coll
     lacking = [
         release
         for release in torch
-        if match["stem"] not in (_cuda_libraries_of_torch(arch, release) or {match["stem"]})
+        if match["stem"] not in (_cuda_libraries_of_torch(table, release) or {match["stem"]})
     ]
     package = next((name for name, stems in cuda_packages().libraries.items() if match["stem"] in stems), None)
     if not lacking or (package and any(_provides_package(name, package) for name in required)):
@@ -65,13 +75,11 @@ def _provides_package(name: str, package: str) -> bool:
     return name in {_TOOLKIT, package} or bool(re.fullmatch(rf"{re.escape(package)}-cu\d\d", name))
 
 
-@cache
-def _cuda_libraries_of_torch(arch: str, release: str) -> frozenset[str]:
+def _cuda_libraries_of_torch(table: SymbolTable | None, release: str) -> frozenset[str]:
     """Return the CUDA libraries that a torch release loads, without ``lib`` and version numbers.
 
     Return none if the symbol table has only the CPU build of the release.
     """
-    table = symbol_table(arch)
     libraries = table.libraries.get(release, {}) if table else {}
     needed = {match["stem"] for each in libraries.values() for n in each.needed if (match := CUDA_LIBRARY.fullmatch(n))}
     if "cudart" not in needed:
@@ -116,6 +124,7 @@ class SymbolResolver:
         torch.
     :param projects: normalized name of each required framework → allowed versions.
     :param required: normalized names of all required projects.
+    :param prerelease: the build of torch, ``2.16.0rc2+cu130``, if the wheel is for a pre-release.
     """
 
     def __init__(
@@ -126,6 +135,7 @@ class SymbolResolver:
         torch: tuple[str, ...] | None,
         projects: Mapping[str, SpecifierSet] | None = None,
         required: frozenset[str] = frozenset(),
+        prerelease: str | None = None,
     ) -> None:
         self.extensions = extensions
         self.compute = compute
@@ -133,17 +143,27 @@ class SymbolResolver:
         self.bundled = BundledLibraries(extensions)
         self._projects = projects or {}
         self._required = required
+        self.prerelease = prerelease
+        self._tables_of_torch: dict[str, SymbolTable | None] = {}
         self._platforms = platforms
         self._scopes: dict[str, LookupScope] = {}
         named = {path: read_local_version(re.sub("[-_/]+", ".", path.lower())).torch for path in extensions}
         self._named_torch = named if len({*named.values()} - {None}) > 1 else {}
+
+    def torch_table(self, arch: str) -> SymbolTable | None:
+        """Return the exports of torch: of all releases, or of the pre-release that the wheel is for."""
+        if self.prerelease is None:
+            return symbol_table(arch)
+        if arch not in self._tables_of_torch:
+            self._tables_of_torch[arch] = prerelease_table(self.prerelease, arch)
+        return self._tables_of_torch[arch]
 
     def torch_of(self, path: str) -> tuple[str, ...] | None:
         """Return the known torch releases that may load a file, or None if the wheel does not require torch.
 
         Of several libraries for one release each, the path names the release: ``torch-2.10/lib/x.so``.
         """
-        named, table = self._named_torch.get(path), symbol_table(self.extensions[path].arch)
+        named, table = self._named_torch.get(path), self.torch_table(self.extensions[path].arch)
         if named is None or self.torch is None:
             return self.torch
         is_known = table is None or named in table.releases
@@ -173,7 +193,7 @@ class SymbolResolver:
 
     def why_not_in_torch(self, path: str, library: str) -> str | None:
         """Return why torch does not provide one of its libraries to a file, or None if it does."""
-        releases, table = self.torch_of(path), symbol_table(self.extensions[path].arch)
+        releases, table = self.torch_of(path), self.torch_table(self.extensions[path].arch)
         if releases is None:
             return "a torch library, but the wheel does not require torch"
         lacking = [r for r in releases if table and not self._torch_file(table, r, library)]
@@ -192,7 +212,8 @@ class SymbolResolver:
             return "a CUDA library, but the version is for cpu"
         if self.compute and names_cuda(self.compute) and cuda_major(self.compute) not in majors:
             return f"a library of CUDA {', '.join(map(str, majors))}, but the version is for {self.compute}"
-        return None if self.torch is None else why_cuda_lacks(arch, library, self.torch, self._required)
+        table = self.torch_table(arch)
+        return None if self.torch is None else why_cuda_lacks(table, library, self.torch, self._required)
 
     def scope(self, path: str) -> LookupScope:
         """Return the libraries in which the loader searches for the symbols of a file.
@@ -250,7 +271,7 @@ class SymbolResolver:
 
     def torch_releases_without(self, scope: LookupScope, arch: str, symbol: str) -> list[str]:
         """Return the torch releases that do not export a symbol in the scope."""
-        table = symbol_table(arch)
+        table = self.torch_table(arch)
         found = {
             files: table.exported_by(symbol, files) if table else frozenset()
             for files in {frozenset(files) for files in scope.torch.values()}
@@ -312,7 +333,7 @@ class SymbolResolver:
 
     def _add_torch(self, scope: LookupScope, path: str, libraries: list[str]) -> None:
         """Add the libraries that torch's libraries load, for each release that may load a file, or all known ones."""
-        table, releases = symbol_table(self.extensions[path].arch), self.torch_of(path)
+        table, releases = self.torch_table(self.extensions[path].arch), self.torch_of(path)
         if table is None:
             return
         for release in table.releases if releases is None else releases:

@@ -15,6 +15,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Any
 
+from wheelsmith.base.files import default_cache
+
 _MAX_RESPONSE = 64 * 2**20  # bytes
 _END_SECONDS = 5  # seconds
 _CHUNK, _KEPT_CHUNKS = 4096, 8  # of stderr
@@ -131,6 +133,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
         "HOME": str(folder),
+        "WHEELSMITH_CACHE": str(default_cache()),
         "TMPDIR": str(folder),
         "LANG": "C.UTF-8",
         "PYTHONPATH": ":".join(import_path()),

@@ -12,6 +12,7 @@ from packaging.version import Version
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.base.json_dataclass import Record, in_one_line, read_json
 from wheelsmith.base.sanitize import visible
+from wheelsmith.base.units import is_prerelease
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.entry import (
     CellWithoutWheel,
@@ -230,6 +231,7 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
     return {
         **framework,
         cell.framework: cell.release,
+        **({"prerelease": True} if is_prerelease(cell.release) else {}),
         "id": cell.id,
         "compute": cell.compute,
         "arch": cell.arch,

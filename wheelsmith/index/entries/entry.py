@@ -34,7 +34,7 @@ EVERYTHING = "simple"  # the root that lists every wheel
 _MAX_SIZE = 1 << 50  # bytes
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]{0,250}\.whl")
-_RELEASE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
+_RELEASE = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,4}((a|b|rc)\d{1,4}|\.dev\d{1,12}))?", re.ASCII)
 _WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,30}")
 _CELL = re.compile(r"[a-z0-9][a-z0-9_.-]{0,120}")
 _ADDRESS_PATTERN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,260}(/[A-Za-z0-9._~%+-]+)*/?", re.ASCII)
@@ -431,7 +431,7 @@ def check_root(name: str) -> None:
 
 
 def check_release(text: str) -> None:
-    """Check that a release has the form ``2.11``.
+    """Check that a release has the form ``2.11``, or that of a pre-release, ``2.16.0rc2``.
 
     :raises ValueError: it does not.
     """

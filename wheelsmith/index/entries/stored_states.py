@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
 from wheelsmith.base.json_dataclass import Record, dumps_pretty, in_one_line, read_json
-from wheelsmith.base.units import numbers, show_binary_size
+from wheelsmith.base.units import release_order, show_binary_size
 from wheelsmith.index.entries.entry import (
     SCHEMA_VERSION,
     IndexEntry,
@@ -180,7 +180,7 @@ def listing_of(state: ProjectState) -> Listing:
     return Listing(
         roots=tuple(sorted({root for entry in listed for root in entry.roots})),
         version=newest.public if newest else None,
-        torches=tuple(sorted({cell.release for cell in cells if cell.framework == TORCH}, key=numbers)),
+        torches=tuple(sorted({cell.release for cell in cells if cell.framework == TORCH}, key=release_order)),
         archs=tuple(sorted({cell.arch for cell in cells})),
         status=state.status,
         summary=about.summary if about else None,

@@ -9,7 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import MachineError, NoMatchingWheelError
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.frameworks import framework
+from wheelsmith.frameworks import framework, torch_index
 from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.incompatibility import torch_build
@@ -84,7 +84,8 @@ class Decision:
         template = template_for(installer, self.presence, framework=framework, others=others)
         if self.by_hash:
             template = pin_by_url(template)
-        return fill_template(template, {**slot_values(self.answer, self.target, self.presence), "base": base})
+        slots = slot_values(self.answer, self.target, self.presence, torch_index())
+        return fill_template(template, {**slots, "base": base})
 
 
 def decide(chooser: Chooser, machine: Machine, overrides: Overrides) -> Decision:
@@ -93,14 +94,14 @@ def decide(chooser: Chooser, machine: Machine, overrides: Overrides) -> Decision
         return _decide_without_cuda_builds(chooser, machine, overrides)
     compute = _compute_of(overrides.compute) if overrides.compute else machine.torch_compute
     wanted = overrides.torch or machine.torch
-    release = _release_of(wanted) if wanted else None
+    release = _release_of(wanted, chooser) if wanted else None
     if refusal := _unusable_torch(machine, overrides):
         target = _make_target(chooser, machine, overrides, release or "0", "cpu")
         return Decision(target=target, presence=Presence.PRESENT, answer=refusal)
     if release is None or compute is None:
         return _decide_open_values(chooser, machine, overrides, release, compute)
-    presence, notes = _torch_presence(machine, overrides, release, compute)
-    if wanted and Version(wanted).is_prerelease:
+    presence, notes = _torch_presence(chooser, machine, overrides, release, compute)
+    if wanted and Version(wanted).is_prerelease and release not in chooser.axes.prereleases:
         note = f"torch {wanted} is a pre-release; the wheel is built for torch {release} and may fail to load"
         notes = (*notes, note)
     target = _make_target(chooser, machine, overrides, release, compute)
@@ -108,7 +109,7 @@ def decide(chooser: Chooser, machine: Machine, overrides: Overrides) -> Decision
         presence is Presence.PRESENT
         and _is_this_machine(machine, overrides)
         and machine.torch
-        and release == _release_of(machine.torch)
+        and release == _release_of(machine.torch, chooser)
     ):
         target = replace(target, torch_version=machine.torch)
     return _decide_target(chooser, target, presence, notes)
@@ -132,12 +133,12 @@ def _substitute_note(target: Target, near: Nearest) -> str:
 
 
 def _torch_presence(
-    machine: Machine, overrides: Overrides, release: str, compute: str
+    chooser: Chooser, machine: Machine, overrides: Overrides, release: str, compute: str
 ) -> tuple[Presence, tuple[str, ...]]:
     same = (
         _is_this_machine(machine, overrides)
         and machine.torch is not None
-        and (release, compute) == (_release_of(machine.torch), machine.torch_compute)
+        and (release, compute) == (_release_of(machine.torch, chooser), machine.torch_compute)
         and _patch_of(overrides.torch) in {None, _patch_of(machine.torch)}
     )
     keep = same if overrides.keep_torch is None else overrides.keep_torch
@@ -154,7 +155,7 @@ def _decide_open_values(
     """Choose missing values, too: the newest torch with a wheel, and the newest CUDA that the driver supports."""
     presence = Presence.PRESENT if overrides.keep_torch else Presence.ABSENT
     computes = [compute] if compute else _candidate_computes(chooser, machine, overrides)
-    releases = [release] if release else chooser.axes.releases[::-1]
+    releases = [release] if release else chooser.axes.by_default
     return _first_served(chooser, machine, overrides, releases, computes, presence)
 
 
@@ -173,12 +174,12 @@ def _decide_without_cuda_builds(chooser: Chooser, machine: Machine, overrides: O
         computes = [preferred, *(name for name in computes if name != preferred)]
     keep = installed is not None if overrides.keep_torch is None else overrides.keep_torch
     keep = keep or chooser.axes.framework == NO_FRAMEWORK  # there is nothing to install with the wheel
-    releases = [_release_of(installed)] if installed and keep else chooser.axes.releases[::-1]
+    releases = [_release_of(installed, chooser)] if installed and keep else chooser.axes.releases[::-1]
     presence = Presence.PRESENT if keep else Presence.ABSENT
     found = _first_served(chooser, machine, overrides, releases, computes, presence)
     name, notes = chooser.axes.framework, found.notes
     if installed:
-        replaced = not keep and _release_of(installed) != found.target.release
+        replaced = not keep and _release_of(installed, chooser) != found.target.release
         notes = (f"this replaces {name} {installed}, as requested",) if replaced else ()
     if overrides.torch:
         kind = "a wheel" if name == NO_FRAMEWORK else f"a wheel for {name}"
@@ -272,8 +273,10 @@ def _patch_of(version: str | None) -> str | None:
     return parsed.public if parsed.base_version.count(".") > 1 and not parsed.is_prerelease else None
 
 
-def _release_of(version: str) -> str:
+def _release_of(version: str, chooser: Chooser) -> str:
     """Return the release of a version, e.g. ``2.11`` for ``2.11.0+cu130``.
+
+    It is the pre-release itself if there are wheels for it.
 
     :raises MachineError: the version is invalid.
     """
@@ -281,7 +284,7 @@ def _release_of(version: str) -> str:
         parsed = Version(version)
     except InvalidVersion:
         raise MachineError(f"{version} is not a version of torch", remedy="name a version: --torch 2.11") from None
-    return f"{parsed.major}.{parsed.minor}"
+    return parsed.public if parsed.public in chooser.axes.prereleases else f"{parsed.major}.{parsed.minor}"
 
 
 def _compute_of(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,7 +13,8 @@ from functools import partial
 from packaging.version import Version
 
 from wheelsmith.base.errors import AddressError, PackageIndexError, PromotionError
-from wheelsmith.base.units import show_moment
+from wheelsmith.base.units import is_prerelease, show_moment
+from wheelsmith.frameworks import read_local_version
 from wheelsmith.index.entries.entry import IndexEntry, ProjectState, WheelOutcome, worst_tests
 from wheelsmith.index.entries.state import completeness, is_known, select_version, set_address
 from wheelsmith.index.entries.stored_states import load_existing_project, load_project
@@ -29,6 +30,11 @@ _CHANNEL = re.compile(r"[a-z][a-z0-9-]{0,60}", re.ASCII)
 _RESERVED = re.compile(r"files|projects|simple|build|cpu|xpu|cu\d+|rocm\d*", re.ASCII)
 _MAX_SHOWN = 100  # characters shown in a message
 _MAX_WHEELS = 2  # wheels in memory at the same time
+
+
+# The channels that take wheels for pre-releases of torch. All others are stable.
+_UNSTABLE = ("nightly", "test")
+NOT_STABLE_REMEDY = f"only channels {' and '.join(_UNSTABLE)} take it; build the version without it for other channels"
 
 
 class RequiredOutcome(StrEnum):
@@ -57,6 +63,7 @@ class Promotion:
     :param project: normalized name of the project.
     :param version: the version, without a local part.
     :param tests: the test results that every wheel must have.
+    :param channel: name of the target channel.
     :param address: address to set in the target; None keeps the target's own.
     :param incomplete: True promotes the version even if planned cells have no wheel or the plan is not known.
     """
@@ -64,6 +71,7 @@ class Promotion:
     project: str
     version: str
     tests: RequiredOutcome = RequiredOutcome.NOT_FAILED
+    channel: str | None = None
     address: str | None = None
     incomplete: bool = False
 
@@ -128,6 +136,18 @@ def channel_address(index: str, channel: str) -> str:
     return f"{index.rstrip('/')}/{channel}"
 
 
+def why_not_stable(entries: Iterable[IndexEntry], channel: str | None) -> str | None:
+    """Return why a stable channel does not take some wheels, or None if it does or is not stable.
+
+    :param channel: None for an index without channels, which is not stable.
+    """
+    if channel is None or channel in _UNSTABLE:
+        return None
+    locals_ = ((entry.filename, read_local_version(entry.version.local)) for entry in entries)
+    found = [filename for filename, local in locals_ if local.release and is_prerelease(local.release)]
+    return f"for a pre-release of torch: {_shorten(found)}" if found else None
+
+
 def public_version(text: str) -> str:
     """Return a version in normalized form.
 
@@ -172,6 +192,8 @@ def _promoted_state(source: Storage, promotion: Promotion) -> ProjectState:
 def _refusals(state: ProjectState, entries: Sequence[IndexEntry], promotion: Promotion) -> Iterator[str]:
     if not state.status.takes_wheels:
         yield f"the project is {state.status}"
+    if why := why_not_stable(entries, promotion.channel):
+        yield f"{why} ({NOT_STABLE_REMEDY})"
     if yanked := [entry.filename for entry in entries if entry.yanked is not None]:
         yield f"yanked: {_shorten(yanked)}"
     if older := [entry.filename for entry in entries if entry.older]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from packaging.tags import Tag
 from packaging.version import Version
 
-from wheelsmith.base.units import listed, numbers
+from wheelsmith.base.units import is_prerelease, listed, numbers, release_order
 from wheelsmith.frameworks import framework
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import EVERYTHING, CellWithoutWheel, NoWheel, ProjectStatus
@@ -42,6 +42,16 @@ class Axes:
     computes: tuple[str, ...]
     archs: tuple[str, ...]
     pythons: tuple[str, ...]
+
+    @property
+    def prereleases(self) -> tuple[str, ...]:
+        """Return the pre-releases."""
+        return tuple(filter(is_prerelease, self.releases))
+
+    @property
+    def by_default(self) -> tuple[str, ...]:
+        """Return the releases to try if none is requested, newest first. Pre-releases count if there are no others."""
+        return tuple(each for each in self.releases[::-1] if each not in self.prereleases) or self.releases[::-1]
 
 
 def find_nearest(target: Target, axes: Axes, has_wheel: Callable[[Target], bool]) -> tuple[Nearest, ...]:
@@ -97,9 +107,9 @@ def _neighbours(target: Target, axes: Axes) -> tuple[Iterator[Nearest], ...]:
 
 
 def _other_releases(target: Target, axes: Axes) -> Iterator[Nearest]:
-    order = sorted({*axes.releases, target.release}, key=numbers)
+    order = sorted({*axes.releases, target.release}, key=release_order)
     place = order.index(target.release)
-    for release in sorted(axes.releases, key=lambda each: (abs(order.index(each) - place), numbers(each))):
+    for release in sorted(axes.releases, key=lambda each: (abs(order.index(each) - place), release_order(each))):
         if release != target.release:
             changed = replace(target, release=release, torch_version=None)
             yield Nearest(target=changed, change=f"{target.framework} {release}")
@@ -161,7 +171,7 @@ class Chooser:
         cells = [cell for cell in cells if cell.framework == framework]
         self.axes = Axes(
             framework=framework,
-            releases=tuple(sorted({cell.release for cell in cells}, key=numbers)),
+            releases=tuple(sorted({cell.release for cell in cells}, key=release_order)),
             computes=tuple(sorted({cell.compute for cell in cells}, key=compute_order)),
             archs=tuple(sorted({cell.arch for cell in cells}, reverse=True)),
             pythons=tuple(sorted({*PYTHONS, *(cell.python for cell in cells if cell.python)}, key=numbers)),
@@ -305,7 +315,7 @@ class Chooser:
         cells = [cell for parsed in self._wheels if parsed.wheel.yanked is None for cell in parsed.wheel.cells]
         if not cells:
             return "empty", f"{project} has no wheel for a known combination"
-        releases = sorted({cell.release for cell in cells if cell.framework == target.framework}, key=numbers)
+        releases = sorted({cell.release for cell in cells if cell.framework == target.framework}, key=release_order)
         computes = sorted({cell.compute for cell in cells}, key=compute_order)
         archs = sorted({cell.arch for cell in cells})
         pythons = sorted({cell.python for cell in cells if cell.python}, key=numbers)

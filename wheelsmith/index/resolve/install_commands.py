@@ -20,12 +20,18 @@ from enum import StrEnum
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.frameworks import framework, frameworks, patch_releases, torch_releases
+from wheelsmith.frameworks import (
+    TORCH_INDEX,
+    framework,
+    frameworks,
+    patch_releases,
+    prerelease_index,
+    torch_releases,
+)
 from wheelsmith.index.resolve.incompatibility import torch_build
 from wheelsmith.index.resolve.target import Choice, ParsedWheel, Target, accepts
 from wheelsmith.model import NO_FRAMEWORK, TORCH
 
-TORCH_INDEX = "https://download.pytorch.org/whl/"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._~:/@%+=,\[\]-]")
 _SLOT = re.compile(r"\{([a-z0-9_]+)\}")
 
@@ -183,8 +189,13 @@ def pin_by_url(template: Template) -> Template:
     return replace(template, lines=tuple(lines))
 
 
-def slot_values(choice: Choice, target: Target, presence: Presence) -> dict[str, str | tuple[str, ...]]:
-    """Return the values of all slots except ``base``, the URL of the index with a trailing slash."""
+def slot_values(
+    choice: Choice, target: Target, presence: Presence, torch_base: str = TORCH_INDEX
+) -> dict[str, str | tuple[str, ...]]:
+    """Return the values of all slots except ``base``, the URL of the index with a trailing slash.
+
+    :param torch_base: the address of the folder with torch's indexes.
+    """
     wheel = choice.wheel
     name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
     parsed = ParsedWheel(wheel)
@@ -202,7 +213,7 @@ def slot_values(choice: Choice, target: Target, presence: Presence) -> dict[str,
         "framework_release": release,
         "framework": known or _torch_pin(choice, target, compute) or release,
         "torch_compute": compute,
-        "torch_index": f"{TORCH_INDEX}{compute}",
+        "torch_index": prerelease_index(f"{target.release}+{compute}", torch_base) or f"{torch_base}{compute}",
     }
 
 

@@ -77,7 +77,7 @@ def accepts(specifier: str | None, version: str) -> bool:
         versions = SpecifierSet(specifier)
         patches = (*patch_releases(version), f"{version}.99") if version.count(".") == 1 else ()
         pins = (Version(each.version) for each in versions if each.operator[:2] == "==" and "*" not in each.version)
-        builds = (pin for pin in pins if f"{pin.major}.{pin.minor}" == version)
+        builds = (pin for pin in pins if f"{pin.major}.{pin.minor}" == version and not pin.is_prerelease)
         return any(versions.contains(each, prereleases=True) for each in (*map(Version, (version, *patches)), *builds))
     # The specifier is invalid, or a number has more digits than Python reads.
     except ValueError:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from wheelsmith.base.units import numbers, show_size
+from wheelsmith.base.units import release_order, show_size
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel
 from wheelsmith.index.resolve.incompatibility import torch_build
@@ -170,7 +170,7 @@ def _belongs(cell: Cell, kernel: str | None, arch: str) -> bool:
 def _grid(caption: str, cells: Mapping[Cell, GridCell]) -> Grid:
     here = {(cell.framework, cell.release, cell.python, cell.compute): shown for cell, shown in cells.items()}
     computes = sorted({compute for *_, compute in here}, key=compute_order)
-    heads = sorted({place[:3] for place in here}, key=lambda head: (head[0], numbers(head[1]), head[2] or ""))
+    heads = sorted({place[:3] for place in here}, key=lambda head: (head[0], release_order(head[1]), head[2] or ""))
     rows = tuple(
         GridRow(
             heading=release_title(framework, release) + (f", Python {python}" if python else ""),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version
 
-from wheelsmith.base.units import counted, numbers, show_size
+from wheelsmith.base.units import counted, release_order, show_size
 from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, catalogue_of, dump_catalogue
 from wheelsmith.index.entries.entry import EVERYTHING, CellWithoutWheel, NoWheel, ProjectState
 from wheelsmith.index.entries.metadata import Readme, is_safe_link
@@ -199,7 +199,7 @@ def _group_excluded(catalogue: Catalogue) -> tuple[tuple[CellWithoutWheel, ...],
     """Return the excluded cells in groups of equal release, compute platform and reason."""
 
     def place(item: CellWithoutWheel) -> tuple[object, ...]:
-        return numbers(item.cell.release), compute_order(item.cell.compute), item.reason
+        return release_order(item.cell.release), compute_order(item.cell.compute), item.reason
 
     left_out = sorted((item for item in catalogue.unserved if item.status is NoWheel.EXCLUDED), key=place)
     return tuple(tuple(group) for _, group in groupby(left_out, place))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby, product
 from typing import Any
 
-from wheelsmith.base.units import numbers, show_size
+from wheelsmith.base.units import is_prerelease, numbers, release_order, show_size
 from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry
 from wheelsmith.index.resolve.choose import Axes, Chooser
@@ -95,8 +95,10 @@ def _initial_position(targets: Sequence[Target], answers: Sequence[Choice | Refu
     """Return the position of the initial target: the newest torch and CUDA with a wheel, on the usual machine."""
     served = [number for number, answer in enumerate(answers) if isinstance(answer, Choice)]
 
-    def usual(number: int) -> tuple[int, int]:
-        return sum(getattr(targets[number], axis) == value for axis, value in USUAL.items()), number
+    def usual(number: int) -> tuple[bool, int, int]:
+        target = targets[number]
+        common = sum(getattr(target, axis) == value for axis, value in USUAL.items())
+        return not is_prerelease(target.release), common, number
 
     return max(served, key=usual, default=0)
 
@@ -263,13 +265,17 @@ def _query_preference(target: Target, wheel: IndexEntry) -> tuple[object, ...]:
         (cell.release, cell.compute, cell.arch) == (target.release, target.compute, target.arch) and cell.id == made_for
         for cell in wheel.cells
     )
-    return own, target.python == USUAL["python"], numbers(target.release), compute_order(target.compute)
+    return own, target.python == USUAL["python"], release_order(target.release), compute_order(target.compute)
 
 
 def _display_order(wheel: IndexEntry) -> tuple[object, ...]:
     compute = _compute(wheel)
     known = (compute is not None, compute_order(compute) if compute else compute_order("cpu"), compute or "")
-    return (*known, max((numbers(cell.release) for cell in wheel.cells), default=()), wheel.filename)
+    return (
+        *known,
+        max((release_order(cell.release) for cell in wheel.cells), default=release_order("")),
+        wheel.filename,
+    )
 
 
 def _compute(wheel: IndexEntry) -> str | None:
@@ -290,7 +296,7 @@ def _heading(compute: str | None) -> str:
 
 def _show_wheel(chooser: Chooser, place: int, wheel: IndexEntry, chosen: Mapping[str, str]) -> ShownWheel:
     framework = wheel.cells[0].framework if wheel.cells else TORCH
-    releases = sorted({cell.release for cell in wheel.cells}, key=numbers)
+    releases = sorted({cell.release for cell in wheel.cells}, key=release_order)
     requirement = pin(chooser.catalogue.project, str(wheel.version), equals=chooser.is_exact(wheel.version))
     return ShownWheel(
         wheel=wheel,
@@ -318,7 +324,7 @@ def _machine(cells: Iterable[Cell]) -> str:
 
 def releases_of(cells: Iterable[Cell]) -> str:
     """Return a short text for the releases of the framework that cells are built for."""
-    return format_releases(sorted({cell.release for cell in cells}, key=numbers))
+    return format_releases(sorted({cell.release for cell in cells}, key=release_order))
 
 
 def format_releases(names: Sequence[str]) -> str:
@@ -336,6 +342,8 @@ def format_releases(names: Sequence[str]) -> str:
 
 
 def _is_next_release(before: str, name: str) -> bool:
+    if is_prerelease(before) or is_prerelease(name):
+        return False
     *major, minor = numbers(before)
     return numbers(name) == (*major, minor + 1)
 

@@ -297,9 +297,9 @@ def _known_prefixes(prefix: PrefixId) -> Iterator[tuple[PrefixId, Pins]]:
         yield cuda_development(toolkit), toolkit.development
     elif prefix.kind in frameworks():
         framework = frameworks()[prefix.kind]
-        for release in framework.releases().values():
-            if prefix.arch in release.wheels:
-                yield framework.prefix(release.minor, prefix.arch), (release.wheels[prefix.arch],)
+        release = framework.find_version(prefix.version, prefix.arch)
+        if release and prefix.arch in release.wheels:
+            yield framework.prefix(release, prefix.arch), (release.wheels[prefix.arch],)
     else:
         toolkit, (machine, _, target) = cuda_toolkits()[prefix.version], prefix.arch.partition("-")
         found = toolkit, machine, target or machine

@@ -49,7 +49,7 @@ def _compare_framework(rule: str, wheel: Inspection, name: str, requirement: Fra
         return finding(rule, [f"{claimed}, but the wheel does not require {framework(name).project}"], "")
     mistakes = list(requirement.mistakes)
     required = f"Requires-Dist has {requirement.text}"
-    others = [*(each for each in requirement.releases if each != release), *requirement.unknown_releases]
+    others = [each for each in (*requirement.releases, *requirement.unknown_releases) if each != release]
     if release and others:
         mistakes.append(f"{claimed}, but {required}, which admits {', '.join(others[:3])}")
     if release and requirement.environments_without:

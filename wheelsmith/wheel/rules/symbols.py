@@ -25,7 +25,7 @@ from wheelsmith.wheel.python_code import (
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.symbol_resolution import CUDA_MAJORS, LookupScope, SymbolResolver, cuda_releases, torch_names
-from wheelsmith.wheel.symbols import cuda_exports, python_exports, symbol_table
+from wheelsmith.wheel.symbols import cuda_exports, python_exports
 
 # Mangled C++ names in torch's namespaces.
 _TORCH_SYMBOL = re.compile(r"_Z(?:T[ISVT])?N?[KVRO]*(?:2at|3c10|5torch|6caffe2)[0-9A-Z]")
@@ -90,11 +90,14 @@ def _missing_mistakes(
     if resolver.torch is not None:
         missing = [r for r in missing if r.library not in lacked]
     if resolver.torch == ():
-        torch_symbols = [r for r in missing if _is_torch_symbol(r, arch)]
+        torch_symbols = [r for r in missing if _is_torch_symbol(resolver, r, arch)]
         missing = [r for r in missing if r not in torch_symbols]
         if symbols := [r.name for r in torch_symbols if not r.weak]:
             more = f" and {counted(len(symbols) - 1, 'more symbol')}" if len(symbols) > 1 else ""
-            yield f"{name} needs {symbols[0]}{more} from torch, but the wheel requires an unknown release of torch"
+            unknown = "the wheel requires an unknown release of torch"
+            if resolver.prerelease:
+                unknown = f"this machine does not know torch {resolver.prerelease}: run wheelsmith plan here"
+            yield f"{name} needs {symbols[0]}{more} from torch, but {unknown}"
     for reference in missing:
         if why := _missing_mistake(resolver, scope, name, arch, reference):
             yield why
@@ -128,8 +131,8 @@ def _is_torch_or_cuda_symbol(reference: Reference) -> bool:
     return any(reference.name in symbols for table in tables for symbols in table.symbols.values())
 
 
-def _is_torch_symbol(reference: Reference, arch: str) -> bool:
-    table = symbol_table(arch) if reference.version is None else None
+def _is_torch_symbol(resolver: SymbolResolver, reference: Reference, arch: str) -> bool:
+    table = resolver.torch_table(arch) if reference.version is None else None
     return bool(_TORCH_SYMBOL.match(reference.name) or (table and table.exported_by(reference.name)))
 
 
@@ -151,7 +154,7 @@ def _missing_mistake(
     resolver: SymbolResolver, scope: LookupScope, name: str, arch: str, reference: Reference
 ) -> str | None:
     """Return the mistake for a symbol that is not found, or None if it may be missing."""
-    symbol, table = reference.name, symbol_table(arch)
+    symbol, table = reference.name, resolver.torch_table(arch)
     exporting = table.exported_by(symbol) if table and reference.version is None else frozenset[str]()
     if exporting or _TORCH_SYMBOL.match(symbol):
         lacking = _torch_releases_without(resolver, scope, arch, symbol)

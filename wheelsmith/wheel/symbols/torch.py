@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 
+from wheelsmith.frameworks import facts_path
+
 FINGERPRINT = 5  # bytes; an unknown symbol collides with one of 400,000 with a probability of 1 in 3 million
 LIBRARY = 1  # byte
 MASK = 2  # bytes
@@ -108,6 +110,12 @@ class SymbolTable:
 def symbol_table(arch: str) -> SymbolTable | None:
     """Return the table of an architecture, or None if there is none."""
     path = files(__package__).joinpath(f"torch-{arch}.bin")
+    return read_table(path.read_bytes()) if path.is_file() else None
+
+
+def prerelease_table(build: str, arch: str) -> SymbolTable | None:
+    """Return the table of a pre-release build such as ``2.16.0rc2+cu130``, or None if the cache has none."""
+    path = facts_path(build, arch, ".bin")
     return read_table(path.read_bytes()) if path.is_file() else None
 
 

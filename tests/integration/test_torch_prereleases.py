@@ -1,0 +1,104 @@
+"""Pre-releases of torch as cells: found on torch's own indexes, and known by what their wheels hold."""
+
+import json
+import shutil
+
+import pytest
+from factory import Factory
+from kernels import matrix, tiny_kernel
+from loopback import serving
+from prerelease_torch import ARCH, offer_torch
+
+CANDIDATE = "2.16.0rc2"
+OLD, NEW = "2.17.0.dev20261119", "2.17.0.dev20261120"
+# Calls a function that only the release candidate has.
+CALLS = "namespace c10 { int candidate_answer(); }\nint tiny_answer() { return c10::candidate_answer(); }\n"
+
+
+@pytest.fixture
+def torch_index(tmp_path):
+    root = tmp_path / "whl"
+    root.mkdir()
+    with serving(root) as address:
+        yield root, address
+
+
+@pytest.fixture
+def factory(tmp_path, torch_index, monkeypatch):
+    monkeypatch.setenv("WHEELSMITH_TORCH_INDEX", torch_index[1])
+    found = Factory.at(tmp_path / "work")
+    found.resolves_alone()
+    tiny_kernel(found.folder / "kernel", **{"tiny.cpp": CALLS})
+    return found
+
+
+def test_a_release_candidate_is_built_checked_and_kept_out_of_stable_channels(torch_index, factory, tmp_path):
+    offer_torch(torch_index[0], tmp_path / "made", CANDIDATE, "cpu", "cu130")
+    matrix(factory.folder, "kernel", torch=f"2.13, {CANDIDATE}", cuda="cpu")
+    built = factory.run("build-matrix", "--only", "torch2160rc2*")
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert "torch 2.16.0rc2+cpu for" in built.stderr
+    (wheel,) = (factory.folder / "dist" / "wheels").iterdir()
+    assert wheel.name.startswith(f"tiny-1+cpu.torch{CANDIDATE}-")
+    assert factory.run("check", str(wheel)).returncode == 0
+    (result,) = factory.results().values()
+    assert result["cell"]["prerelease"] is True
+
+    # The facts come from the cache: the index is no longer asked.
+    shutil.rmtree(torch_index[0] / "test")
+    planned = json.loads(factory.run("plan", "--json").stdout)["plans"]
+    headers = {plan["cell"]["torch"]: plan["headers"]["version"] for plan in planned}
+    assert headers == {"2.13": "2.13.0", CANDIDATE: f"{CANDIDATE}+cpu"}
+
+    # Another machine does not know this torch, and says so.
+    shutil.rmtree(factory.cache / "torch")
+    checked = factory.run("check", str(wheel))
+    assert checked.returncode == 1
+    assert f"this machine does not know torch {CANDIDATE}+cpu: run wheelsmith plan here" in checked.stdout
+
+    assert factory.run("publish", "index", "--channel", "nightly").returncode == 0
+    for channel, code in (("stable", 1), ("test", 0)):
+        asked = ("index", "tiny", "1", "--from", "nightly", "--to", channel, "--incomplete")
+        promoted = factory.run("promote", *asked)
+        assert promoted.returncode == code, promoted.stderr
+        assert ("for a pre-release of torch" in promoted.stderr) == (channel == "stable")
+    assert "torch 2.16.0rc2 (pre-release)" in (factory.folder / "index/test/projects/tiny/index.html").read_text()
+
+
+def test_a_symbol_that_the_candidate_lacks_is_found(torch_index, factory, tmp_path):
+    offer_torch(torch_index[0], tmp_path / "made", CANDIDATE, "cpu")
+    (factory.folder / "kernel" / "tiny.cpp").write_text(CALLS.replace("candidate_answer", "absent"))
+    matrix(factory.folder, "kernel", torch=CANDIDATE, cuda="cpu")
+    built = factory.run("build-matrix")
+    assert built.returncode == 1
+    assert f"torch {CANDIDATE} does not export _ZN3c106absentEv" in built.stdout + built.stderr
+
+
+def test_a_build_that_the_index_lacks_is_one_mistake_with_the_nearest_ones(torch_index, factory, tmp_path):
+    offer_torch(torch_index[0], tmp_path / "made", "2.16.0rc1", "cpu")
+    offer_torch(torch_index[0], tmp_path / "made", "2.16.0rc3", "cpu")
+    matrix(factory.folder, "kernel", torch=CANDIDATE, cuda="cpu")
+    planned = factory.run("plan")
+    assert planned.returncode == 2
+    assert f"matrix.yaml:2:16: torch {CANDIDATE} has no build for cpu on {ARCH} on {torch_index[1]}/test/cpu" in (
+        planned.stderr
+    )
+    assert "the nearest ones there are 2.16.0rc1, 2.16.0rc3" in planned.stderr
+
+
+def test_nightly_is_the_newest_for_all_combinations_and_the_lock_keeps_it(torch_index, factory, tmp_path):
+    root, made = torch_index[0], tmp_path / "made"
+    offer_torch(root, made, OLD, "cpu", "cu130")
+    offer_torch(root, made, NEW, "cpu")
+    (factory.folder / "kernel" / "tiny.cpp").write_text("int tiny_answer() { return 42; }\n")
+    matrix(factory.folder, "kernel", torch="nightly", cuda='cpu, "13.0"')
+    planned = factory.run("plan")
+    assert f"torch nightly is {OLD}, the newest for all combinations" in planned.stderr
+    locked = factory.run("lock")
+    assert locked.returncode == 0, locked.stderr
+    assert f'nightly = "{OLD}"' in (factory.folder / "wheelsmith.lock").read_text()
+
+    offer_torch(root, made, NEW, "cu130")
+    assert f"torch nightly is {OLD}, from the lock file" in factory.run("plan", "--locked").stderr
+    assert f"torch nightly is {NEW}" in factory.run("lock", "--upgrade").stderr
+    assert f'nightly = "{NEW}"' in (factory.folder / "wheelsmith.lock").read_text()
