@@ -92,9 +92,10 @@ def test_a_new_torch_is_added_locked_and_planned(factory):
         (["torch", "2.14", "--replace", "2.12"], 2, "the axis torch has no 2.12"),
         (["cuda", "14.0"], 2, "14.0 is not known"),
         (["torhc", "2.15"], 2, "did you mean 'torch'?"),
-        (["tvm-ffi"], 2, "there is no axis or kernel tvm-ffi"),
+        (["tvm-ffi"], 2, "tvm-ffi is neither an axis with releases nor a kernel"),
         (["kernel", "v9"], 4, "has no revision 'v9'"),
         ([], 2, "name an axis"),
+        (["arch", "aarch64"], 2, "arch is neither an axis with releases nor a kernel"),
         (["torch", "--dry-run"], 0, ""),
         (["torch", "2.13"], 0, ""),
         (["kernel"], 0, ""),
@@ -192,7 +193,17 @@ def kernels(factory):
     return factory
 
 
+def test_an_axis_with_cpu_alone_takes_a_cuda(factory):
+    (factory.folder / "matrix.yaml").write_text(
+        "kernel: {git: repo, revision: v1.0}\naxes: {torch: [2.13], cuda: [cpu]}\n"
+    )
+    answer = factory.run_in_process("bump", "cuda", "13.0", "--dry-run")
+    assert "+axes: {torch: [2.13], cuda: [cpu, 13.0]}" in answer.stdout
+
+
 def test_every_axis_of_a_set_takes_the_release(kernels):
+    assert kernels.run_in_process("lock", "--engine", "local").returncode == 0
+    before = lock(kernels)
     answer = kernels.run_in_process("bump", "torch", "2.14", "--engine", "local")
     assert answer.returncode == 0, answer.stderr
     assert text(kernels) == SET.replace("[2.13]", "[2.13, 2.14]").replace("[2.11]", "[2.11, 2.14]")
@@ -200,6 +211,9 @@ def test_every_axis_of_a_set_takes_the_release(kernels):
     new = {line.split()[0]: line.split()[1] for line in answer.stdout.splitlines() if "-linux" in line}
     cell = "torch214-cxx11-cpu-x86_64-linux"
     assert new == {f"tiny/{cell}": "build", f"old/{cell}": "build", f"pure/{cell}": "folded", f"more/{cell}": "folded"}
+    after = lock(kernels)
+    assert set(after["cells"]) == {*before["cells"], *new}
+    assert after["sources"] == before["sources"]
 
 
 def test_one_kernel_of_a_set_takes_a_revision(kernels):

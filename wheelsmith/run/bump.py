@@ -9,12 +9,14 @@ from pathlib import Path
 from wheelsmith.base.errors import MatrixError, Place
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.suggest import did_you_mean
+from wheelsmith.frameworks import frameworks
 from wheelsmith.matrix.edit import add_release, find_axes, find_kernels, included, set_value
 from wheelsmith.matrix.expand import cell_of, expand
 from wheelsmith.matrix.load import load_matrices
 from wheelsmith.matrix.types import Matrix
 from wheelsmith.model import Listener, Notice
 from wheelsmith.plan.lock import Lock, lock_path, read_lock
+from wheelsmith.platforms import platforms
 from wheelsmith.run.lock import reject_dropped_cells, with_addresses
 from wheelsmith.run.outdated import KERNEL, axes_of, find_newer, is_newer, newest_kernel, newest_on_axis
 from wheelsmith.run.prepare import Request
@@ -67,12 +69,15 @@ class EditedMatrix:
         :param instead_of: a release that the new one replaces.
         :raises MatrixError: there is no such axis or no such release.
         """
-        known, found = axes_of(self.matrices), find_axes(self.after, axis)
-        if axis not in known:
-            place, others = Place(file=self.file.name), [*known, *sorted(self.kernels)]
-            raise MatrixError(f"there is no axis or kernel {axis}", where=place, remedy=did_you_mean(axis, others))
+        names, found = (*frameworks(), *platforms()), find_axes(self.after, axis)
+        if axis not in names or not found:
+            others = [*(name for name in names if find_axes(self.after, name)), *sorted(self.kernels)]
+            place = Place(file=self.file.name)
+            raise MatrixError(
+                f"{axis} is neither an axis with releases nor a kernel", where=place, remedy=did_you_mean(axis, others)
+            )
         if instead_of and not any(instead_of in each.values for each in found):
-            remedy = did_you_mean(instead_of, known[axis])
+            remedy = did_you_mean(instead_of, found[0].values)
             raise MatrixError(f"the axis {axis} has no {instead_of}", where=found[0].place, remedy=remedy)
         release = release or newest_on_axis(self.matrices, axis)
         if release is None:
