@@ -102,3 +102,18 @@ def test_nightly_is_the_newest_for_all_combinations_and_the_lock_keeps_it(torch_
     assert f"torch nightly is {OLD}, from the lock file" in factory.run("plan", "--locked").stderr
     assert f"torch nightly is {NEW}" in factory.run("lock", "--upgrade").stderr
     assert f'nightly = "{NEW}"' in (factory.folder / "wheelsmith.lock").read_text()
+
+
+def test_bump_takes_a_candidate_that_the_index_has(torch_index, factory, tmp_path):
+    offer_torch(torch_index[0], tmp_path / "made", CANDIDATE, "cpu")
+    path = matrix(factory.folder, "kernel", torch="2.13", cuda="cpu")
+    assert factory.run("lock").returncode == 0
+    before = path.read_text()
+    refused = factory.run("bump", "torch", "2.16.0rc9")
+    assert (refused.returncode, path.read_text()) == (2, before)
+    assert f"matrix.yaml:2:22: torch 2.16.0rc9 has no build for cpu on {ARCH}" in refused.stderr
+    taken = factory.run("bump", "torch", CANDIDATE)
+    assert taken.returncode == 0, taken.stderr
+    assert path.read_text() == before.replace("2.13", f"2.13, {CANDIDATE}")
+    assert "torch2160rc2" in (factory.folder / "wheelsmith.lock").read_text()
+    assert "torch2160rc2" in taken.stdout
