@@ -2,12 +2,14 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
-from factory import Factory
+from factory import Factory, example
 from kernels import matrix, tiny_kernel
 from loopback import serving
-from prerelease_torch import ARCH, offer_torch
+from prerelease_torch import ARCH, offer_real_torch, offer_torch
 
 CANDIDATE = "2.16.0rc2"
 OLD, NEW = "2.17.0.dev20261119", "2.17.0.dev20261120"
@@ -117,3 +119,25 @@ def test_bump_takes_a_candidate_that_the_index_has(torch_index, factory, tmp_pat
     assert path.read_text() == before.replace("2.13", f"2.13, {CANDIDATE}")
     assert "torch2160rc2" in (factory.folder / "wheelsmith.lock").read_text()
     assert "torch2160rc2" in taken.stdout
+
+
+@pytest.mark.network
+@pytest.mark.release("repacks torch's wheel and compiles against its headers")
+def test_an_example_is_built_and_tested_with_the_real_torch(torch_index, tmp_path, monkeypatch):
+    command = (sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(tmp_path), "torch==2.13.0+cpu")
+    subprocess.run(command, check=True)
+    (wheel,) = tmp_path.glob("torch-*.whl")
+    offer_real_torch(torch_index[0], wheel, CANDIDATE)
+    monkeypatch.setenv("WHEELSMITH_TORCH_INDEX", torch_index[1])
+    # The constraints of the machine may exclude a torch that is not out.
+    (tmp_path / "constraints.txt").touch()
+    monkeypatch.setenv("PIP_CONSTRAINT", str(tmp_path / "constraints.txt"))
+    found = example(tmp_path / "work")
+    found.resolves_alone()
+    matrix(found.folder, "examples/img2gray", torch=CANDIDATE, cuda="cpu")
+    text = (found.folder / "matrix.yaml").read_text()
+    smoke = "python -c 'import img2gray, torch; assert torch.__version__ == \"2.16.0rc2+cpu\"'"
+    (found.folder / "matrix.yaml").write_text(text.replace("img2gray}", f"img2gray, test: {json.dumps(smoke)}}}"))
+    built = found.run("build-matrix", "--test")
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert list(found.hashes()) == [f"torch2160rc2-cxx11-cpu-{ARCH}-linux"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import platform
 import subprocess
+import zipfile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -67,3 +69,30 @@ def write_page(folder: Path) -> None:
         for wheel in sorted(folder.glob("*.whl"))
     )
     (folder / "index.html").write_text(f"<!DOCTYPE html>\n<html><body>\n{''.join(links)}</body></html>\n")
+
+
+def offer_real_torch(root: Path, wheel: Path, version: str) -> None:
+    """Offer torch's own CPU wheel as a pre-release: only its version differs."""
+    old, new = wheel.name.split("-")[1], f"{version}+cpu"
+    folder = root / "test" / "cpu" / "torch"
+    folder.mkdir(parents=True)
+    record = {}
+    with (
+        zipfile.ZipFile(wheel) as given,
+        zipfile.ZipFile(folder / wheel.name.replace(old, new, 1), "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made,
+    ):
+        for name in given.namelist():
+            path = name.replace(f"torch-{old}.dist-info", f"torch-{new}.dist-info")
+            if name.endswith(".dist-info/RECORD"):
+                info = path
+                continue
+            data = given.read(name)
+            if name == "torch/version.py" or name.endswith(".dist-info/METADATA"):
+                data = data.replace(old.encode(), new.encode())
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            record[path] = f"{path},sha256={digest},{len(data)}"
+            member = zipfile.ZipInfo(path)
+            member.external_attr = given.getinfo(name).external_attr
+            made.writestr(member, data, zipfile.ZIP_DEFLATED)
+        made.writestr(info, "\n".join([*record.values(), f"{info},,", ""]))
+    write_page(folder)

@@ -2,10 +2,13 @@
 
 import pytest
 from packaging.requirements import Requirement
+from wheels import make_wheel, offer
 
 from wheelsmith.base.errors import MatrixMistakesError
 from wheelsmith.base.units import release_order
 from wheelsmith.frameworks import framework, local_version_of, prerelease_index, read_local_version, torch_index
+from wheelsmith.index.publish.promote import why_not_stable
+from wheelsmith.index.resolve.choose import Axes
 from wheelsmith.index.resolve.target import accepts
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.matrix.types import Selector
@@ -78,6 +81,22 @@ def test_each_kind_of_pre_release_has_its_index(monkeypatch):
     builds = [f"{CANDIDATE}+cu130", f"{NIGHTLY}+cpu", "2.13.0+cpu", CANDIDATE, "x"]
     found = [prerelease_index(build, torch_index()) for build in builds]
     assert found == ["http://mirror/torch/test/cu130", "http://mirror/torch/nightly/cpu", None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("releases", "tried"), [(("2.13", CANDIDATE, NIGHTLY), ("2.13",)), ((CANDIDATE, NIGHTLY), (NIGHTLY, CANDIDATE))]
+)
+def test_a_pre_release_is_picked_by_default_only_if_there_is_nothing_else(releases, tried):
+    assert Axes(releases=releases, computes=("cpu",), archs=("x86_64",), pythons=()).by_default == tried
+
+
+@pytest.mark.parametrize(("channel", "taken"), [("stable", False), ("prod", False), ("nightly", True), ("test", True)])
+def test_only_channels_for_pre_releases_take_their_wheels(channel, taken, tmp_path):
+    wheels = [
+        make_wheel(tmp_path, "k", f"1+cpu.{torch}") for torch in (f"torch{CANDIDATE}", "torch2.13", "torchstable")
+    ]
+    why = why_not_stable([offer(path, cell("2.13")).entry for path in wheels], channel)
+    assert why is None if taken else why == f"for a pre-release of torch: {wheels[0].name}"
 
 
 def test_an_unknown_release_and_an_unknown_pre_release_are_refused(monkeypatch, tmp_path):
