@@ -47,6 +47,12 @@ def run(monkeypatch, capsys, tmp_path):
     return lambda *argv: run_command(monkeypatch, capsys, *argv, "--engine", "local")
 
 
+@pytest.fixture
+def show(run, monkeypatch, capsys):
+    """Run a command without an engine, and return what it prints."""
+    return lambda *argv: run_command(monkeypatch, capsys, *argv).out
+
+
 def results():
     return json.loads(Path("dist/results.json").read_text())
 
@@ -111,6 +117,25 @@ def test_what_a_kernel_built_by_itself_is_cached_in_a_set(run):
 def test_everything_of_a_set_is_published(run):
     run("build-matrix")
     assert len(publish_folders([Path("dist")], "published").new) == 4
+
+
+def test_the_coverage_of_an_index_is_a_grid_of_its_projects(run, show):
+    rules = "rules: [{exclude: {torch: 2.12, cuda: cpu}, reason: too old}]\n"
+    Path("matrix.yaml").write_text(SET.replace("  lost: {path: nowhere}\n", "") + rules)
+    run("build-matrix")
+    assert show("coverage", "--format", "markdown").splitlines() == [
+        "|  | torch 2.12, CPU | torch 2.13, CPU |",
+        "| --- | :-: | :-: |",
+        "| other |  | ✓ |",
+        "| pure | · | ✓ |",
+        "| tiny | · | ✓ |",
+    ]
+    shown = show("coverage", "--project", "tiny", "--project", "other")
+    assert "tiny, torch 2.12, CPU: too old (matrix.yaml:10)" in shown
+    assert "all of them have a wheel for: torch 2.13, CPU" in shown
+    data = json.loads(show("coverage", "--format", "json"))
+    assert data["common"] == ["torch 2.13, CPU"]
+    assert [row["project"] for row in data["rows"]] == ["other", "pure", "tiny"]
 
 
 def test_a_plan_names_the_kernels_and_fails_if_one_has_none(run):

@@ -37,6 +37,7 @@ _COMMANDS = {
     "promote": "Promote a version from one channel of an index to another.",
     "index": "Change and examine an index.",
     "serve": "Serve an index to pip and uv.",
+    "coverage": "Show which project of an index has a wheel for which combination.",
     "pick": "Choose the wheel for this machine and print the install command.",
     "schema": "Print the JSON Schema of matrix.yaml.",
     "image": "Build, list and remove container images.",
