@@ -21,7 +21,7 @@ import shop
 import torches
 import wants
 from factory import ROOT, Factory
-from kernels import NOARCH_TOML, matrix, write
+from kernels import NOARCH_TOML, matrix, tiny_kernel, write
 from loopback import running, serving
 from loopback_azure import azurite, loopback_azure
 from loopback_gcs import LoopbackGcs
@@ -346,6 +346,26 @@ def _install(at: Setting) -> None:
     _own_python(at, make_wheel(at.folder / "made", "torch", "2.9.1+cu128", files=files))
     write(at.folder, {"requirements.in": "kernel==2+cu128.torch2.9\ntorch==2.9.1+cu128\n"})
     at.env |= {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": world.pypi, "NO_PROXY": "127.0.0.1"}
+
+
+@setting("docs/how-to/kernel-sets.md")
+def _kernel_sets(at: Setting) -> None:
+    for name in ("activation", "relu"):
+        _pure(at.folder / name, name)
+    kernels = "kernels:\n  activation: {path: activation}\n  relu: {path: relu, axes: {torch: [2.13]}}\n"
+    (at.folder / "matrix.yaml").write_text(f"axes: {{torch: [2.11, 2.13], cuda: [cpu]}}\n{kernels}")
+
+
+@setting("docs/how-to/new-torch.md")
+def _new_torch(at: Setting) -> None:
+    repo = tiny_kernel(at.folder / "repo")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+    for argv in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "x"), ("tag", "v1"), ("tag", "v2")):
+        subprocess.run([*git, *argv], cwd=repo, check=True)
+    axes = "axes:\n  torch: [2.11, 2.13]\n  cuda: [cpu, 13.0]\n"
+    (at.folder / "matrix.yaml").write_text(f"kernel: {{git: repo, revision: v1}}\n\n{axes}")
+    wheelsmith = [at.programs / "wheelsmith", "lock", "--quiet"]
+    subprocess.run(wheelsmith, cwd=at.folder, env=at.environment, check=True)
 
 
 @setting("docs/how-to/lock.md")

@@ -91,7 +91,7 @@ def _show(rows: Sequence[CoverageRow], common: Sequence[str]) -> None:
     for row in rows:
         table.add_row(row.title, *_cells(row, headings))
     console.print(table)
-    used = dict.fromkeys(each.status for row in rows for each in row.combinations)
+    used = dict.fromkeys(each.status.shown for row in rows for each in row.combinations)
     console.print("\n" + "  ".join(f"{status.sign} {status.meaning}" for status in used))
     reasons = dict.fromkeys(
         f"{row.title}, {each.column}: {each.reason}" for row in rows for each in row.combinations if each.reason

@@ -42,6 +42,11 @@ class GridStatus(StrEnum):
         return self in {GridStatus.BUILT, GridStatus.CACHED, GridStatus.FOLDED}
 
     @property
+    def shown(self) -> GridStatus:
+        """Return the status for a legend. ``BUILT`` represents all ordinary statuses, which have the same sign."""
+        return GridStatus.BUILT if self.ordinary else self
+
+    @property
     def meaning(self) -> str:
         """Return the text for the legend."""
         return _MEANINGS[self]
@@ -118,8 +123,8 @@ def grids(cells: Mapping[Cell, GridCell]) -> tuple[Grid, ...]:
 
 
 def legend_statuses(shown: Iterable[Grid]) -> tuple[GridStatus, ...]:
-    """Return the statuses for the legend. ``BUILT`` represents all ordinary statuses, which have the same sign."""
-    used = {GridStatus.BUILT if cell.status.ordinary else cell.status for cell in _cells(shown)}
+    """Return the statuses for the legend."""
+    used = {cell.status.shown for cell in _cells(shown)}
     return tuple(status for status in GridStatus if status in used)
 
 
