@@ -128,7 +128,7 @@ def smoke(tmp_path, found, project=PROJECT, requires=("torch==2.11.*", "scipy; p
         "pytest",
         tmp_path / "work",
         context=SimpleNamespace(
-            source=source, engine=engine, toolchains=SimpleNamespace(toolchains=made), limits=Limits()
+            source=lambda _: source, engine=engine, toolchains=SimpleNamespace(toolchains=made), limits=Limits()
         ),
         on_line=print,
         cancel=threading.Event(),
