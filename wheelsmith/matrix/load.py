@@ -202,6 +202,8 @@ def _compose(text: str, file: str) -> yaml.Node:
         raise MatrixError(f"not YAML: {error.problem}", where=where) from None
     except yaml.YAMLError as error:
         raise MatrixError(f"not YAML: {' '.join(str(error).split())}", where=Place(file=file)) from None
+    except RecursionError:
+        raise MatrixError("nested too deeply", where=Place(file=file)) from None
     if root is None:
         raise MatrixError("the file is empty", where=Place(file=file, line=1), remedy=SCHEMA_HINT)
     return root
