@@ -25,7 +25,7 @@ from wheelsmith.plan.planned_run import fold, folded
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.platforms import cuda_toolkits
-from wheelsmith.report import plan_table, sharing_reasons, totals
+from wheelsmith.report import kernel_table, plan_table, sharing_reasons, totals
 
 GENERAL = """\
 [general]
@@ -361,6 +361,27 @@ torch28-cxx11-cu130-x86_64-linux   excluded  torch 2.8 was built with CUDA 12.6,
                                              same CUDA major and the same or a
                                              newer minor
 """
+
+
+SET_TABLE = """\
+kernel  build  cached  folded  excluded
+shelf       1       1       1         1
+drawer      1               1
+"""
+
+
+def test_the_plan_of_a_large_set_has_a_row_for_each_kernel():
+    text = "axes: {torch: [2.12, 2.13], cuda: [cpu, 13.0]}\nrules:\n"
+    text += "  - exclude: {torch: 2.13, cuda: cpu}\n    reason: no\n"
+    plans, excluded, _ = planned(text, "stable on CUDA")
+    shelf = tuple(plan.of_cell(replace(plan.cell, kernel="shelf")) for plan in plans)
+    drawer = tuple(plan.of_cell(replace(plan.cell, kernel="drawer")) for plan in plans if plan.cell.toolkit)
+    shared = folded(fold(shelf)) | folded(fold(drawer))
+    cached = frozenset({plans[0].build_digest})
+    lost = (replace(excluded[0], cell=replace(excluded[0].cell, kernel="shelf")),)
+    written = io.StringIO()
+    Console(file=written, width=80).print(kernel_table((*shelf, *drawer), lost, shared, cached=cached))
+    assert [line.rstrip() for line in written.getvalue().splitlines()] == SET_TABLE.splitlines()
 
 
 def test_the_plan_at_a_narrow_terminal():

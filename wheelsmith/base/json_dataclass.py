@@ -20,6 +20,9 @@ from typing import Any, Self
 _MAX_MESSAGE = 300  # characters
 # json.dumps creates an encoder for each call, and with an indent it does not use the one in C.
 _ENCODER = json.JSONEncoder(sort_keys=True)
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+# Most values are of these types, and a run writes a million of them.
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 
 class Record:
@@ -29,7 +32,11 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: dicts, lists, strings, numbers, booleans and None."""
-        return {name: _to_plain(getattr(self, name)) for name in _readers(type(self))}  # type: ignore[arg-type]  # as below
+        data = {}
+        for name in _readers(type(self)):  # type: ignore[arg-type]  # as below
+            value = getattr(self, name)
+            data[name] = value if type(value) in _PLAIN else _to_plain(value)
+        return data
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
@@ -55,7 +62,7 @@ def canonical_digest(data: object) -> str:
 
 def canonical_json(data: object) -> bytes:
     """Return ``data`` as JSON with sorted keys and no spaces."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return _CANONICAL.encode(data).encode()
 
 
 def dumps_pretty(data: Mapping[str, Any]) -> bytes:
@@ -109,9 +116,9 @@ def _to_plain(value: object) -> Any:
     if isinstance(value, Record):
         return value.to_json()
     if isinstance(value, (tuple, list)):
-        return [_to_plain(item) for item in value]
+        return [item if type(item) in _PLAIN else _to_plain(item) for item in value]
     if isinstance(value, dict):
-        return {key: _to_plain(item) for key, item in value.items()}
+        return {key: item if type(item) in _PLAIN else _to_plain(item) for key, item in value.items()}
     return str(value) if isinstance(value, PurePath) else value
 
 

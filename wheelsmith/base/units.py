@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from itertools import pairwise
 
 from packaging.version import InvalidVersion, Version
@@ -83,12 +84,14 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+@cache
 def numbers(release: str) -> tuple[int, ...]:
     """Return a release such as ``2.11`` as a tuple of numbers, which sorts after ``2.9``; ``3.14t`` after ``3.14``."""
     plain = release.removesuffix("t")
     return (*(int(part) for part in plain.split(".") if part), *((1,) if plain != release else ()))
 
 
+@cache
 def is_prerelease(release: str | None) -> bool:
     """Return True for a pre-release such as ``2.16.0rc2`` or ``2.17.0.dev20261120``; False for other texts."""
     try:

@@ -37,6 +37,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _AUTO = 0
 _MAX_SHARDS = 256  # jobs: GitHub's limit for a matrix
 _HOUR = 3600.0
+_MOST_ROWS = 300  # of a set; above that, its plan has a row for each kernel
 
 
 class _Shards(click.ParamType[int]):
@@ -217,19 +218,27 @@ def show_plan(prepared: PreparedSet, request: Request, listen: Listener) -> None
 
     :param listen: receives a notice if another project may have the kernel's name.
     """
-    from wheelsmith.report import exclusion_reasons, make_console, plan_table, sharing_reasons, totals
+    from wheelsmith.report import exclusion_reasons, kernel_table, make_console, plan_table, sharing_reasons, totals
 
     cached = frozenset(stored_wheels(prepared.plans, request.cache, prepared.engine))
     console = make_console(stderr=False)
     folded = prepared.folded
-    table = plan_table(prepared.plans, prepared.excluded, folded, cached=cached, not_folded=prepared.not_folded)
-    console.print(table)
+    rows = len(prepared.plans) + len(prepared.excluded)
+    by_kernel = bool(prepared.kernels) and rows > _MOST_ROWS
+    if by_kernel:
+        console.print(kernel_table(prepared.plans, prepared.excluded, folded, cached=cached))
+    else:
+        console.print(
+            plan_table(prepared.plans, prepared.excluded, folded, cached=cached, not_folded=prepared.not_folded)
+        )
     cached_builds = sum(build.plan.build_digest in cached for build in prepared.builds)
     console.print(f"{totals(prepared.plans, folded)}, {cached_builds} cached")
     # Beside wheels, the rows of excluded combinations suffice.
-    reasons = () if prepared.plans else exclusion_reasons(prepared.excluded)
+    reasons = exclusion_reasons(prepared.excluded) if by_kernel or not prepared.plans else ()
     for line in (*sharing_reasons(folded), *reasons):
         console.print(f"  {line}")
+    if by_kernel:
+        console.print("each combination: wheelsmith plan --kernel NAME")
     if cached_builds < len(prepared.builds):  # without anything new, wheelsmith needs no network
         for each in prepared.prepared.values():
             for notice in kernel_name_notices(each.spec, each.matrix.kernel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 from packaging.specifiers import SpecifierSet
@@ -156,8 +157,13 @@ class Framework(ABC):
 
     def prefix(self, release: Release, arch: str) -> PrefixId:
         """Return the ID of the folder with a release's headers."""
-        return pinned_prefix(self.name, release.version, arch, [release.wheels[arch]])
+        return _headers_prefix(self.name, release.version, arch, release.wheels[arch])
 
     def requirement(self, release: str) -> str:
         """Return the requirement of a wheel for one release, e.g. ``torch==2.11.*`` or ``torch==2.16.0rc2``."""
         return f"{self.project}=={release}" + ("" if is_prerelease(release) else ".*")
+
+
+@cache
+def _headers_prefix(framework: str, version: str, arch: str, wheel: PinnedFile) -> PrefixId:
+    return pinned_prefix(framework, version, arch, [wheel])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import product
@@ -59,18 +59,19 @@ def _cells(matrix: Matrix) -> Iterator[Cell]:
             arch=arch,
             python=python,
             cxx11_abi=chosen.cxx11_abi(release, arch, toolkit),
+            settings=matrix.settings,
         )
 
 
 def _apply_rules(matrix: Matrix, cell: Cell) -> Cell | Excluded:
-    settings = matrix.settings
+    settings = cell.settings
     for rule in matrix.rules:
         if not rule.where.matches(cell):
             continue
         if rule.exclude:
             return Excluded(cell=cell, reason=f"{rule.reason} ({rule.place})")
         settings = replace(settings, **{name: getattr(rule.settings, name) for name in rule.sets})
-    cell = replace(cell, settings=settings)
+    cell = cell if settings is cell.settings else replace(cell, settings=settings)
     reason = _why_impossible(cell, matrix)
     return Excluded(cell=cell, reason=reason) if reason else cell
 
@@ -89,27 +90,30 @@ _LIST_ALL = "list all combinations with: wheelsmith plan"
 
 
 def select(
-    answers: Sequence[Cell | Excluded], *, only: Sequence[str] = (), skip: Sequence[str] = ()
-) -> tuple[Cell | Excluded, ...]:
-    """Return the cells whose id matches a pattern of ``only`` and no pattern of ``skip``.
+    answers: Mapping[str, Sequence[Cell | Excluded]], *, only: Sequence[str] = (), skip: Sequence[str] = ()
+) -> dict[str, tuple[Cell | Excluded, ...]]:
+    """Return the cells whose id matches a pattern of ``only`` and no pattern of ``skip``, by kernel.
 
     An empty ``only`` matches every cell. Patterns are globs with braces: ``torch2{11,13}-*-cu130-*``. A pattern without
     the name of a kernel selects cells of every kernel.
 
+    :param answers: name of a kernel → its cells, excluded or not; "" for the only kernel of a file.
     :raises SelectionError: a pattern matches no cell, or no cell remains.
     """
-    ids = [cell_of(answer).id for answer in answers]
+    if not only and not skip:
+        return {kernel: tuple(found) for kernel, found in answers.items()}
+    ids = {f"{kernel}/{cell_of(each).id}".lstrip("/"): (kernel, each) for kernel in answers for each in answers[kernel]}
     for pattern in (*only, *skip):
         if not any(_matches_cell(pattern, name) for name in ids):
-            raise SelectionError(f"{pattern!r} matches no combination", remedy=_suggest(pattern, ids))
-    kept = tuple(
-        answer
-        for answer, name in zip(answers, ids, strict=True)
-        if (not only or any(_matches_cell(p, name) for p in only)) and not any(_matches_cell(p, name) for p in skip)
-    )
+            raise SelectionError(f"{pattern!r} matches no combination", remedy=_suggest(pattern, [*ids]))
+    kept: dict[str, list[Cell | Excluded]] = {}
+    for name, (kernel, answer) in ids.items():
+        wanted = not only or any(_matches_cell(pattern, name) for pattern in only)
+        if wanted and not any(_matches_cell(pattern, name) for pattern in skip):
+            kept.setdefault(kernel, []).append(answer)
     if not kept:
         raise SelectionError("the selection matches no combination", remedy=_LIST_ALL)
-    return kept
+    return {kernel: tuple(found) for kernel, found in kept.items()}
 
 
 def cell_of(answer: Cell | Excluded) -> Cell:

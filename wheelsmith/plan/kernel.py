@@ -19,7 +19,9 @@ from wheelsmith.model import (
     BuildPlan,
     Cell,
     Excluded,
+    PrefixId,
     Recipe,
+    Toolset,
     WheelSpec,
     wheel_stem,
 )
@@ -251,8 +253,10 @@ def _compiled_plan(inputs: _PlanInputs) -> BuildPlan:
         gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
     )
     recipe = compiled_recipe(inputs.spec, inputs.source, groups, target)
-    return replace(
-        _plan(inputs, recipe, wheel),
+    return _plan(
+        inputs,
+        recipe,
+        wheel,
         toolset=toolset,
         toolkit=toolkit,
         headers=selected.prefix(release, cell.arch),
@@ -328,15 +332,25 @@ def _find_floor(spec: KernelSpec, stable: str | None) -> str | None:
     return max(stable, spec.binding.minver or stable, key=Version)
 
 
-def _plan(inputs: _PlanInputs, recipe: Recipe, wheel: WheelSpec) -> BuildPlan:
-    """Return a plan without compilers."""
+def _plan(
+    inputs: _PlanInputs,
+    recipe: Recipe,
+    wheel: WheelSpec,
+    *,
+    toolset: Toolset | None = None,
+    toolkit: PrefixId | None = None,
+    headers: PrefixId | None = None,
+    libraries: tuple[PrefixId, ...] = (),
+) -> BuildPlan:
+    """Return a plan. Without compiled code, it needs neither compilers nor headers."""
     return BuildPlan(
         cell=inputs.cell,
         image=inputs.build_host.image,
         source=inputs.source.id,
-        toolset=None,
-        toolkit=None,
-        headers=None,
+        toolset=toolset,
+        toolkit=toolkit,
+        headers=headers,
+        libraries=libraries,
         recipe=replace(recipe, contents={**recipe.contents, **licence_files(wheel, inputs.source)}),
         environment=ENVIRONMENT,
         wheel=wheel,

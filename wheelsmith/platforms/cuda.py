@@ -332,6 +332,11 @@ def cuda_prefix(toolkit: CudaToolkit, arch: str, target: str) -> PrefixId:
     return pinned_prefix("cuda", toolkit.version, f"{arch}-{target}" if arch != target else arch, pins)
 
 
+@cache
+def _prefix_of(toolkit: str, arch: str, target: str) -> PrefixId:
+    return cuda_prefix(cuda_toolkits()[toolkit], arch, target)
+
+
 def cuda_folder(pin: PinnedFile) -> str:
     """Return the folder in a wheel that becomes part of CUDA_HOME; each CUDA 12 package has its own."""
     name = pin.project.removesuffix("-cu12")
@@ -370,7 +375,7 @@ class Cuda(Platform):
 
     def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
         """Return the ID of the CUDA_HOME."""
-        return cuda_prefix(cuda_toolkits()[toolkit], machine, arch)
+        return _prefix_of(toolkit, machine, arch)
 
     def headers(self, toolkit: str) -> tuple[PrefixId, ...]:
         """Return the ID of the headers of NVML and the profiler."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
@@ -56,7 +56,7 @@ class LinkPolicy(Record):
     packages: dict[str, tuple[PinnedPackage, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CxxToolchain:
     """Compilers and a C library, for binaries that satisfy a manylinux policy."""
 
@@ -69,7 +69,7 @@ class CxxToolchain:
         made = self.compilers
         return (*made.packages, made.runtime, *self.policy.packages[made.arch])
 
-    @property
+    @cached_property
     def prefix(self) -> PrefixId:
         """The ID of the toolchain's folder."""
         version = f"{self.compilers.name}-manylinux_{self.policy.name}"
@@ -77,7 +77,7 @@ class CxxToolchain:
         places = made.arch if made.machine == made.arch else f"{made.machine}-{made.arch}"
         return pinned_prefix(KIND, version, places, self.packages, layout=_LAYOUT)
 
-    @property
+    @cached_property
     def toolset(self) -> Toolset:
         """The description of the compilers that a plan contains."""
         prefix = self.prefix

@@ -5,6 +5,7 @@ from wheelsmith.report.style import make_console
 from wheelsmith.report.tables import (
     exclusion_reasons,
     inventory_table,
+    kernel_table,
     newer_table,
     plan_table,
     pruning_table,

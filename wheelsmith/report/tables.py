@@ -53,6 +53,23 @@ def plan_table(
     return table
 
 
+def kernel_table(
+    plans: Sequence[BuildPlan], excluded: Sequence[Excluded], folded: Mapping[str, Folded], *, cached: frozenset[str]
+) -> Table:
+    """Return a table with a row for each kernel of a set, and the number of its combinations with each status."""
+    statuses: dict[str | None, Counter[str]] = {}
+    for plan in plans:
+        status = "folded" if plan.cell.id in folded else "cached" if plan.build_digest in cached else "build"
+        statuses.setdefault(plan.cell.kernel, Counter())[status] += 1
+    for item in excluded:
+        statuses.setdefault(item.cell.kernel, Counter())["excluded"] += 1
+    columns = ("build", "cached", "folded", "excluded")
+    table = _table("kernel", *columns, right=True)
+    for kernel, counts in statuses.items():
+        table.add_row(str(kernel), *(str(counts[each] or "") for each in columns))
+    return table
+
+
 def totals(plans: Sequence[BuildPlan], folded: Mapping[str, Folded]) -> str:
     """Return text such as ``24 combinations → 6 builds``."""
     return f"{counted(len(plans), 'combination')} → {counted(len(plans) - len(folded), 'build')}"

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, SettingError, SourceError
 from wheelsmith.base.files import default_cache
@@ -104,6 +105,14 @@ class BuildMachine:
     build_host: Callable[[str | None], BuildHost]
 
 
+class PartOfSet(NamedTuple):
+    """The answers for the cells of a matrix, those of selected cells, and what builds these."""
+
+    everything: tuple[Cell | Excluded, ...]
+    selected: tuple[Cell | Excluded, ...]
+    machine: BuildMachine
+
+
 def cache_limit() -> int | None:
     """Return the cache limit from WHEELSMITH_CACHE_SIZE in bytes, or None if it is not set.
 
@@ -187,20 +196,19 @@ def prepare_matrix(
     inputs: LockedInputs,
     listen: Listener,
     source: SourceTree | None = None,
-    machine: BuildMachine | None = None,
+    part: PartOfSet | None = None,
 ) -> Prepared:
     """Plan every selected cell of a matrix from ``find_prereleases``, as ``prepare`` does.
 
     :param inputs: the kernel to fetch, and the wheels of build environments.
     :param source: the kernel's source, if it was fetched before.
-    :param machine: what builds the cells, if it was chosen before.
+    :param part: what was decided for a whole set, if the matrix is part of one.
     """
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix has no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     for rule in unused_rules(matrix):
         listen(Notice(level="warning", text=f"{rule.place}: this rule selects no combination"))
-    everything = expand(matrix)
-    selected = select(everything, only=request.only, skip=request.skip)
+    everything, selected, machine = part or _set_of_one(matrix, request, listen)
     out = (request.out or request.matrix.resolve().parent / matrix.output.path).absolute()
     if source is None:
         fetched = fetch_kernel(inputs.kernel_to_fetch, request, out, listen)
@@ -208,7 +216,6 @@ def prepare_matrix(
     spec = read_spec(source, matrix, request.matrix.name)
     for text in _missing_settings(spec, matrix):
         listen(Notice(level="info", text=text))
-    machine = machine or choose_machine([matrix], request, selected, listen)
     plan = partial(_plan_cells, selected, everything, matrix, spec, source, machine)
     if isinstance(spec, ProjectSpec):
         inputs.resolve_all(_environment_requests(plan))
@@ -242,6 +249,12 @@ def prepare_matrix(
         variants=matrix.output.variants,
         matrix_sha256=matrix.sha256,
     )
+
+
+def _set_of_one(matrix: Matrix, request: Request, listen: Listener) -> PartOfSet:
+    everything = expand(matrix)
+    selected = select({"": everything}, only=request.only, skip=request.skip)[""]
+    return PartOfSet(everything, selected, choose_machine([matrix], request, selected, listen))
 
 
 def _missing_settings(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -14,13 +15,21 @@ from wheelsmith.engine import Engine
 from wheelsmith.matrix.expand import cell_of, expand, matches_glob, select
 from wheelsmith.matrix.load import load_matrices
 from wheelsmith.matrix.types import EngineChoice, Matrix
-from wheelsmith.model import BuildPlan, Cell, Event, Excluded, Listener, Notice, log_notices
+from wheelsmith.model import BuildPlan, Event, Excluded, Listener, Notice, log_notices
 from wheelsmith.model.run_record import KernelRecord
 from wheelsmith.plan.lock import Lock, join_locks, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.run.executors import KernelInputs
 from wheelsmith.run.lock import LockedInputs, required_lock
-from wheelsmith.run.prepare import Prepared, Request, choose_machine, find_prereleases, kernel_notices, prepare_matrix
+from wheelsmith.run.prepare import (
+    PartOfSet,
+    Prepared,
+    Request,
+    choose_machine,
+    find_prereleases,
+    kernel_notices,
+    prepare_matrix,
+)
 from wheelsmith.toolchain import Toolchains
 
 
@@ -93,21 +102,19 @@ def plan_set(
     :param refresh: choose the wheels of environments again, even if the cache has a result.
     :raises WheelsmithError: the file or the machine cannot be used, or the only kernel.
     """
-    everything = {matrix.name or "": matrix for matrix in matrices or load_matrices(request.matrix)}
-    selected = _select_kernels(everything, request)
+    known = {matrix.name or "": matrix for matrix in matrices or load_matrices(request.matrix)}
+    selected = _select_kernels(known, request)
     found, nightly = find_prereleases([*selected.values()], lock, listen)
     selected = dict(zip(selected, found, strict=True))
-    answers = [_named(each, name) for name, matrix in selected.items() for each in expand(matrix)]
-    chosen = select(answers, only=request.only, skip=request.skip)
-    machine = choose_machine([*selected.values()], request, chosen, listen)
+    everything = {name: expand(matrix) for name, matrix in selected.items()}
+    chosen = select(everything, only=request.only, skip=request.skip)
+    machine = choose_machine([*selected.values()], request, chain.from_iterable(chosen.values()), listen)
     toolchains = Toolchains(request.cache, listen)
     inputs: dict[str, LockedInputs] = {}
     kernels: dict[str, Prepared] = {}
     failures: dict[str, str] = {}
-    for name, matrix in selected.items():
-        own = tuple(_plain_id(cell_of(each)) for each in chosen if cell_of(each).kernel == (name or None))
-        if not own:
-            continue
+    for name, own in chosen.items():
+        matrix = selected[name]
         locked = lock.of_kernel(name) if lock and name else lock
         inputs[name] = LockedInputs(
             kernel=matrix.kernel,
@@ -117,9 +124,9 @@ def plan_set(
             refresh=refresh,
             nightly=nightly,
         )
-        part, tell = replace(request, only=own, skip=()), _teller(name, listen)
+        part, tell = PartOfSet(everything[name], own, machine), _teller(name, listen)
         try:
-            kernels[name] = prepare_matrix(matrix, part, inputs[name], tell, machine=machine)
+            kernels[name] = prepare_matrix(matrix, request, inputs[name], tell, part=part)
         except WheelsmithError as error:
             if not name:
                 raise
@@ -128,8 +135,11 @@ def plan_set(
             tell(Notice(level="warning", text=f"it is not built: {error}{remedy}"))
     if "" in kernels:
         return PreparedSet.of(kernels[""]), inputs
-    lost = [cell_of(each) for each in chosen if cell_of(each).kernel in failures]
-    excluded = [Excluded(cell=cell, reason=f"not planned: {failures[str(cell.kernel)]}") for cell in lost]
+    excluded = [
+        Excluded(cell=replace(cell_of(each), kernel=name), reason=f"not planned: {failures[name]}")
+        for name in failures
+        for each in chosen[name]
+    ]
     return _join(request, next(iter(selected.values())), kernels, failures, excluded), inputs
 
 
@@ -203,15 +213,7 @@ def _named_plan(plan: BuildPlan, kernel: str) -> BuildPlan:
 
 
 def _named_item(item: Excluded, kernel: str) -> Excluded:
-    return replace(item, cell=replace(item.cell, kernel=kernel or None))
-
-
-def _named(answer: Cell | Excluded, kernel: str) -> Cell | Excluded:
-    return _named_item(answer, kernel) if isinstance(answer, Excluded) else replace(answer, kernel=kernel or None)
-
-
-def _plain_id(cell: Cell) -> str:
-    return replace(cell, kernel=None).id
+    return replace(item, cell=replace(item.cell, kernel=kernel))
 
 
 def _teller(kernel: str, listen: Listener) -> Listener:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from posixpath import splitext
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.frameworks import Framework
@@ -94,7 +94,7 @@ def compile_steps(groups: tuple[SourceGroup, ...], target: CompileTarget) -> Ite
     """
     for source in dict.fromkeys(path for group in groups for path in group.src):
         group = _merged(source, tuple(group for group in groups if source in group.src))
-        suffix = PurePosixPath(source).suffix
+        suffix = splitext(source)[1]
         if platform := _compiles(suffix):
             yield _device(source, group, target, platform)
         elif suffix in _HOST_SUFFIXES:
@@ -114,13 +114,13 @@ def _merged(source: str, groups: tuple[SourceGroup, ...]) -> SourceGroup:
 
 def is_known_source(path: str) -> bool:
     """Return True if a file in ``src`` can be compiled or included."""
-    suffix = PurePosixPath(path).suffix
-    return suffix in _HOST_SUFFIXES | HEADER_SUFFIXES or _compiles(suffix) is not None
+    suffix = splitext(path)[1]
+    return suffix in _HOST_SUFFIXES or suffix in HEADER_SUFFIXES or _compiles(suffix) is not None
 
 
 def is_device_source(path: str) -> bool:
     """Return True if a file is compiled for GPUs."""
-    return _compiles(PurePosixPath(path).suffix) is not None
+    return _compiles(splitext(path)[1]) is not None
 
 
 def _compiles(suffix: str) -> Platform | None:

@@ -6,7 +6,9 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePosixPath
+from posixpath import splitext
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
@@ -237,8 +239,7 @@ def _python_files(spec: KernelSpec, source: KernelSource, suffixes: set[str] | N
     found = {
         f"{spec.module}/{path.removeprefix(root)}": f"src/{path}"
         for path in source.paths
-        if path.startswith(root)
-        and (not is_bytecode(path) if suffixes is None else PurePosixPath(path).suffix in suffixes)
+        if path.startswith(root) and (not is_bytecode(path) if suffixes is None else splitext(path)[1] in suffixes)
     }
     if f"{spec.module}/__init__.py" not in found:
         raise BuildTomlError(
@@ -294,14 +295,15 @@ def render_metadata(
     return f"{head}\n{_description(spec, source.readme)}"
 
 
-def _licence(licence: str | None) -> list[tuple[str, str]]:
+@cache
+def _licence(licence: str | None) -> tuple[tuple[str, str], ...]:
     if not licence:
-        return []
+        return ()
     try:
-        return [("License-Expression", canonicalize_license_expression(licence))]
+        return (("License-Expression", canonicalize_license_expression(licence)),)
     except InvalidLicenseExpression:
         # Old build.toml files contain free text, for which METADATA has another field.
-        return [("License", " ".join(licence.split()))]
+        return (("License", " ".join(licence.split())),)
 
 
 def _description(spec: KernelSpec, readme: str | None) -> str:
