@@ -13,6 +13,7 @@ from states import cell, of_torch, project, unserved
 
 from wheelsmith.index.entries.entry import NoWheel
 from wheelsmith.index.entries.side_files import side_files
+from wheelsmith.index.entries.stored_states import load_states
 from wheelsmith.index.publish.run_index import keep_valid
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
@@ -264,6 +265,25 @@ def test_the_index_follows_the_matrix(build, tmp_path):
 
 
 @pytest.mark.release("it compiles, against two releases of torch: what goes is tried on states below")
+def test_two_matrices_with_one_output_folder_keep_their_wheels(run, tmp_path):
+    """A run removes what its own matrix no longer has, and nothing of the other matrix."""
+    pure_kernel(tmp_path / "k")
+
+    def build(name, torch):
+        matrix(tmp_path, "k", torch=torch).rename(name)
+        assert run("build-matrix", "--engine", "local", "--progress", "plain", "--matrix", name).code == 0
+        (state,) = load_states(Folder(Path("dist/index"))).values()
+        assert not any(entry.older for entry in state.entries)
+        served = sorted(cell.id for entry in state.entries for cell in entry.cells)
+        assert [list(item.cells) for item in state.planned] == [served]
+        return [name.removesuffix("-cxx11-cpu-x86_64-linux") for name in served]
+
+    assert build("one.yaml", "2.11") == ["torch211"]
+    assert build("other.yaml", "2.12, 2.13") == ["torch211", "torch212", "torch213"]
+    assert build("one.yaml", "2.11") == ["torch211", "torch212", "torch213"]
+    assert build("other.yaml", "2.13") == ["torch211", "torch213"]
+
+
 def test_a_wheel_goes_from_every_place_with_its_cell(run, tmp_path):
     tiny_kernel(tmp_path / "k")
     for torch, names in (("2.12, 2.13", 2), ("2.13", 1)):

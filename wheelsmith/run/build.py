@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import tempfile
 import time
 from collections import Counter
@@ -68,7 +69,10 @@ def build(run_of: Prepared | PreparedSet, listen: Listener = log_notices, cancel
             _build_all(executor, prepared, folder, run, cancel)
             store = Store(request.cache / "store")
             kernels = prepared.by_kernel(run.results)
-            run.older_wheels = publish_run(kernels, out=prepared.out, store=store, work=folder, prune=request.prune)
+            matrix = os.path.relpath(request.matrix, prepared.out)
+            run.older_wheels = publish_run(
+                kernels, out=prepared.out, matrix=matrix, store=store, work=folder, prune=request.prune
+            )
         _prune_cache(request, run, cancel)
     return prepared.record(run.results, interrupted=cancel.is_set(), older=run.older_wheels or ())
 

@@ -189,7 +189,7 @@ def join(  # one parameter for each option
         collector.fail_rest(_EXECUTOR)
         # Publish even after an interruption, so that the index has the wheels in results.json.
         if run.results:
-            run.older_wheels = publish_run(plan.by_kernel(run.results), out=out, store=store, work=folder)
+            run.older_wheels = publish_run(plan.by_kernel(run.results), out=out, matrix="", store=store, work=folder)
             index = Folder(out / "index")
             wheels = [wheel for state in load_states(index).values() for wheel in state.entries]
             for text in requirement_notes(index, wheels):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from packaging.version import Version
 
 from wheelsmith import __version__
 from wheelsmith.base.files import atomic_link, atomic_write, atomic_write_chunks, sha256_file
-from wheelsmith.base.json_dataclass import canonical_digest
+from wheelsmith.base.json_dataclass import canonical_digest, parse_json
 from wheelsmith.base.units import show_moment
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, PlannedVersion, ProjectState
 from wheelsmith.index.entries.side_files import CORE_METADATA
@@ -38,6 +39,7 @@ def publish_run(
     kernels: Iterable[tuple[PlannedRun, Sequence[BuildResult]]],
     *,
     out: Path,
+    matrix: str,
     store: Store,
     work: Path,
     prune: bool = False,
@@ -45,10 +47,11 @@ def publish_run(
     """Write the index of a run, and link its wheels into ``wheels/``. Return the names of wheels of an older source.
 
     If the results are the same as in the last run and the files have not changed, nothing is written. A kernel without
-    a project name or version is not in the index.
+    a project name or version is not in the index. The wheels of other matrices with this output folder stay.
 
     :param kernels: each kernel of the run with its results.
     :param out: the run's output folder.
+    :param matrix: the path of the matrix file relative to ``out``; any other text for a run without a file.
     :param work: a folder for temporary files.
     :param prune: remove the wheels of an older source.
     :raises PackageIndexError: the index cannot be written.
@@ -58,13 +61,20 @@ def publish_run(
         return ()
     index = Folder(out / "index")
     markers = sorted((out / "index" / RUNS).glob("*.json"))
-    digest = canonical_digest([_inputs(run, results, prune=prune) for run, results in named])
+    digest = canonical_digest([matrix, *(_inputs(run, results, prune=prune) for run, results in named)])
     marker = out / "index" / RUNS / f"{digest}.json"
-    if markers != [marker] or marker.read_bytes() != _file_stats(out):
+    planned = _read_planned_cells(markers)
+    if markers != [marker] or marker.read_bytes() != _marker(out, planned):
         for run, results in named:
-            _publish_kernel(run, results, index, out, store, work, prune=prune)
-        _set_marker(markers, marker, out)
-    return tuple(name for run, _ in named for name in _older_wheels(index, check_project(str(run.distribution))))
+            others = {cell for name, cells in planned.items() if name != matrix for cell in cells.get(_name(run), ())}
+            _publish_kernel(run, results, index, out, store, work, others=others, prune=prune)
+        planned[matrix] = planned.get(matrix, {}) | {_name(run): list(run.cells) for run, _ in named}
+        _set_marker(markers, marker, _marker(out, planned))
+    return tuple(name for run, _ in named for name in _older_wheels(index, _name(run)))
+
+
+def _name(run: PlannedRun) -> str:
+    return check_project(str(run.distribution))
 
 
 def _publish_kernel(
@@ -75,20 +85,30 @@ def _publish_kernel(
     store: Store,
     work: Path,
     *,
+    others: Collection[str],
     prune: bool,
 ) -> None:
-    project = check_project(str(run.distribution))
+    project = _name(run)
     with UploadReader() as reader:
         plain = built_wheels(run.plans, results, store, reader)
         uploads = (*plain, *(variant_wheels(plain, store, work, reader) if run.variants else ()))
-        change = _change(run, Version(str(run.version)), results, uploads, prune=prune)
+        change = _change(run, Version(str(run.version)), results, uploads, others=others, prune=prune)
         files = _WheelFiles(out / "index", uploads, reader)
         index.transaction(lambda storage: _write(storage, project, change, files, out / "wheels"))
     for upload in plain:
         _link(out / "index" / upload.entry.path, out / "wheels" / upload.entry.filename)
 
 
-def _set_marker(markers: Sequence[Path], marker: Path, out: Path) -> None:
+def _read_planned_cells(markers: Sequence[Path]) -> dict[str, dict[str, list[str]]]:
+    """Return the cells of the matrices that wrote an index: path of the matrix → project → IDs of its cells."""
+    if len(markers) != 1:
+        return {}
+    with suppress(ValueError, OSError):
+        return dict(parse_json(markers[0].read_bytes()).get("matrices", {}))  # old records have none
+    return {}
+
+
+def _set_marker(markers: Sequence[Path], marker: Path, content: bytes) -> None:
     """Record that the index has the results of this run.
 
     :param markers: the records of earlier runs.
@@ -96,7 +116,7 @@ def _set_marker(markers: Sequence[Path], marker: Path, out: Path) -> None:
     # Several notes mean that the outputs of several runs were merged. They stay, so that ``publish`` refuses the index.
     if len(markers) == 1:
         markers[0].unlink()
-    atomic_write(marker, _file_stats(out))
+    atomic_write(marker, content)
 
 
 def _older_wheels(index: Storage, project: str) -> tuple[str, ...]:
@@ -105,9 +125,18 @@ def _older_wheels(index: Storage, project: str) -> tuple[str, ...]:
 
 
 def _change(
-    run: PlannedRun, version: Version, results: Sequence[BuildResult], uploads: Sequence[WheelUpload], *, prune: bool
+    run: PlannedRun,
+    version: Version,
+    results: Sequence[BuildResult],
+    uploads: Sequence[WheelUpload],
+    *,
+    others: Collection[str],
+    prune: bool,
 ) -> Transition:
-    """Return the transition of the project's state."""
+    """Return the transition of the project's state.
+
+    :param others: IDs of the cells of other matrices with the same output folder.
+    """
     now = show_moment(time.time())
     added = [replace(upload.entry, upload_time=now) for upload in uploads]
     hashes = {entry.filename: entry.sha256 for entry in added}
@@ -116,7 +145,7 @@ def _change(
     digests = {item.cell.id: "" for item in run.excluded} | {each.cell.id: each.plan_digest for each in finished}
 
     def change(before: ProjectState) -> ProjectState:
-        kept = keep_valid(before, run, digests, hashes)
+        kept = keep_valid(before, run, digests, hashes, others)
         kept = replace(kept, entries=kept.current) if prune else kept
         planned = _planned([*kept.entries, *added], [*kept.answers, *answers], run, version)
         return add_entries(kept, added, answers, [planned])
@@ -183,13 +212,21 @@ def _write(storage: Storage, project: str, change: Transition, files: _WheelFile
 
 
 def keep_valid(
-    state: ProjectState, run: PlannedRun, digests: Mapping[str, str], hashes: Mapping[str, str]
+    state: ProjectState,
+    run: PlannedRun,
+    digests: Mapping[str, str],
+    hashes: Mapping[str, str],
+    others: Collection[str] = (),
 ) -> ProjectState:
     """Return the parts of the earlier state that this run does not replace. Wheels of an older source are marked.
 
+    Wheels for cells of other matrices alone stay as they are.
+
     :param digests: id of each finished cell of the run → digest of its plan; empty for an excluded cell.
     :param hashes: file name → sha256 of each wheel of the run.
+    :param others: IDs of the cells of other matrices with the same output folder.
     """
+    there = {*run.cells, *others}
     planned = {plan.cell.id: plan.build_digest for plan in run.plans}
 
     def valid(entry: IndexEntry) -> IndexEntry | None:
@@ -197,20 +234,31 @@ def keep_valid(
         made = entry.provenance
         if made is None or entry.public != Version(str(run.version)):
             return entry
-        cells = (cell for cell in entry.cells if cell.id in run.cells)
+        cells = (cell for cell in entry.cells if cell.id in there)
         kept = tuple(cell for cell in cells if digests.get(cell.id, made.plan_digest) == made.plan_digest)
         older = made.source.tree not in run.trees and (run.commit is None or made.source.commit != run.commit)
         older = older or any(planned.get(cell.id, made.plan_digest) != made.plan_digest for cell in kept)
+        older = older if any(cell.id in run.cells for cell in kept) else entry.older
         return replace(entry, cells=kept, older=older) if kept else None
 
     same_bytes = [entry for entry in state.entries if hashes.get(entry.filename, entry.sha256) == entry.sha256]
     return replace(
         state,
         entries=tuple(filter(None, map(valid, same_bytes))),
-        answers=tuple(each for each in state.answers if each.cell.id in run.cells and each.cell.id not in digests),
+        answers=tuple(each for each in state.answers if each.cell.id in there and each.cell.id not in digests),
         removed=tuple(item for item in state.removed if hashes.get(item.filename, item.sha256) == item.sha256),
-        planned=tuple(item for item in state.planned if Version(item.version) != Version(str(run.version))),
+        planned=tuple(_of_others(item, others, str(run.version)) for item in state.planned),
     )
+
+
+def _of_others(planned: PlannedVersion, others: Collection[str], version: str) -> PlannedVersion:
+    """Return the planned cells without those of this run's matrix, if it is this run's version."""
+    if Version(planned.version) != Version(version):
+        return planned
+    cells, excluded, tried = (
+        tuple(cell for cell in cells if cell in others) for cells in (planned.cells, planned.excluded, planned.tried)
+    )
+    return replace(planned, cells=cells, excluded=excluded, tried=tried)
 
 
 def _planned(
@@ -247,12 +295,12 @@ def _inputs(run: PlannedRun, results: Sequence[BuildResult], *, prune: bool) -> 
     return [__version__, run.variants, source, outcomes, [item.to_json() for item in run.excluded]]
 
 
-def _file_stats(out: Path) -> bytes:
-    """Return the size and the modification time of every file in ``index/`` and ``wheels/``, as JSON."""
+def _marker(out: Path, planned: Mapping[str, Mapping[str, Sequence[str]]]) -> bytes:
+    """Return the content of a run's record: the size and time of every file, and the cells of the matrices."""
     found = {
         item.key: (item.size, item.modified)
         for prefix in ("index/", "wheels/")
         for item in Folder(out).listing(prefix)
         if item.key != "index/_state/.lock" and not item.key.startswith(f"index/{RUNS}/")
     }
-    return json.dumps(found, sort_keys=True).encode()
+    return json.dumps({"files": found, "matrices": planned}, sort_keys=True).encode()
