@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, NoWheel, ProjectState, Provenance
 from wheelsmith.model import Cell, CellSettings, SourceId
 
@@ -63,3 +65,15 @@ def unserved(
 def project(*entries: IndexEntry, **fields) -> ProjectState:
     """Return a project."""
     return ProjectState(project="k", entries=tuple(sorted(entries, key=lambda item: item.filename)), **fields)
+
+
+def named(name: str, *entries: IndexEntry, **fields) -> ProjectState:
+    """Return a project with another name than ``k``."""
+    renamed = [replace(each, filename=each.filename.replace("k-", f"{name}-", 1)) for each in entries]
+    return replace(project(**fields), project=name, entries=tuple(sorted(renamed, key=lambda item: item.filename)))
+
+
+def stable(cuda: str = "13.0") -> ProjectState:
+    """Return a project with one wheel for torch's stable ABI, which was built for two torches."""
+    cells = [cell(torch, cuda) for torch in ("2.11", "2.12")]
+    return named("stable", entry(f"0.3+{cells[0].compute}.torchstable", *cells, requires_torch=">=2.10"))

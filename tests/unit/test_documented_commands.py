@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from wheelsmith.index.resolve.install_commands import Installer, Presence, fill_template, template_for
+from wheelsmith.index.resolve.install_commands import (
+    Installer,
+    Presence,
+    fill_template,
+    template_for,
+    template_for_group,
+)
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -89,10 +95,11 @@ def test_the_warning_stands_before_the_first_command_that_asks_pypi_too(page):
     assert not both or 0 <= text.replace("\\\n", "  ").find(WARNING) < min(both)
 
 
+@pytest.mark.parametrize("template", [template_for, template_for_group])
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "with-others"])
 @pytest.mark.parametrize("torch", Presence)
 @pytest.mark.parametrize("installer", [Installer.PIP, Installer.UV, Installer.DOCKERFILE])
-def test_nor_does_a_command_that_is_written_for_somebody(installer, torch, others):
+def test_nor_does_a_command_that_is_written_for_somebody(installer, torch, others, template):
     slots = {
         "name": "k",
         "requirement": "k==1+cu130.torch2.11",
@@ -104,6 +111,6 @@ def test_nor_does_a_command_that_is_written_for_somebody(installer, torch, other
         "torch_index": "https://download.pytorch.org/whl/cu130",
         "base": "https://kernels.example.org/",
     }
-    lines = fill_template(template_for(installer, torch, others=others), slots).lines
+    lines = fill_template(template(installer, torch, others=others), slots).lines
     assert [found for words in lines if (found := loose(list(words)))] == []
     assert any(word.startswith("k") for words in lines for word in words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from wheelsmith.index.pick.decide import Decision, Overrides
     from wheelsmith.index.pick.machine import Machine
     from wheelsmith.index.pick.source import FoundCatalogue
+    from wheelsmith.index.pick.together import GroupDecision
     from wheelsmith.index.resolve.install_commands import Template
-    from wheelsmith.index.resolve.target import Refusal
+    from wheelsmith.index.resolve.target import Nearest
+    from wheelsmith.wheel.attestation.policy import SignaturePolicy
     from wheelsmith.wheel.attestation.verification import Verified
 
 _INSTALLERS = ("pip", "uv", "uv-project", "requirements", "dockerfile")
@@ -65,7 +67,7 @@ _DRIVER = _Driver(
 
 
 @click.command("pick")
-@click.argument("name")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--index", required=True, metavar="URL", help="Address or folder of the index.")
 @click.option(
     "--installer",
@@ -99,20 +101,30 @@ _DRIVER = _Driver(
 @click.option("--run", is_flag=True, help="Run the command.")
 @json_option()
 def command(
-    *, name: str, index: str, installer: str | None, python: str | None, run: bool, as_json: bool, **options: Any
+    *,
+    names: tuple[str, ...],
+    index: str,
+    installer: str | None,
+    python: str | None,
+    run: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Choose the wheel for this machine and print the install command.
+
+    For several projects, print one command. All of their wheels are for the same torch: the installed one, or the
+    newest for which all of them have a wheel.
 
     An installed torch stays unless --torch, --cuda or --with-torch selects another.
 
     With --key, --identity or --policy, the wheel needs a trusted signature.
     """
-    from wheelsmith.index.pick.decide import Overrides, decide
+    from wheelsmith.index.pick.decide import Overrides
     from wheelsmith.index.pick.machine import probe_machine, run_install
-    from wheelsmith.index.pick.source import find_catalogue, verify_choice
+    from wheelsmith.index.pick.source import find_catalogue
+    from wheelsmith.index.pick.together import decide_together
     from wheelsmith.index.resolve.choose import Chooser
     from wheelsmith.index.resolve.install_commands import quote_address
-    from wheelsmith.index.resolve.target import Refusal
 
     if run:
         _check_runnable(installer, options)
@@ -120,26 +132,42 @@ def command(
     if policy and installer == "uv-project":
         raise click.UsageError("--installer uv-project cannot pin the hash of the signed wheel: choose another one")
     overrides = Overrides(compute=options.pop("cuda"), python=options.pop("python_version"), **options)
-    found, machine = find_catalogue(name, index), probe_machine(python)
-    chooser = Chooser(found.catalogue)
-    decision, attestation = decide(chooser, machine, overrides), None
-    if policy:
-        decision, attestation = verify_choice(decision, found, policy)
+    found = {each.catalogue.project: each for each in (find_catalogue(name, index) for name in names)}
+    machine, choosers = probe_machine(python), {name: Chooser(each.catalogue) for name, each in found.items()}
+    group = decide_together(tuple(choosers.values()), machine, overrides)
+    group, attestations = _verify(group, found, policy)
     if not as_json:
-        print_lines(describe_choice(machine, overrides, decision, found, chooser.warning))
-        if attestation:
-            signed = f"  signed by {attestation.signer}; built from {attestation.source} by {attestation.builder}"
-            print_lines(iter([signed]))
-    if isinstance(decision.answer, Refusal):
+        print_lines(describe_machine(machine, overrides))
+        for name, decision in group.decisions.items():
+            print_lines(describe_wheel(decision, found[name], choosers[name].warning))
+            print_lines(f"  signed by {held.signer}; built from {held.source} by {held.builder}"
+                        for held in filter(None, [attestations[name]]))  # fmt: skip
+    if group.refused:
         if as_json:
-            click.echo(json.dumps(_json_data(machine, decision, None, None), indent=1))
-        raise NoMatchingWheelError(decision.answer.reason, remedy=suggest_nearest(decision.answer))
-    commands = _install_commands(decision, installer, quote_address(found.base), machine, overrides)
-    click.echo(
-        json.dumps(_json_data(machine, decision, commands, attestation), indent=1) if as_json else commands.text()
-    )
+            click.echo(json.dumps(_json_data(machine, group, None, attestations), indent=1))
+        raise NoMatchingWheelError(
+            group.reason, remedy=suggest_nearest(group.nearest, " of each" if len(found) > 1 else "")
+        )
+    commands = _install_commands(group, installer, quote_address(next(iter(found.values())).base), machine, overrides)
+    data = _json_data(machine, group, commands, attestations)
+    click.echo(json.dumps(data, indent=1) if as_json else commands.text())
     if run:
         run_install(commands)
+
+
+def _verify(
+    group: GroupDecision, found: Mapping[str, FoundCatalogue], policy: SignaturePolicy | None
+) -> tuple[GroupDecision, dict[str, Verified | None]]:
+    """Verify the signatures of the chosen wheels if there is a policy. Return the decisions with the signed hashes."""
+    from dataclasses import replace
+
+    from wheelsmith.index.pick.source import verify_choice
+
+    if policy is None:
+        return group, dict.fromkeys(found)
+    verified = {name: verify_choice(each, found[name], policy) for name, each in group.decisions.items()}
+    decisions = {name: decision for name, (decision, _) in verified.items()}
+    return replace(group, decisions=decisions), {name: held for name, (_, held) in verified.items()}
 
 
 def _check_runnable(installer: str | None, options: Mapping[str, Any]) -> None:
@@ -154,19 +182,19 @@ def _check_runnable(installer: str | None, options: Mapping[str, Any]) -> None:
 
 
 def _install_commands(
-    decision: Decision, installer: str | None, base: str, machine: Machine, overrides: Overrides
+    group: GroupDecision, installer: str | None, base: str, machine: Machine, overrides: Overrides
 ) -> Template:
     """Return the install commands, which name the environment only if they are for this machine."""
     from wheelsmith.index.pick.machine import use_environment
     from wheelsmith.index.resolve.install_commands import Installer
 
     if overrides.for_another_machine:
-        return decision.commands(Installer(installer or Installer.PIP), base)
+        return group.commands(Installer(installer or Installer.PIP), base)
     chosen = Installer(installer or machine.installer)
-    return use_environment(decision.commands(chosen, base), chosen, machine)
+    return use_environment(group.commands(chosen, base), chosen, machine)
 
 
-def print_lines(lines: Iterator[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
     """Print lines on stderr."""
     from wheelsmith.engine import visible
 
@@ -174,14 +202,8 @@ def print_lines(lines: Iterator[str]) -> None:
         click.echo(visible(line), err=True)
 
 
-def describe_choice(
-    machine: Machine, overrides: Overrides, decision: Decision, found: FoundCatalogue, warning: str | None
-) -> Iterator[str]:
-    """Yield lines that describe the machine, the chosen wheel and the reasons."""
-    from wheelsmith.index.resolve.target import Choice
-    from wheelsmith.model import release_title
-    from wheelsmith.platforms import compute_name
-
+def describe_machine(machine: Machine, overrides: Overrides) -> Iterator[str]:
+    """Yield lines that describe the machine and the options that replace its values."""
     torch = f"torch {machine.torch} ({machine.torch_compute or 'unknown platform'})" if machine.torch else "no torch"
     torch += "".join(f", {name} {there}" for name, there in machine.frameworks.items())
     gpus = ", ".join(f"{gpu.name} ({gpu.capability})" for gpu in machine.gpus) or "no GPU"
@@ -195,6 +217,14 @@ def describe_choice(
     values += [f"a driver for CUDA up to {overrides.driver}"] if overrides.driver else []
     if values:
         yield f"overrides: {', '.join(values)}"
+
+
+def describe_wheel(decision: Decision, found: FoundCatalogue, warning: str | None) -> Iterator[str]:
+    """Yield lines that describe the chosen wheel and the reasons."""
+    from wheelsmith.index.resolve.target import Choice
+    from wheelsmith.model import release_title
+    from wheelsmith.platforms import compute_name
+
     if warning:
         yield f"warning: {warning}"
     if isinstance(decision.answer, Choice):
@@ -207,29 +237,40 @@ def describe_choice(
             yield "  the command omits the user and password of the address; pip and uv read them from netrc"
 
 
-def suggest_nearest(refusal: Refusal) -> str | None:
+def suggest_nearest(nearest: Sequence[Nearest], whose: str = "") -> str | None:
     """Return the options that would select the nearest targets that have a wheel, or None if there are none."""
-    if not refusal.nearest:
+    if not nearest:
         return None
-    return "nearest alternatives with a wheel: " + " or ".join(near.change for near in refusal.nearest)
+    return f"nearest alternatives with a wheel{whose}: " + " or ".join(near.change for near in nearest)
 
 
 def _json_data(
-    machine: Machine, decision: Decision, commands: Template | None, attestation: Verified | None
+    machine: Machine, group: GroupDecision, commands: Template | None, attestations: Mapping[str, Verified | None]
 ) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "schema_version": 1,
+        "machine": machine.to_json(),
+        "command": commands.text() if commands else None,
+        "argv": [list(line) for line in commands.lines] if commands and commands.shell else None,
+    }
+    projects = {name: _decision_json(each, attestations[name]) for name, each in group.decisions.items()}
+    if len(projects) == 1:
+        return {**data, **next(iter(projects.values()))}
+    nearest = [{"change": near.change, **near.target.to_json()} for near in group.nearest]
+    reason = group.reason if group.refused else None
+    return {**data, "reason": reason, "nearest": nearest, "projects": projects}
+
+
+def _decision_json(decision: Decision, attestation: Verified | None) -> dict[str, Any]:
     from wheelsmith.index.entries.catalogue import wheel_json
     from wheelsmith.index.resolve.target import Refusal
 
     answer = decision.answer
     data: dict[str, Any] = {
-        "schema_version": 1,
-        "machine": machine.to_json(),
         "target": decision.target.to_json(),
         decision.target.framework: decision.presence,
         "notes": list(decision.notes),
         "verified": attestation and attestation.to_json(),
-        "command": commands.text() if commands else None,
-        "argv": [list(line) for line in commands.lines] if commands and commands.shell else None,
     }
     if isinstance(answer, Refusal):
         nearest = [{"change": near.change, **near.target.to_json()} for near in answer.nearest]

@@ -9,7 +9,7 @@ import click
 
 from wheelsmith.base.errors import ExitCode, NoMatchingWheelError
 from wheelsmith.cli.options import DURATION, POLICY_OPTIONS, Number, make_optional_policy, policy_options
-from wheelsmith.cli.pick import CUDA, TORCH, describe_choice, print_lines, suggest_nearest
+from wheelsmith.cli.pick import CUDA, TORCH, describe_machine, describe_wheel, print_lines, suggest_nearest
 
 if TYPE_CHECKING:
     from wheelsmith.index.entries.entry import IndexEntry
@@ -129,9 +129,9 @@ def _choose_wheel(
     decision = decide(chooser, machine, wanted)
     if policy:
         decision, _ = verify_choice(decision, found, policy)
-    print_lines(describe_choice(machine, wanted, decision, found, chooser.warning))
+    print_lines([*describe_machine(machine, wanted), *describe_wheel(decision, found, chooser.warning)])
     if isinstance(decision.answer, Refusal):
-        raise NoMatchingWheelError(decision.answer.reason, remedy=suggest_nearest(decision.answer))
+        raise NoMatchingWheelError(decision.answer.reason, remedy=suggest_nearest(decision.answer.nearest))
     return decision, decision.answer.wheel
 
 

@@ -187,9 +187,13 @@ class Chooser:
 
     def choose(self, target: Target) -> Choice | Refusal:
         """Return the wheel for a target, or a refusal with the reason."""
+        return self.find(target) or self._make_refusal(target)
+
+    def find(self, target: Target) -> Choice | None:
+        """Return the wheel for a target, or None. Unlike ``choose``, it does not search for the reason."""
         parsed = self._decide(target)
         if parsed is None:
-            return self._make_refusal(target)
+            return None
         return Choice(
             wheel=parsed.wheel,
             root=target.compute if target.compute in parsed.wheel.roots else EVERYTHING,

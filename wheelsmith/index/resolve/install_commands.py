@@ -1,8 +1,9 @@
 """Render the install commands for a choice, from templates with named slots.
 
 A template consists of lines of words. ``{slot}`` in a word is replaced by a value. A word that is only a slot with a
-list of values becomes several words. Words of shell commands are then quoted. ``picker.js`` implements the same rules,
-because a page learns its own address only when a browser opens it.
+list of values becomes several words. For several wheels, a word of a command is repeated with the values of each wheel,
+and so is a line of a file. Repetitions that are equal occur once. Words of shell commands are then quoted.
+``commands.js`` implements the same rules, because a page learns its own address only when a browser opens it.
 
 The commands were tested with pip and uv (docs/how-to/choose-a-wheel.md). They name the wheel by its complete version,
 which no other index has, and torch by the release that the wheel was built for. If torch is already installed, they
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -28,6 +29,7 @@ from wheelsmith.frameworks import (
     prerelease_index,
     torch_releases,
 )
+from wheelsmith.index.entries.entry import EVERYTHING
 from wheelsmith.index.resolve.incompatibility import torch_build
 from wheelsmith.index.resolve.target import Choice, ParsedWheel, Target, accepts
 from wheelsmith.model import NO_FRAMEWORK, TORCH
@@ -104,12 +106,12 @@ _PROJECT = (
     f'dependencies = ["{{requirement}}"{_AND_FRAMEWORK}]',
     "",
     "[tool.uv.sources]",
-    '{name} = { index = "{name}-{root}" }',
+    '{name} = { index = "{index}" }',
 )
 _PROJECT_INDEX = (
     "",
     "[[tool.uv.index]]",
-    'name = "{name}-{root}"',
+    'name = "{index}"',
     'url = "{base}{root}/"',
     "explicit = true",
 )
@@ -176,11 +178,39 @@ def _without_framework(template: Template) -> Template:
     return replace(template, lines=tuple(tuple(line) for line in lines if line))
 
 
-def fill_template(template: Template, slots: Slots) -> Template:
-    """Return the template with its slots replaced."""
-    return replace(
-        template, lines=tuple(tuple(w for word in line for w in _fill_word(word, slots)) for line in template.lines)
+def template_for_group(installer: Installer, presence: Presence, *, framework: str = TORCH, others: bool) -> Template:
+    """Return the template for several wheels. It names them by version.
+
+    :param framework: torch if any wheel is for torch.
+    :param others: True if any wheel has other requirements than torch.
+    """
+    if framework != TORCH:
+        return _without_framework(_template(installer, Presence.PRESENT, own_index=False, others=others))
+    template = template_for(installer, presence, others=others)
+    if not others or presence is Presence.PRESENT or installer not in {Installer.PIP, Installer.DOCKERFILE}:
+        return template
+    program = tuple(word for word in template.lines[0] if word not in _BY_ADDRESS)
+    # Other requirements come from the default index, torch from its own, and then the wheels from theirs only.
+    first = (*program, *_OTHERS, "--extra-index-url", "{torch_index}")
+    return replace(template, lines=(first, (*program, *_FROM_ROOT)))
+
+
+def fill_template(template: Template, *slots: Slots) -> Template:
+    """Return the template with its slots replaced.
+
+    :param slots: the values for each wheel.
+    """
+    if template.shell:
+        filled = (
+            tuple(w for word in line for w in dict.fromkeys(w for each in slots for w in _fill_word(word, each)))
+            for line in template.lines
+        )
+        return replace(template, lines=tuple(filled))
+    repeated = (
+        dict.fromkeys(tuple(w for word in line for w in _fill_word(word, each)) for each in slots)
+        for line in template.lines
     )
+    return replace(template, lines=tuple(line for lines in repeated for line in lines))
 
 
 def pin_by_url(template: Template) -> Template:
@@ -199,22 +229,55 @@ def slot_values(
     wheel = choice.wheel
     name = str(canonicalize_name(wheel.filename.split("-", maxsplit=1)[0]))
     parsed = ParsedWheel(wheel)
-    compute = torch_compute(target, parsed)
-    release = framework(target.framework).requirement(target.release)
-    kept = release if presence is Presence.PRESENT else None
-    known = f"torch=={target.torch_version}" if target.torch_version else kept
     return {
         "name": name,
+        "index": f"{name}-{choice.root}",
         "requirement": pin(name, str(wheel.version), equals=choice.exact),
         "root": choice.root,
         "path": wheel.url,
         "sha256": wheel.sha256,
         "requires": parsed.other_requirements(target.framework),
+        **framework_slots([parsed], target, presence, torch_base),
+    }
+
+
+def framework_slots(
+    wheels: Sequence[ParsedWheel], target: Target, presence: Presence, torch_base: str = TORCH_INDEX
+) -> dict[str, str]:
+    """Return the values of the slots for the framework, with which all of the wheels work."""
+    compute = torch_compute(target, wheels[0] if wheels else None)
+    release = framework(target.framework).requirement(target.release)
+    kept = release if presence is Presence.PRESENT else None
+    known = f"torch=={target.torch_version}" if target.torch_version else kept
+    return {
         "framework_release": release,
-        "framework": known or _torch_pin(choice, target, compute) or release,
+        "framework": known or _torch_pin(wheels, target, compute) or release,
         "torch_compute": compute,
         "torch_index": prerelease_index(f"{target.release}+{compute}", torch_base) or f"{torch_base}{compute}",
     }
+
+
+def group_slots(
+    wheels: Sequence[tuple[Choice, Target]], lead: Target, presence: Presence, installer: Installer, torch_base: str
+) -> tuple[Slots, ...]:
+    """Return the values of the slots for each of several wheels. They share a root and the framework.
+
+    :param lead: the target with the torch that all of them use.
+    :param torch_base: the address of the folder with torch's indexes.
+    """
+    roots = {choice.root for choice, _ in wheels}
+    root = next(iter(roots)) if len(roots) == 1 else EVERYTHING
+    parsed = [ParsedWheel(choice.wheel) for choice, target in wheels if target.framework == TORCH]
+    own = [slot_values(choice, target, presence, torch_base) for choice, target in wheels]
+    shared = {**framework_slots(parsed, lead, presence, torch_base), "root": root, "index": f"{own[0]['name']}-{root}"}
+    if installer is Installer.PROJECT:  # one line names all of them
+        shared["requirement"] = '", "'.join(str(slots["requirement"]) for slots in own)
+    requires = [choice.wheel.requires for choice, _ in wheels]
+    # Of the frameworks, only torch has a slot.
+    return tuple(
+        {**slots, **shared, **({} if target.framework == TORCH else {"requires": every})}
+        for slots, every, (_, target) in zip(own, requires, wheels, strict=True)
+    )
 
 
 def pin(name: str, version: str, *, equals: bool) -> str:
@@ -230,11 +293,12 @@ def torch_compute(target: Target, parsed: ParsedWheel | None = None) -> str:
     return torch_build(target, parsed) or target.compute
 
 
-def _torch_pin(choice: Choice, target: Target, compute: str) -> str | None:
+def _torch_pin(wheels: Sequence[ParsedWheel], target: Target, compute: str) -> str | None:
     """Return a requirement for one build of torch. ``==2.11.*`` would keep an installed build for another CUDA."""
     known = torch_releases().get(target.release) if target.framework == TORCH else None
     builds = [f"{each}+{compute}" for each in (known.version, *patch_releases(target.release))] if known else []
-    return next((f"torch=={build}" for build in builds if accepts(choice.wheel.requires_torch, build)), None)
+    wanted = [parsed.wheel.requires_torch for parsed in wheels]
+    return next((f"torch=={build}" for build in builds if all(accepts(each, build) for each in wanted)), None)
 
 
 def quote_address(address: str) -> str:

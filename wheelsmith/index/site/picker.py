@@ -127,7 +127,9 @@ def _choice_data(choice: Choice, target: Target, wheels: Mapping[str, int]) -> d
     return {
         "wheel": wheels[choice.wheel.filename],
         "notes": choice.notes,
-        "slots": {name: present[name] for name in ("root", "framework_release", "torch_compute", "torch_index")},
+        "slots": {
+            name: present[name] for name in ("root", "index", "framework_release", "torch_compute", "torch_index")
+        },
         "framework": {presence: filled[presence]["framework"] for presence in Presence},
     }
 
