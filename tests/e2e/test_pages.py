@@ -24,6 +24,9 @@ from shop import make_pypi, make_shop, make_torches
 from states import of_torch, project
 
 from wheelsmith.index.entries.catalogue import catalogue_of
+from wheelsmith.index.pick.decide import Overrides
+from wheelsmith.index.pick.machine import Machine
+from wheelsmith.index.pick.together import decide_together
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import Installer, Presence, fill_template, slot_values, template_for
@@ -431,24 +434,97 @@ def test_the_theme_follows_the_system_and_can_be_chosen(visit):
     assert visit("", color_scheme="light").evaluate(ground) == light
 
 
-def test_the_index_is_searched(visit):
+HERE = Machine(
+    python="python", python_version="3.12", implementation="cpython", free_threaded=False, platform="linux",
+    arch="x86_64", glibc="2.36", pip=True, torch=None, torch_compute=None, driver=None, gpus=(),
+)  # fmt: skip
+
+
+def found_in(page):
+    return page.locator("#projects tbody tr:visible th a").all_text_contents()
+
+
+def test_the_index_is_searched_for_what_is_true_of_one_combination(visit):
     page = visit("")
-    names = page.locator("#projects tbody tr:visible th a")
-    assert names.all_text_contents() == ["activation", "fused", "layers", "rmsnorm"]
+    assert found_in(page) == ["activation", "fused", "layers", "rmsnorm"]
     for words, found in (
-        ("torch 2.9", ["activation"]),
+        ("torch 2.9 cuda 12.8", ["activation"]),
+        # activation has torch 2.9, and it has CUDA 13.0, but not both.
+        ("torch 2.9 cuda 13", ["fused", "layers"]),
+        ("torch 2.1", []),
         ("cuda 13 aarch64", ["activation", "layers"]),
         ("depr", ["fused"]),
         ("zz", []),
     ):
         page.get_by_label("Search").fill(words)
-        assert names.all_text_contents() == found
-    assert page.get_by_text("No project matches.").is_visible()
+        assert found_in(page) == found, words
+    assert page.get_by_text("No project has a wheel for all of this.").is_visible()
     page.get_by_label("Search").fill("rms")
     page.reload()
-    assert names.all_text_contents() == ["rmsnorm"]
-    page.get_by_role("link", name="rmsnorm").click()
+    assert found_in(page) == ["rmsnorm"]
+    page.get_by_role("link", name="rmsnorm", exact=True).click()
     assert page.get_by_role("heading", level=1).text_content() == "rmsnorm 0.3"
+
+
+def test_filters_show_one_column_and_stay_in_the_address(visit):
+    page = visit("")
+    page.locator("#torch").select_option("torch 2.13")
+    page.locator("#compute").select_option("CUDA 12.6")
+    assert found_in(page) == ["activation"]
+    page.locator("#arch").select_option("aarch64")  # its 1.1 failed, but 1.0 is there
+    link = page.locator("#projects tbody tr:visible .mark:not(.off)")
+    assert (link.count(), link.text_content(), link.get_attribute("title")) == (
+        1, "↶CUDA 12.6 older", "torch 2.13, CUDA 12.6: activation==1.0+cu126.torch2.13; compile: exit code 2",
+    )  # fmt: skip
+    assert page.locator("#projects thead th:visible").all_text_contents() == ["Project", "torch 2.13"]
+    other = visit(page.url)
+    assert (found_in(other), other.locator("#arch").input_value()) == (["activation"], "aarch64")
+    other.locator("#projects .mark:not(.off):visible").click()
+    assert "activation==1.0+cu126.torch2.13" in command_of(other)
+    page.get_by_role("button", name="Reset").click()
+    assert (len(found_in(page)), "#" in page.url) == (4, False)
+
+
+def test_a_group_gets_the_command_that_pick_gives(visit, shop, base):
+    page = visit("#projects=activation")
+    group = page.locator("#group")
+    page.get_by_label("Choose rmsnorm").check()
+    assert group.locator("#summed").text_content() == "torch 2.13, torch 2.11 in common"
+    assert group.locator("#common label").all_text_contents() == ["CPU", "CUDA 13.0"] * 2
+    choosers = [Chooser(catalogue_of(Index(Folder(shop / "index")).known(name))) for name in ("activation", "rmsnorm")]
+    group.locator(".combinations", has_text="torch 2.11").get_by_text("CUDA 13.0").click()
+    for installer, keep in product((Installer.UV, Installer.PIP), (True, False)):
+        group.locator(f"[name=installer][value={installer}] + span").click()
+        group.locator(f"[name=with][value={'present' if keep else 'absent'}] + span").click()
+        picked = decide_together(choosers, HERE, Overrides(torch="2.11", compute="13.0", keep_torch=keep))
+        assert command_of(page) == picked.commands(installer, base).text()
+    shared = visit(page.url)
+    assert command_of(shared).startswith("pip install activation==1.1+cu130.torch2.11 rmsnorm==0.3+cu130 ")
+    shared.get_by_label("Choose layers").check()
+    assert command_of(shared).startswith("pip install einops ")
+    shared.locator("#arch").select_option("aarch64")
+    assert group_says(shared) == "rmsnorm is in the way: the others have torch 2.13, torch 2.11, torch 2.9 in common."
+    shared.get_by_role("button", name="Remove rmsnorm").click()
+    assert "layers==2.0" in command_of(shared)
+    assert group_says(shared) == "For aarch64."
+    shared.get_by_role("button", name="Clear").click()
+    assert not shared.locator("#group").is_visible()
+
+
+def group_says(page):
+    return page.locator("#machines").text_content()
+
+
+def test_the_grid_is_there_without_scripts(visit):
+    page = visit("", java_script_enabled=False)
+    row = page.locator("#projects tr", has=page.get_by_role("rowheader", name="activation"))
+    cell = row.locator("td[data-label='torch 2.13']")
+    assert [line.split() for line in cell.locator("p").all_text_contents()] == [
+        ["CPU", "CUDA", "12.6", "13.0", "13.2", "x86_64"],
+        ["CPU", "↶CUDA", "12.6", "older", "13.0", "13.2", "aarch64"],
+    ]
+    assert not page.locator("#group").is_visible()
+    assert not page.locator("#projects input").first.is_visible()
 
 
 # What scrolls or cuts off, beside what only screen readers are told.

@@ -153,6 +153,35 @@ def test_without_torch_the_newest_that_the_driver_runs_comes_too(pick, venv, url
     assert f"activation==1.1+cu130.torch2.13 torch==2.13.0+cu132 --index-url {url}/cu132/" in new.out
 
 
+def test_several_projects_get_one_command(pick, venv, url):
+    give_torch(venv, "2.11.0+cu130", "13.0")
+    answer = pick("activation", "rmsnorm", "Activation", "--index", url, "--python", venv)
+    python = venv / "bin" / "python"
+    assert answer.out == (
+        f"uv pip install --python {python} activation==1.1+cu130.torch2.11 rmsnorm==0.3+cu130 torch==2.11.0+cu130 "
+        f"--default-index {url}/cu130/\n"
+    )
+    assert answer.err.count("Python 3.") == 3  # the machine, and each wheel
+    told = json.loads(pick("activation", "rmsnorm", "--index", url, "--python", venv, "--json").out)
+    assert told["command"] == answer.out.strip()
+    assert {name: each["wheel"]["version"] for name, each in told["projects"].items()} == {
+        "activation": "1.1+cu130.torch2.11",
+        "rmsnorm": "0.3+cu130",
+    }
+    assert (told["reason"], told["nearest"]) == (None, [])
+
+
+def test_a_project_that_is_in_the_way_is_named(pick, venv, url):
+    argv = ("activation", "rmsnorm", "--index", url, "--python", venv, "--torch", "2.9", "--cuda", "12.8")
+    answer = pick(*argv)
+    assert (answer.code, answer.out) == (3, "")
+    assert "activation has a wheel for torch 2.9, CUDA 12.8, but rmsnorm not: torch 2.9 is not served" in answer.err
+    assert "nearest alternatives with a wheel of each: torch 2.11 and CUDA 13.0" in answer.err
+    told = json.loads(pick(*argv, "--json").out)
+    assert [each["change"] for each in told["nearest"]] == ["torch 2.11 and CUDA 13.0"]
+    assert [name for name, each in told["projects"].items() if each["refused"]] == ["rmsnorm"]
+
+
 def test_an_older_cuda_of_the_same_major_serves_a_newer_torch(pick, venv, url):
     give_torch(venv, "2.11.0+cu132", "13.2")
     answer = pick("activation", "--index", url, "--python", venv)

@@ -13,8 +13,9 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.catalogue import catalogue_of, dump_catalogue, load_catalogue
 from wheelsmith.index.entries.metadata import About, other_requirements, read_about, required_torch
 from wheelsmith.index.entries.state import add_entries, yank
-from wheelsmith.index.entries.stored_states import dump_state, listing_of, load_state
+from wheelsmith.index.entries.stored_states import dump_state, load_state
 from wheelsmith.index.site.human import human_pages, human_root
+from wheelsmith.index.site.listing import listing_of
 
 
 def told(**fields: str | list[str]) -> About:

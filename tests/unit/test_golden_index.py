@@ -9,17 +9,17 @@ from states import cell
 from wheels import make_wheel, offer
 
 from wheelsmith.index.entries.catalogue import dump_catalogue, load_catalogue
-from wheelsmith.index.entries.stored_states import dump_listing, dump_state, load_listing, load_state
+from wheelsmith.index.entries.stored_states import LISTING, dump_state, load_state
 from wheelsmith.index.publish.input_folders import read_releases
 from wheelsmith.index.publish.verify import verify
 from wheelsmith.index.publish.writer import Index
+from wheelsmith.index.site.listing import listing_of, load_listing
 from wheelsmith.index.storage.folder import Folder
-from wheelsmith.index.storage.protocol import Stored
 
-# Without the pages for people, which may look different from one version to the next.
+# Without the pages for people and the lists that they are rendered from. Both may change from one version to the next.
 GOLDEN = Path(__file__).parent / "data" / "golden-index"
 PROJECTS = ("k", "pure")
-FOR_PEOPLE = {"index.html", *(f"projects/{name}/index.html" for name in PROJECTS)}
+FOR_PEOPLE = {LISTING, "index.html", *(f"projects/{name}/index.html" for name in PROJECTS)}
 NOW = "2026-03-04T05:06:07Z"
 
 
@@ -36,15 +36,19 @@ def content(folder):
     }
 
 
+def golden():
+    return {key: data for key, data in content(GOLDEN).items() if key not in FOR_PEOPLE}
+
+
 def test_unchanged_states_give_the_same_pages(index):
-    assert set(Index(Folder(index)).repair()) == FOR_PEOPLE
+    assert {*Index(Folder(index)).repair(), LISTING} == FOR_PEOPLE
     assert verify(Folder(index)) == ()
-    assert {key: data for key, data in content(index).items() if key not in FOR_PEOPLE} == content(GOLDEN)
+    assert {key: data for key, data in content(index).items() if key not in FOR_PEOPLE} == golden()
 
 
 def test_the_same_wheels_change_nothing(index):
     Index(Folder(index)).add(read_releases([GOLDEN]).uploads, upload_time=NOW)
-    assert {key: data for key, data in content(index).items() if key not in FOR_PEOPLE} == content(GOLDEN)
+    assert {key: data for key, data in content(index).items() if key not in FOR_PEOPLE} == golden()
 
 
 @pytest.mark.parametrize(("project", "schema"), [("k", 4), ("pure", 3)])
@@ -56,9 +60,12 @@ def test_a_state_and_a_catalogue_are_written_as_they_were_read(project, schema):
     assert dump_catalogue(load_catalogue(catalogue, "here")) == catalogue
 
 
-def test_the_lists_are_written_as_they_were_read():
-    data = (GOLDEN / "_state" / ".listing.json").read_bytes()
-    assert dump_listing(load_listing(Stored(data, ""))) == data
+def test_the_lists_of_an_earlier_wheelsmith_are_rendered_anew_by_the_next_publisher(index, tmp_path):
+    Index(Folder(index)).add([offer(make_wheel(tmp_path, "new", "1"))], upload_time=NOW)
+    listing = load_listing(Folder(index).read(LISTING))
+    states = Index(Folder(index)).states()
+    assert listing == {name: listing_of(state) for name, state in states.items()}
+    assert set(listing) == {*PROJECTS, "new"}
 
 
 @pytest.mark.parametrize("project", PROJECTS)

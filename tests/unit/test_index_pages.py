@@ -4,7 +4,7 @@ import pytest
 from states import entry, project
 
 from wheelsmith.index.entries.render import simple_pages, simple_roots
-from wheelsmith.index.entries.stored_states import listing_of
+from wheelsmith.index.site.listing import listing_of
 from wheelsmith.index.storage.serve import negotiate
 from wheelsmith.model import Cell, CellSettings
 
@@ -22,7 +22,7 @@ def test_each_compute_platform_has_a_root_and_simple_has_all():
         "cu130/k/index.json": 1,
         "simple/k/index.json": 2,
     }
-    assert set(simple_roots({"k": listing_of(project(*entries))})) == {
+    assert set(simple_roots({"k": listing_of(project(*entries)).roots})) == {
         f"{root}/index.{kind}" for root in ("simple", "cpu", "cu130") for kind in ("html", "json")
     }
 

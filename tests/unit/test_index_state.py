@@ -13,7 +13,8 @@ from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.entry import CellWithoutWheel, NoWheel, ProjectState, ProjectStatus
 from wheelsmith.index.entries.render import simple_pages
 from wheelsmith.index.entries.state import add_entries, project_of, set_status, unyank, yank
-from wheelsmith.index.entries.stored_states import dump_state, listing_of, load_state
+from wheelsmith.index.entries.stored_states import dump_state, load_state
+from wheelsmith.index.site.listing import listing_of
 from wheelsmith.model import Cell
 
 EMPTY = ProjectState(project="k")
@@ -169,4 +170,5 @@ def test_only_wheels_of_projects_with_a_good_name_are_held(filename):
 def test_the_lists_say_what_a_project_serves():
     state = add_entries(EMPTY, [entry("1", *CELLS), entry("2+cpu", CELLS[0])])
     listing = listing_of(yank(state, "2", ""))
-    assert (listing.version, listing.torches, listing.roots) == ("1", ("2.9", "2.10"), ("cpu", "cu130", "simple"))
+    torches = {each.release for row in listing.coverage for each in row.combinations}
+    assert (listing.version, torches, listing.roots) == ("1", {"2.9", "2.10"}, ("cpu", "cu130", "simple"))

@@ -6,7 +6,7 @@ The pages follow version 1.4 of the simple API: PEP 503, 629, 658, 691, 700, 714
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from wheelsmith.base.json_dataclass import dumps_pretty
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry, ProjectState, ProjectStatus
 from wheelsmith.index.entries.side_files import AnnouncedFile, file_key
 from wheelsmith.index.entries.state import variants_by_version
-from wheelsmith.index.entries.stored_states import Listing
 from wheelsmith.wheel.variant_format import dump_variants
 
 if TYPE_CHECKING:
@@ -77,11 +76,14 @@ def simple_pages(state: ProjectState) -> dict[str, bytes]:
     return pages
 
 
-def simple_roots(listing: Mapping[str, Listing]) -> dict[str, bytes]:
-    """Return the project list pages of all roots: key → bytes."""
+def simple_roots(roots: Mapping[str, Collection[str]]) -> dict[str, bytes]:
+    """Return the project list pages of all roots: key → bytes.
+
+    :param roots: project → the roots that list it.
+    """
     pages = {}
-    for root in sorted({EVERYTHING, *(root for item in listing.values() for root in item.roots)}):
-        names = sorted(name for name, item in listing.items() if root in item.roots)
+    for root in sorted({EVERYTHING, *(root for each in roots.values() for root in each)}):
+        names = sorted(name for name, each in roots.items() if root in each)
         data = {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in names]}
         pages[f"{root}/index.json"] = dumps_pretty(data)
         pages[f"{root}/index.html"] = _template("root.html").render(projects=names).encode()

@@ -1,27 +1,22 @@
-"""Read and write the states and the project lists of an index."""
+"""Read and write the states of an index."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import lru_cache
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError
-from wheelsmith.base.json_dataclass import Record, dumps_pretty, in_one_line, read_json
-from wheelsmith.base.units import release_order, show_binary_size
+from wheelsmith.base.json_dataclass import dumps_pretty, in_one_line, read_json
+from wheelsmith.base.units import show_binary_size
 from wheelsmith.index.entries.entry import (
     SCHEMA_VERSION,
     IndexEntry,
     ProjectState,
     ProjectStatus,
-    check_release,
-    check_root,
 )
 from wheelsmith.index.entries.metadata import About
-from wheelsmith.index.entries.state import check_project
 from wheelsmith.index.storage.protocol import Storage, Stored
-from wheelsmith.model import TORCH
 
 STATE = "_state/"
 LISTING = "_state/.listing.json"
@@ -128,32 +123,6 @@ def load_readable_states(storage: Storage) -> tuple[dict[str, ProjectState], dic
     return states, broken
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing(Record):
-    """One project in the project lists.
-
-    :param roots: the roots that list the project: ``simple`` and its compute platforms.
-    :param version: newest version that is not yanked, without a local part; None if there is none.
-    :param torches: releases of torch that the wheels serve, oldest first.
-    :param archs: CPU architectures that the wheels serve.
-    :param summary: one-line summary of the newest wheel that has one.
-    """
-
-    roots: tuple[str, ...]
-    version: str | None
-    torches: tuple[str, ...]
-    archs: tuple[str, ...]
-    status: ProjectStatus
-    summary: str | None = None
-
-    def __post_init__(self) -> None:
-        """Reject roots that are unsafe in a path, and releases that cannot be sorted."""
-        for root in self.roots:
-            check_root(root)
-        for torch in self.torches:
-            check_release(torch)
-
-
 def newest_about(entries: Iterable[IndexEntry]) -> About | None:
     """Return the description of the newest wheel that has one. Yanked wheels are used only if all are yanked."""
     newest = _newest(entry for entry in entries if entry.about)
@@ -169,40 +138,3 @@ def newest_listed(state: ProjectState) -> IndexEntry | None:
 
 def _newest(entries: Iterable[IndexEntry]) -> IndexEntry | None:
     return max(entries, key=lambda e: (e.yanked is None and not e.older, e.version, e.filename), default=None)
-
-
-def listing_of(state: ProjectState) -> Listing:
-    """Return the list entry of a project."""
-    listed = [entry for entry in state.entries if entry.roots]
-    about = None if state.status is ProjectStatus.QUARANTINED else newest_about(listed)
-    cells = {cell for entry in listed for cell in entry.cells if cell.settings.advertise}
-    newest = max((entry.version for entry in listed if entry.yanked is None), default=None)
-    return Listing(
-        roots=tuple(sorted({root for entry in listed for root in entry.roots})),
-        version=newest.public if newest else None,
-        torches=tuple(sorted({cell.release for cell in cells if cell.framework == TORCH}, key=release_order)),
-        archs=tuple(sorted({cell.arch for cell in cells})),
-        status=state.status,
-        summary=about.summary if about else None,
-    )
-
-
-def load_listing(stored: Stored | None) -> dict[str, Listing]:
-    """Read the project lists. A missing file means empty lists.
-
-    :raises PackageIndexError: the lists are broken.
-    """
-    if stored is None:
-        return {}
-    try:
-        return {check_project(name): Listing.from_json(item) for name, item in read_json(stored.data).items()}
-    except (ValueError, KeyError, TypeError, AttributeError, PackageIndexError) as error:
-        raise PackageIndexError(
-            f"the project lists are broken: {in_one_line(error)}",
-            remedy="rebuild them from the states: wheelsmith index repair",
-        ) from None
-
-
-def dump_listing(listing: Mapping[str, Listing]) -> bytes:
-    """Return the project lists as JSON, with one project per line."""
-    return dumps_pretty({name: item.to_json() for name, item in listing.items()})

@@ -19,16 +19,13 @@ from wheelsmith.index.entries.stored_states import (
     LISTING,
     RUNS,
     STATE,
-    Listing,
-    dump_listing,
-    listing_of,
-    load_listing,
     load_readable_states,
     project_of_key,
     state_key,
 )
 from wheelsmith.index.publish.release import UploadReader
 from wheelsmith.index.publish.writer import TEMPORARY, Index, load_readme, project_pages, root_pages
+from wheelsmith.index.site.listing import Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.storage.protocol import Storage
 
 _ROOT = re.compile(rf"{EVERYTHING}|projects|cpu|cu\d+")

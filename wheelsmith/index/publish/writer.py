@@ -27,12 +27,8 @@ from wheelsmith.index.entries.side_files import CORE_METADATA, AnnouncedFile
 from wheelsmith.index.entries.state import Transition, add_entries, check_project
 from wheelsmith.index.entries.stored_states import (
     LISTING,
-    Listing,
-    dump_listing,
     dump_state,
-    listing_of,
     load_existing_project,
-    load_listing,
     load_project,
     load_states,
     newest_listed,
@@ -42,6 +38,7 @@ from wheelsmith.index.entries.stored_states import (
 )
 from wheelsmith.index.publish.release import WheelUpload
 from wheelsmith.index.site.human import human_pages, human_root
+from wheelsmith.index.site.listing import Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.storage.compare_and_swap import MAX_CONCURRENT, converge, replace_file, retry
 from wheelsmith.index.storage.protocol import Listed, Storage, Stored
 
@@ -111,7 +108,7 @@ def load_readme(storage: Storage, state: ProjectState) -> Readme | None:
 
 def root_pages(listing: Mapping[str, Listing]) -> dict[str, bytes]:
     """Return the pages that list the projects: key → bytes."""
-    return simple_roots(listing) | human_root(listing)
+    return simple_roots({name: item.roots for name, item in listing.items()}) | human_root(listing)
 
 
 def write_pages(storage: Storage, projects: Sequence[str]) -> tuple[str, ...]:

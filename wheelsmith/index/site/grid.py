@@ -24,6 +24,7 @@ class GridStatus(StrEnum):
     BUILT = "built"
     CACHED = "cached"
     FOLDED = "folded"
+    STABLE = "stable"
     OLDER = "older"
     UNPAIRED = "unpaired"
     YANKED = "yanked"
@@ -39,12 +40,12 @@ class GridStatus(StrEnum):
     @property
     def ordinary(self) -> bool:
         """Return True if the cell has a current wheel: built now, cached or shared."""
-        return self in {GridStatus.BUILT, GridStatus.CACHED, GridStatus.FOLDED}
+        return self in {GridStatus.BUILT, GridStatus.CACHED, GridStatus.FOLDED, GridStatus.STABLE}
 
     @property
     def shown(self) -> GridStatus:
-        """Return the status for a legend. ``BUILT`` represents all ordinary statuses, which have the same sign."""
-        return GridStatus.BUILT if self.ordinary else self
+        """Return the status for a legend. ``BUILT`` represents all statuses with the same sign."""
+        return GridStatus.BUILT if self.sign == GridStatus.BUILT.sign else self
 
     @property
     def meaning(self) -> str:
@@ -52,11 +53,12 @@ class GridStatus(StrEnum):
         return _MEANINGS[self]
 
 
-_SIGNS = dict(zip(GridStatus, "✓✓✓↶≠⊘✕-·", strict=True))
+_SIGNS = dict(zip(GridStatus, "✓✓✓≥↶≠⊘✕-·", strict=True))
 _MEANINGS = {
     GridStatus.BUILT: "has a wheel",
     GridStatus.CACHED: "has a wheel from the cache",
     GridStatus.FOLDED: "shares the wheel of another combination",
+    GridStatus.STABLE: "has the wheel of another torch, which serves newer ones, too",
     GridStatus.OLDER: "only an older version or source has a wheel",
     GridStatus.UNPAIRED: "has a wheel, but torch is built only for older CUDA releases",
     GridStatus.YANKED: "its wheel was yanked",

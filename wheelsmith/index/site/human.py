@@ -19,16 +19,16 @@ from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, catalog
 from wheelsmith.index.entries.entry import EVERYTHING, CellWithoutWheel, NoWheel, ProjectState
 from wheelsmith.index.entries.metadata import Readme, is_safe_link
 from wheelsmith.index.entries.state import Completeness
-from wheelsmith.index.entries.stored_states import Listing
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import Installer, fill_template, presences_of, slot_values, template_for
 from wheelsmith.index.resolve.target import Choice, ParsedWheel, Target
+from wheelsmith.index.site.front import front_data, make_front
 from wheelsmith.index.site.grid import catalogue_cells, grids, legend_statuses, yank_reasons
+from wheelsmith.index.site.listing import Listing
 from wheelsmith.index.site.picker import (
     BASE,
     Picker,
     VersionOfWheels,
-    compute_names,
     format_releases,
     make_picker,
     picker_data,
@@ -36,6 +36,7 @@ from wheelsmith.index.site.picker import (
 )
 from wheelsmith.index.site.readme import render_readme
 from wheelsmith.index.site.requirements import requirements_of
+from wheelsmith.model import release_title
 from wheelsmith.platforms import compute_name, compute_order
 
 if TYPE_CHECKING:
@@ -72,11 +73,10 @@ def human_pages(state: ProjectState, readme: Readme | None = None) -> dict[str, 
 def human_root(listing: Mapping[str, Listing]) -> dict[str, bytes]:
     """Return the start page of the index: key → bytes."""
     shown = {name: item for name, item in sorted(listing.items()) if item.roots}
-    computes = {name: _computes(item) for name, item in shown.items()}
-    page = environment().get_template("index.html")
-    every = sorted({root for roots in computes.values() for root in roots}, key=compute_order)
-    text = page.render(projects=shown, computes=computes, roots=every, **assets("address.js", "search.js"))
-    return {"index.html": text.encode()}
+    page, front = environment().get_template("index.html"), make_front(shown)
+    every = sorted({root for item in shown.values() for root in item.roots} - {EVERYTHING}, key=compute_order)
+    scripts = assets("address.js", "commands.js", "front.js")
+    return {"index.html": page.render(front=front, data=front_data(front), roots=every, **scripts).encode()}
 
 
 def assets(*scripts: str) -> dict[str, Any]:
@@ -97,8 +97,7 @@ def environment() -> Environment:
 
     made = template_environment("wheelsmith.index.site")
     made.filters |= {"size": show_size, "compute_name": compute_name}
-    made.filters |= {"releases": format_releases, "computes": compute_names}
-    made.filters["counted"] = counted
+    made.filters |= {"counted": counted, "release_title": lambda place: release_title(*place)}
     return made
 
 
@@ -129,7 +128,7 @@ def _project(catalogue: Catalogue, readme: Readme | None) -> bytes:
         versions=versions,
         requirements=requirements_of(current) if current else None,
         readme=render_readme(readme) if readme else None,
-        **assets("address.js", "picker.js"),
+        **assets("address.js", "commands.js", "picker.js"),
     ).encode()
 
 
@@ -203,10 +202,6 @@ def _group_excluded(catalogue: Catalogue) -> tuple[tuple[CellWithoutWheel, ...],
 
     left_out = sorted((item for item in catalogue.unserved if item.status is NoWheel.EXCLUDED), key=place)
     return tuple(tuple(group) for _, group in groupby(left_out, place))
-
-
-def _computes(item: Listing) -> list[str]:
-    return sorted((root for root in item.roots if root != EVERYTHING), key=compute_order)
 
 
 def _digest(text: str) -> str:

@@ -4,18 +4,7 @@
   "use strict";
   const $ = (id) => document.getElementById(id);
 
-  // The same rules as in install_commands.py: fill the slots, then quote.
-  const quoted = (word) => (word && !/[^\w@%+=:,./-]/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
-  const filled = (word, slots) => {
-    const whole = /^\{([a-z0-9_]+)\}$/.exec(word);
-    if (whole && Array.isArray(slots[whole[1]])) return slots[whole[1]];
-    return [word.replaceAll(/\{([a-z0-9_]+)\}/g, (_, name) => slots[name])];
-  };
-  const rendered = (template, slots) => {
-    const lines = template.lines.map((line) => line.flatMap((word) => filled(word, slots)));
-    if (!template.shell) return lines.map((words) => words.join(" ")).join("\n");
-    return template.before + lines.map((words) => words.map(quoted).join(" ")).join(" && ");
-  };
+  const { quoted, rendered, make, words } = Commands;
 
   const base = document.documentElement.dataset.served;
   for (const code of document.querySelectorAll("[data-base]")) {
@@ -50,14 +39,9 @@
     const wheel = data.wheels[answer.wheel];
     const slots = { ...wheel.slots, ...answer.slots, framework: answer.framework[wanted.with], base };
     const template = data.templates[wanted.installer][wanted.with][wheel.slots.requires.length ? 1 : 0];
-    return [rendered(template, slots), template.note];
+    return [rendered(template, [slots]), template.note];
   };
 
-  const make = (tag, properties, ...children) => {
-    const element = Object.assign(document.createElement(tag), properties);
-    element.append(...children);
-    return element;
-  };
   // An anchor in the address would replace the choices, which the address keeps.
   const reveal = (event) => {
     const details = document.querySelector(event.target.getAttribute("href"));
@@ -69,9 +53,7 @@
   const showCommand = (answer) => {
     const [command, note] = commandFor(target, answer);
     const wheel = data.wheels[answer.wheel];
-    // Lines may break between words, but not at the hyphens of an option.
-    const words = command.split(/([ \n])/).map((word) => (word.trim() ? make("span", {}, word) : word));
-    const parts = [make("pre", { className: "command" }, make("code", { id: "command" }, ...words))];
+    const parts = [make("pre", { className: "command" }, make("code", { id: "command" }, ...words(command)))];
     for (const text of [...answer.notes, ...(note ? [note] : [])]) parts.push(make("p", { className: "note" }, text));
     const file = make("a", { className: "wheel-name", href: base + wheel.slots.path }, wheel.filename);
     const more = make("a", { href: `#wheel-${wheel.place}` }, "hash, GPU code, provenance");
