@@ -147,11 +147,24 @@ def test_a_plan_names_the_kernels_and_fails_if_one_has_none(run):
     assert run("plan", "--kernel", "tiny").code == 0
 
 
-def test_jobs_share_a_set_and_join_to_one_index(run, monkeypatch, tmp_path):
+@pytest.fixture
+def pure_kernels(run, monkeypatch, tmp_path):
+    """Two kernels with nothing compiled, and real builds."""
     monkeypatch.setitem(EXECUTORS, "local", BUILDS)
     axes = "axes: {torch: [2.13], cuda: [cpu]}\n"
     other = "{path: pure, distribution: other, module: other}"
     (tmp_path / "matrix.yaml").write_text(f"{axes}kernels:\n  pure: {{path: pure}}\n  other: {other}\n")
+
+
+@pytest.mark.usefixtures("pure_kernels")
+def test_the_wheels_of_all_kernels_are_built_again_from_their_plans(run):
+    assert run("build-matrix").code == 0
+    answer = run("verify-rebuild", "dist/wheels")
+    assert (answer.code, answer.out.count(": equal")) == (0, 2), answer
+
+
+@pytest.mark.usefixtures("pure_kernels")
+def test_jobs_share_a_set_and_join_to_one_index(run):
     assert run("plan", "--shards", "2").code == 0
     for shard in ("1/2", "2/2"):
         answer = run("build-matrix", "--shard", shard, "--out", f"job-{shard[0]}")

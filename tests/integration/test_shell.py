@@ -14,9 +14,9 @@ def shell(tmp_path):
     pure_kernel(tmp_path / "k")
     (tmp_path / "matrix.yaml").write_text("kernel: {path: k}\naxes: {torch: [2.13], cuda: [cpu]}\n")
 
-    def shell(typed, *argv):
+    def shell(typed, *argv, cell="*"):
         return subprocess.run(
-            factory.command("shell", "*", "--engine", "bwrap", *argv),
+            factory.command("shell", cell, "--engine", "bwrap", *argv),
             cwd=factory.folder,
             env=factory.environment(),
             input=typed,
@@ -40,3 +40,13 @@ def test_one_command_is_run(shell):
     answer = shell(None, "--", "ls")
     assert (answer.returncode, answer.stdout) == (0, "build\ndist\nplan.json\nsrc\n"), answer.stderr
     assert "build command" not in answer.stderr
+
+
+def test_a_combination_of_a_set_is_chosen_with_its_kernel(shell, tmp_path):
+    kernels = "kernels: {pure: {path: k}, same: {path: k, distribution: same}}\naxes: {torch: [2.13], cuda: [cpu]}\n"
+    (tmp_path / "matrix.yaml").write_text(kernels)
+    answer = shell(None)
+    assert answer.returncode == 2
+    assert "choose one of pure/torch213-cxx11-cpu-x86_64-linux, same/torch213-cxx11-cpu-x86_64-linux" in answer.stderr
+    answer = shell(None, "--", "ls", "src/torch-ext", cell="same/*")
+    assert (answer.returncode, answer.stdout) == (0, "pure\n"), answer.stderr

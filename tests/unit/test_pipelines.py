@@ -147,7 +147,13 @@ def test_writing_it_again_shows_what_changed(system, file, line, tmp_path, monke
     (tmp_path / "own.yml").write_text("name: mine\n")
     assert run("--output", "own.yml").code != 0
     assert (tmp_path / "own.yml").read_text() == "name: mine\n"
-    assert run("--sign", "--output", "-").out == (tmp_path / file).read_text()
+    written = (tmp_path / file).read_text()
+    assert run("--sign", "--output", "-").out == written
+    other = run("--matrix", "relu/matrix.yaml")
+    assert (other.code != 0, f"{file} builds matrix.yaml, not relu/matrix.yaml" in other.err) == (True, True)
+    assert (tmp_path / file).read_text() == written
+    assert run("--matrix", "relu/matrix.yaml", "--output", "relu.yml").code == 0
+    assert run("--output", "relu.yml").code != 0
 
 
 # Without a key

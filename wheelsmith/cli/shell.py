@@ -13,8 +13,7 @@ from wheelsmith.cli.options import cell_argument, engine_option, make_request, m
 from wheelsmith.pipeline import build_command, lay_out
 from wheelsmith.run.build import make_build_request, scratch
 from wheelsmith.run.executors.local import make_context
-from wheelsmith.run.prepare import prepare
-from wheelsmith.run.prepared_set import PreparedSet
+from wheelsmith.run.prepared_set import prepare_set
 from wheelsmith.store import in_use
 
 
@@ -33,14 +32,17 @@ def command(ctx: click.Context, *, cell: str, matrix: Path, engine: str | None, 
 
     listen = reporter("plain", matrix.parent)
     request = make_request(matrix, engine, only=(cell,))
-    prepared = prepare(request, listen)
+    prepared = prepare_set(request, listen)
     if not prepared.plans:
         raise click.UsageError(f"{cell} is excluded: {prepared.excluded[0].reason}")
+    if len(prepared.kernels) > 1:
+        names = ", ".join(each.cell.id for each in prepared.plans)
+        raise click.UsageError(f"{cell} is a combination of several kernels: choose one of {names}")
     with in_use(request.cache), scratch(request.cache / "work") as folder:
         plan = prepared.plans[0]
-        context = make_context(make_build_request(PreparedSet.of(prepared), folder), listen)
-        work = folder / plan.cell.id
-        lay_out(plan, prepared.source, work)
+        context = make_context(make_build_request(prepared, folder), listen)
+        work = folder / "shell"
+        lay_out(plan, context.source(plan), work)
         build = build_command(plan, context, work)
         if not argv:
             click.echo(f"build command: {shlex.join(build.argv)}", err=True)

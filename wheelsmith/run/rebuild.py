@@ -148,7 +148,7 @@ def _build(
             own.mkdir()
             work = BuildRequest(
                 to_build=part,
-                kernels={"": KernelInputs(source=planned.source)},
+                kernels={name: KernelInputs(source=source) for name, source in planned.sources.items()},
                 engine=planned.engine.name,
                 cache=cache,
                 folder=own,

@@ -33,7 +33,8 @@ from wheelsmith.plan.kernel import plan_kernel
 from wheelsmith.plan.pypi_names import unique_name
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import cxx_toolchains, platforms
-from wheelsmith.run.prepare import Request, fetch_kernel, prepare
+from wheelsmith.run.prepare import Request, fetch_kernel
+from wheelsmith.run.prepared_set import prepare_set
 from wheelsmith.run.project_source import describe, kernel_source, named_kernel, parse_source, read_metadata
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.wheel.recorded_plan import RecordedPlan, plan_differences
@@ -54,14 +55,15 @@ class NotRebuiltError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replanned:
-    """The plans, source and engine for rebuilding wheels.
+    """The plans, sources and engine for rebuilding wheels.
 
+    :param sources: name of a kernel → its source; the only kernel of a file has the name "".
     :param limits: a matrix's limits for one build.
     :param plans: build digest → plan.
     :param refused: digest of a recorded plan → why it was not planned again.
     """
 
-    source: SourceTree
+    sources: dict[str, SourceTree]
     engine: Engine
     limits: EngineChoice
     plans: dict[str, BuildPlan]
@@ -75,9 +77,9 @@ class Replanned:
         """
         if recorded.digest in self.plans:
             return
-        own = self.source.id.tree
-        if recorded.tree != own:
-            reason = f"its files have the digest {own}, the wheel's had {recorded.tree[:64]}"
+        own = {source.id.tree for source in self.sources.values()}
+        if recorded.tree not in own:
+            reason = f"its files have the digest {' or '.join(sorted(own))}, the wheel's had {recorded.tree[:64]}"
             raise NotRebuiltError(f"the source differs: {reason}; an older wheelsmith may have taken other files")
         if refused := self.refused.get(recorded.digest):
             raise NotRebuiltError(refused)
@@ -92,18 +94,18 @@ class Replanned:
 
 
 def plans_of_matrix(request: Request, listen: Listener) -> Replanned:
-    """Plan the cells of a matrix.
+    """Plan the cells of all kernels of a matrix.
 
     :raises WheelsmithError: it cannot be planned.
     """
     if not request.matrix.exists():
         remedy = "go to the folder of the matrix, or name the source of the wheels with --source FOLDER"
         raise MatrixError(f"there is no {request.matrix}", remedy=remedy)
-    prepared = prepare(request, listen)
+    prepared = prepare_set(request, listen)
     return Replanned(
-        source=prepared.source,
+        sources={name: each.source for name, each in prepared.prepared.items()},
         engine=prepared.engine,
-        limits=prepared.matrix.engine,
+        limits=prepared.limits,
         plans={plan.build_digest: plan for plan in prepared.plans},
     )
 
@@ -132,7 +134,7 @@ def plans_of_source(argument: str, recorded: Iterable[RecordedPlan], request: Re
                 plans |= {plan.build_digest: plan for plan in _plans(each, kernel, spec, source, build_host)}
             except (WheelsmithError, ValueError) as error:
                 refused[each.digest] = f"no valid matrix gives its recorded plan: {in_one_line(error)}"
-    return Replanned(source=source, engine=engine, limits=EngineChoice(), plans=plans, refused=refused)
+    return Replanned(sources={"": source}, engine=engine, limits=EngineChoice(), plans=plans, refused=refused)
 
 
 def _plans(

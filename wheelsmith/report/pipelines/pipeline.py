@@ -22,6 +22,7 @@ _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~%+-]+)*/?")
 _RUNNER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _SHARDS, _PYTHON = re.compile(r"auto|[1-9]\d{0,2}", re.ASCII), re.compile(r"3\.\d{1,2}", re.ASCII)
+_MATRIX = "matrix.yaml"
 DEFAULT_REQUIRED = "not-failed"
 WRITTEN = "# Written by: wheelsmith ci "  # the first line of each file
 _REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+(?:\[[^\]]*\])?\s*@\s*(?=\S*:)")  # NAME @ before an address
@@ -59,7 +60,7 @@ class Pipeline:
     :param keyless: sign with the token of the job.
     """
 
-    matrix: str = "matrix.yaml"
+    matrix: str = _MATRIX
     shards: str = "auto"
     wheelsmith: str
     python: str = "3.12"
@@ -144,6 +145,12 @@ class Pipeline:
                     item for each in (value if isinstance(value, tuple) else (value,)) for item in (option, each)
                 ]
         return shlex.join([*arguments, *flags])
+
+    @staticmethod
+    def read_matrix(text: str) -> str:
+        """Return the path of the matrix in a file with the command that generated it in its first line."""
+        words = shlex.split(text.partition("\n")[0])
+        return words[words.index("--matrix") + 1] if "--matrix" in words[:-1] else _MATRIX
 
     @property
     def runners(self) -> tuple[tuple[int, str | None], ...]:
