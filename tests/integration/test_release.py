@@ -68,6 +68,43 @@ def test_from_a_matrix_to_what_installers_find(locked, served):
     assert (again.returncode, "publish: 0 wheels published, 1 already there" in again.stderr) == (0, True), again.stderr
 
 
+SET = """\
+axes: {torch: [2.13], cuda: [cpu]}
+kernels:
+  pure: {path: k}
+  other: {path: k, distribution: other, module: other}
+"""
+
+
+@pytest.fixture
+def locked_set(locked):
+    (locked.folder / "matrix.yaml").write_text(SET)
+    answer = locked.run_in_process("lock", "--engine", "local")
+    assert answer.returncode == 0, answer.stderr
+    return locked
+
+
+def test_all_kernels_of_a_set_are_released_or_some(locked_set, served):
+    states = locked_set.folder / "index/_state"
+    answer = release(locked_set, "--kernel", "pure")
+    assert (answer.returncode, [path.name for path in states.glob("[!.]*.json")]) == (0, ["pure.json"]), answer.stderr
+    answer = release(locked_set, "--key", "release.key", "--url", served)
+    assert (answer.returncode, steps(answer)) == (0, STEPS), answer.stderr
+    assert "build: pure 1, other 1" in answer.stderr
+    assert "publish: 1 wheel published, 1 already there" in answer.stderr
+    assert f"live: 2 wheels unchanged and signed: {served}" in answer.stderr
+    assert [line for line in answer.stdout.splitlines() if line.startswith("# ")] == ["# pure 1", "# other 1"]
+
+
+def test_nothing_of_a_set_is_released_if_a_kernel_is_lost(locked_set):
+    (locked_set.folder / "matrix.yaml").write_text(f"{SET}  lost: {{path: nowhere}}\n")
+    answer = release(locked_set)
+    assert (answer.returncode, "lost cannot be built: there is no folder" in answer.stderr) == (1, True), answer.stderr
+    assert not (locked_set.folder / "index").exists()
+    answer = release(locked_set, "--incomplete")
+    assert (answer.returncode, "publish: 2 wheels published" in answer.stderr) == (1, True), answer.stderr
+
+
 def test_a_dry_run_writes_nothing_to_the_index(locked):
     answer = release(locked, "--key", "release.key", "--url", "http://127.0.0.1:9", "--dry-run")
     assert (answer.returncode, steps(answer)) == (0, STEPS), answer.stderr

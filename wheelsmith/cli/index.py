@@ -148,11 +148,12 @@ def record_tests_(*, target: str, files: tuple[Path, ...], out: Path | None, dry
 
     Of several outcomes for the same machine and combination, the worst counts.
     """
-    from wheelsmith.run.release import read_built_version
+    from wheelsmith.run.release import read_built_versions
 
     results = {str(file): load_tests(_read_untrusted(file), str(file)) for file in files}
     opened = open_index(target, dry_run=dry_run)
-    recorded = record_tests(opened.storage, results, read_built_version(out).entries if out else None)
+    entries = [entry for each in read_built_versions(out) for entry in each.entries] if out else None
+    recorded = record_tests(opened.storage, results, entries)
     show_writes(opened.writes)
     for each in recorded:
         click.echo(visible(f"{each.wheel}: {each.outcome} on {each.where}"), err=True)

@@ -24,7 +24,7 @@ from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.state import check_project, normalize_address
 from wheelsmith.index.publish.input_folders import read_releases
 from wheelsmith.index.publish.kernels_layout import hub_builds
-from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote, public_version
+from wheelsmith.index.publish.promote import Promotion, RequiredOutcome, channel_address, promote_all, public_version
 from wheelsmith.index.publish.publishing import (
     Published,
     publish,
@@ -155,22 +155,26 @@ def promote_command(  # noqa: PLR0913  # one parameter for each option
 ) -> None:
     """Promote a version from one channel of an index to another.
 
-    Either all of its wheels are promoted or none. They are neither rebuilt nor renamed.
+    Either all of its wheels are promoted or none. They are neither rebuilt nor renamed. With --of, each kernel of a set
+    is promoted, if all of them can be.
     """
-    project, version = _find_version(project, version, out)
+    versions = _find_versions(project, version, out)
     address = channel_address(target, into)
     if address == channel_address(target, source):
         raise click.UsageError(f"--from and --to are the same channel: {into}")
-    opened = open_index(address, dry_run=dry_run)
-    promotion = Promotion(
-        project=check_project(project),
-        version=public_version(version),
-        tests=RequiredOutcome(require),
-        channel=into,
-        address=normalize_address(channel_address(public_address, into)) if public_address else None,
-        incomplete=incomplete,
-    )
-    promoted = promote(open_storage(channel_address(target, source)), opened.storage, promotion, address)
+    opened, storage = open_index(address, dry_run=dry_run), open_storage(channel_address(target, source))
+    promotions = [
+        Promotion(
+            project=check_project(project),
+            version=public_version(version),
+            tests=RequiredOutcome(require),
+            channel=into,
+            address=normalize_address(channel_address(public_address, into)) if public_address else None,
+            incomplete=incomplete,
+        )
+        for project, version in versions
+    ]
+    promoted = promote_all(storage, opened.storage, promotions, address)
     if as_json:
         click.echo(json.dumps(published_json(opened, promoted), indent=1))
         return
@@ -180,18 +184,17 @@ def promote_command(  # noqa: PLR0913  # one parameter for each option
     click.echo(f"{published_text(promoted, 'promoted', dry_run=dry_run)}: {opened.name}", err=True)
 
 
-def _find_version(project: str | None, version: str | None, out: Path | None) -> tuple[str, str]:
-    """Return the project and version that the arguments or ``--of`` name.
+def _find_versions(project: str | None, version: str | None, out: Path | None) -> list[tuple[str, str]]:
+    """Return the projects and versions that the arguments or ``--of`` name.
 
     :raises click.UsageError: neither or both are given.
     """
     if out:
-        from wheelsmith.run.release import read_built_version
+        from wheelsmith.run.release import read_built_versions
 
         if project:
             raise click.UsageError("--of cannot be used with PROJECT VERSION")
-        found = read_built_version(out)
-        return found.state.project, found.version
+        return [(found.state.project, found.version) for found in read_built_versions(out)]
     if project is None or version is None:
         raise click.UsageError("name the version to promote: PROJECT VERSION or --of FOLDER")
-    return project, version
+    return [(project, version)]

@@ -13,7 +13,7 @@ from wheelsmith.base.errors import ExitCode, ReleaseError, WheelsmithError
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.redact import redact
 from wheelsmith.base.units import counted
-from wheelsmith.cli.options import engine_option, make_request, matrix_option
+from wheelsmith.cli.options import engine_option, kernel_option, make_request, matrix_option
 from wheelsmith.cli.run_with_reports import exit_code, preparing_reporter, progress_options, run_prepared
 from wheelsmith.cli.storage import (
     channel_option,
@@ -29,8 +29,9 @@ from wheelsmith.index.publish.kernels_layout import hub_builds
 from wheelsmith.index.publish.promote import NOT_STABLE_REMEDY, channel_address, why_not_stable
 from wheelsmith.index.publish.publishing import publish
 from wheelsmith.index.storage.location import open_storage
+from wheelsmith.model.run_record import RunRecord
 from wheelsmith.report.markdown import changes_text
-from wheelsmith.run.prepare import prepare
+from wheelsmith.run.prepared_set import prepare_set
 from wheelsmith.run.release import (
     BuiltVersion,
     ReleaseStep,
@@ -38,7 +39,7 @@ from wheelsmith.run.release import (
     changes_since,
     check_live_pages,
     check_names,
-    read_built_version,
+    read_built_versions,
     recheck,
     require_complete,
     verify_live_wheels,
@@ -63,6 +64,7 @@ class _Release:
     channel: str | None
     url: str | None
     matrix: Path
+    kernels: tuple[str, ...]
     engine: str | None
     out: Path
     key: str | None
@@ -73,21 +75,26 @@ class _Release:
 
     def build(self) -> str:
         """Build the locked matrix, unless the index has other wheels of its names."""
-        request = make_request(self.matrix, self.engine, out=self.out, locked=True)
-        prepared = prepare(request, preparing_reporter(self.progress, self.matrix.parent))
+        request = make_request(self.matrix, self.engine, kernels=self.kernels, out=self.out, locked=True)
+        prepared = prepare_set(request, preparing_reporter(self.progress, self.matrix.parent))
+        if prepared.failures and not self.incomplete:
+            name, reason = next(iter(prepared.failures.items()))
+            raise ReleaseError(f"{name} cannot be built: {reason}", remedy="fix it, or use --incomplete")
         storage = open_storage(self.index)
-        check_names(storage, prepared)
+        for run, _ in prepared.by_kernel(()):
+            check_names(storage, run)
         code = exit_code(run_prepared(prepared, progress=self.progress, as_json=False))
         if code not in {ExitCode.OK, ExitCode.CELLS_FAILED}:
             raise click.exceptions.Exit(code)
-        found = self._found()
-        # The names of some wheels are known only now.
-        add_entries(load_project(storage, found.state.project)[0], found.entries)
-        return f"{found.state.project} {found.version}"
+        versions = self._found()
+        for found in versions:
+            # The names of some wheels are known only now.
+            add_entries(load_project(storage, found.state.project)[0], found.entries)
+        return ", ".join(f"{found.state.project} {found.version}" for found in versions)
 
     def check(self) -> str:
         """Check every wheel again."""
-        return f"{counted(recheck(self.out, self._found()), 'wheel')} passed"
+        return f"{counted(sum(recheck(self.out, found) for found in self._found()), 'wheel')} passed"
 
     def sign(self) -> str:
         """Sign every wheel."""
@@ -99,7 +106,8 @@ class _Release:
 
     def changes(self) -> str:
         """Write the changes since the previous version to ``CHANGES.md`` and print them."""
-        text = changes_text(changes_since(open_storage(self.index), self._found()))
+        storage = open_storage(self.index)
+        text = "\n".join(changes_text(changes_since(storage, found)) for found in self._found())
         atomic_write(self.out / _CHANGES, text.encode())
         # With --progress json, stdout contains only events.
         click.echo(text, err=self.progress == "json")
@@ -120,23 +128,29 @@ class _Release:
             return "skipped in a dry run"
         if self.url is None:
             return "skipped without --url"
-        found, policy = self._found(), None
+        policy = None
         if self.key is not None:
             policy = SignaturePolicy(keys=(key_signer(self.key, self.public_key).public,))
-        names = list(verify_live_wheels(self.url, found, preparing_reporter(self.progress, self.out), policy))
-        if not names:
-            raise ReleaseError("the version has no wheel in the index", remedy="check advertise in matrix.yaml")
-        check_live_pages(self.url, found)
+        listen, count = preparing_reporter(self.progress, self.out), 0
+        for found in self._found():
+            names = list(verify_live_wheels(self.url, found, listen, policy))
+            if not names:
+                what = f"{found.state.project} {found.version}"
+                raise ReleaseError(f"{what} has no wheel in the index", remedy="check advertise in matrix.yaml")
+            check_live_pages(self.url, found)
+            count += len(names)
         signed = " and signed" if policy else ""
-        return f"{counted(len(names), 'wheel')} unchanged{signed}: {redact(self.url)}"
+        return f"{counted(count, 'wheel')} unchanged{signed}: {redact(self.url)}"
 
-    def _found(self) -> BuiltVersion:
-        found = read_built_version(self.out)
-        if not self.incomplete:
-            require_complete(found)
-        if why := why_not_stable(found.entries, self.channel):
-            raise ReleaseError(f"version {found.version} has wheels {why}", remedy=NOT_STABLE_REMEDY)
-        return found
+    def _found(self) -> tuple[BuiltVersion, ...]:
+        versions = read_built_versions(self.out)
+        for found in versions:
+            if not self.incomplete:
+                require_complete(found)
+            if why := why_not_stable(found.entries, self.channel):
+                text = f"{found.state.project} {found.version} has wheels {why}"
+                raise ReleaseError(text, remedy=NOT_STABLE_REMEDY)
+        return versions
 
 
 @click.command("release")
@@ -144,6 +158,7 @@ class _Release:
 @channel_option
 @click.option("--url", metavar="URL", help="Public address of INDEX, without simple/. The last step verifies it.")
 @matrix_option
+@kernel_option
 @engine_option
 @click.option("--out", type=click.Path(path_type=Path), default=Path("dist"), show_default=True, help="Output folder.")
 @click.option("--key", metavar="KEY", help="Private key, as for wheelsmith sign.")
@@ -189,4 +204,4 @@ def command(
             raise
         click.echo(f"{step}: {result}", err=True)
     # An incomplete release exits with the code of failed cells.
-    ctx.exit(ExitCode.CELLS_FAILED if read_built_version(release.out).failed else ExitCode.OK)
+    ctx.exit(ExitCode.OK if RunRecord.read(release.out).is_complete else ExitCode.CELLS_FAILED)

@@ -29,7 +29,7 @@ from wheelsmith.index.publish.record_tests import RecordedTest
 from wheelsmith.index.resolve.install_commands import Template
 from wheelsmith.index.resolve.target import Target
 from wheelsmith.model.wheel_name import same_version
-from wheelsmith.run.release import read_built_version
+from wheelsmith.run.release import read_built_versions
 
 _VENV_TIMEOUT = 300.0  # seconds to create a virtual environment on a slow disk
 _PIP_TIMEOUT = 3600.0  # seconds to fetch and install torch over a slow connection
@@ -80,11 +80,11 @@ def only_built_wheels(catalogue: Catalogue, out: Path) -> Catalogue:
     :param out: the output folder of the run or join.
     :raises ReleaseError: the folder has another project, or the index has none of its wheels.
     """
-    version = read_built_version(out)
-    if version.state.project != catalogue.project:
-        project = version.state.project
-        raise ReleaseError(f"{out} has wheels of {project}", remedy=f"test that project: wheelsmith test {project}")
-    built = {(entry.filename, entry.sha256) for entry in version.entries}
+    versions = {version.state.project: version for version in read_built_versions(out)}
+    if catalogue.project not in versions:
+        remedy = f"test one of its projects: wheelsmith test {next(iter(versions))}"
+        raise ReleaseError(f"{out} has wheels of {', '.join(versions)}", remedy=remedy)
+    built = {(entry.filename, entry.sha256) for entry in versions[catalogue.project].entries}
     wheels = tuple(wheel for wheel in catalogue.wheels if (wheel.filename, wheel.sha256) in built)
     if not wheels:
         raise ReleaseError(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from packaging.version import Version
 
@@ -16,7 +17,7 @@ from wheelsmith.base.redact import redact
 from wheelsmith.index.doctor.crawl import CrawlScope, examine
 from wheelsmith.index.doctor.finding import Severity
 from wheelsmith.index.entries.catalogue import VersionChanges, catalogue_of, version_changes
-from wheelsmith.index.entries.entry import IndexEntry, ProjectState
+from wheelsmith.index.entries.entry import CellWithoutWheel, IndexEntry, PlannedVersion, ProjectState
 from wheelsmith.index.entries.state import check_project, completeness, name_conflict, select_version
 from wheelsmith.index.entries.stored_states import load_project
 from wheelsmith.index.publish.input_folders import read_releases
@@ -34,6 +35,7 @@ from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import verify_wheel
 from wheelsmith.wheel.reader import WheelReader
 
+_Versioned = TypeVar("_Versioned", CellWithoutWheel, PlannedVersion)
 _CHECK_AGAIN = "check again: --step live"
 _BUILD_FIRST = "build first: build-matrix, join, or release --step build"
 
@@ -67,45 +69,56 @@ class BuiltVersion:
         return select_version(self.state.entries, self.version)
 
 
-def read_built_version(out: Path) -> BuiltVersion:
-    """Return the version that the last run built, without wheels of an older source.
+def read_built_versions(out: Path) -> tuple[BuiltVersion, ...]:
+    """Return the version of each kernel that the last run built, without wheels of an older source.
+
+    A kernel without a plan has no version.
 
     :param out: the output folder.
-    :raises ReleaseError: there was no run, or it has no wheel.
+    :raises ReleaseError: there was no run, or one of its kernels has no wheel.
     """
     try:
         run = RunRecord.read(out)
-        project, version = check_project(str(run.distribution)), Version(str(run.kernel_version))
+        names = {name: (each.distribution, each.version) for name, each in run.kernels.items()}
+        names = names or {"": (run.distribution, run.kernel_version)}
+        versions = {name: (check_project(str(each)), Version(str(number))) for name, (each, number) in names.items()}
     except (OSError, ValueError, PackageIndexError):
         raise ReleaseError(f"{out} has no readable record of a run", remedy=_BUILD_FIRST) from None
-    found = load_project(Folder(out / "index"), project)[0]
-    state = replace(found, entries=found.current)
-    if not select_version(state.entries, str(version)):
-        raise ReleaseError(f"{out} has no wheel of {project} {version}", remedy=_BUILD_FIRST)
-    failed = sorted(cell.cell.id for cell in run.planned if cell.status in {Status.FAILED, Status.CANCELLED})
-    return BuiltVersion(state=state, version=str(version), failed=tuple(failed))
+    found = []
+    for name, (project, version) in versions.items():
+        stored = load_project(Folder(out / "index"), project)[0]
+        state = replace(stored, entries=stored.current)
+        if not select_version(state.entries, str(version)):
+            raise ReleaseError(f"{out} has no wheel of {project} {version}", remedy=_BUILD_FIRST)
+        cells = (cell for cell in run.planned if (cell.cell.kernel or "") == name)
+        failed = sorted(cell.cell.id for cell in cells if cell.status in {Status.FAILED, Status.CANCELLED})
+        found.append(BuiltVersion(state=state, version=str(version), failed=tuple(failed)))
+    return tuple(found)
 
 
-def built_release(out: Path, found: BuiltVersion) -> IndexRelease:
-    """Return the release to publish: only the version that the run built.
+def built_release(out: Path, versions: Iterable[BuiltVersion]) -> IndexRelease:
+    """Return the release to publish: only the versions that the run built.
 
     :raises PackageIndexError: the folder is incomplete.
     """
-    release, project, version = read_releases([out]), found.state.project, Version(found.version)
-    wanted = {entry.sha256 for entry in found.entries}
-    answers = tuple(each for each in found.state.answers if Version(each.version) == version)
-    planned = tuple(each for each in found.state.planned if Version(each.version) == version)
+    release, found = read_releases([out]), {each.state.project: each for each in versions}
+    wanted = {entry.sha256 for each in found.values() for entry in each.entries}
     return IndexRelease(
         uploads=tuple(upload for upload in release.uploads if upload.entry.sha256 in wanted),
-        answers={project: answers},
-        planned={project: planned},
+        answers={name: _of_version(each.state.answers, each.version) for name, each in found.items()},
+        planned={name: _of_version(each.state.planned, each.version) for name, each in found.items()},
         left_out=release.left_out,
     )
+
+
+def _of_version(items: Iterable[_Versioned], version: str) -> tuple[_Versioned, ...]:
+    return tuple(each for each in items if Version(each.version) == Version(version))
 
 
 def check_names(storage: Storage, run: PlannedRun) -> None:
     """Check that an index has no wheel of a run's names that was built from another plan.
 
+    :param run: the run of one kernel.
     :raises PackageIndexError: it has one, or cannot be read.
     """
     planned = {(plan.wheel.stem, plan.build_digest) for plan in run.plans}
@@ -125,7 +138,7 @@ def require_complete(found: BuiltVersion) -> None:
         cells = sorted({*complete.missing, *found.failed}) if complete else ()
         missing = ", ".join(cells) or "its combinations are unknown"
         raise ReleaseError(
-            f"version {found.version} is not complete: {missing}",
+            f"{found.state.project} {found.version} is not complete: {missing}",
             remedy="fix the failures, exclude them with a reason in matrix.yaml, or use --incomplete",
         )
 

@@ -123,6 +123,20 @@ def promote(source: Storage, target: Storage, promotion: Promotion, target_addre
     return Published(new=new, known=tuple(published))
 
 
+def promote_all(source: Storage, target: Storage, promotions: Sequence[Promotion], target_address: str) -> Published:
+    """Promote versions of several projects, if all of them fulfil the conditions.
+
+    :raises PackageIndexError: see ``promote``.
+    """
+    for promotion in promotions:
+        _promoted_state(source, promotion)
+    done = [promote(source, target, promotion, target_address) for promotion in promotions]
+    return Published(
+        new=tuple(entry for each in done for entry in each.new),
+        known=tuple(entry for each in done for entry in each.known),
+    )
+
+
 def channel_address(index: str, channel: str) -> str:
     """Return the address of a channel: a separate index in a subfolder of the index.
 
