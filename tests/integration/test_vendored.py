@@ -189,6 +189,28 @@ def test_a_changed_wheel_of_an_environment_is_refused_by_name(project):
     assert "is not in the vendored folder" in changed.stderr
 
 
+SET = """\
+axes: {torch: [2.13], cuda: [cpu]}
+kernels:
+  one: {git: one, revision: main}
+  two: {git: two, revision: main, distribution: two, module: two}
+"""
+
+
+def test_the_sources_of_all_kernels_of_a_set_come_out_of_the_folder(factory):
+    for name in ("one", "two"):
+        in_git(pure_kernel(factory.folder / name))
+    (factory.folder / "matrix.yaml").write_text(SET)
+    for command in ("lock", "vendor"):
+        answer = factory.run(command, "--engine", "local")
+        assert answer.returncode == 0, answer.stderr
+    for name in ("one", "two"):
+        (factory.folder / name).rename(factory.folder / f"gone-{name}")
+    answer = offline(factory, "build-matrix", "--locked", "--offline", "--engine", "local")
+    assert answer.returncode == 0, answer.stderr
+    assert len(list((factory.folder / "dist/wheels").glob("*.whl"))) == 2
+
+
 @pytest.mark.release("a folder is vendored for each; two of them are quick")
 def test_another_origin_or_revision_than_the_matrixs_is_refused(vendored):
     identity = vendored.folder / "wheelsmith.vendor/source/source.json"

@@ -10,11 +10,17 @@ import click
 from wheelsmith.base.errors import ExitCode, MatrixError
 from wheelsmith.base.offline import VENDORED
 from wheelsmith.base.units import counted, show_size
-from wheelsmith.cli.options import engine_option, make_request, matrix_option, quiet_option, selection_options
+from wheelsmith.cli.options import (
+    engine_option,
+    kernel_option,
+    make_request,
+    matrix_option,
+    quiet_option,
+    selection_options,
+)
 from wheelsmith.plan.lock import Lock, differences, lock_path, read_lock, vendor_path, write_lock
 from wheelsmith.run.lock import reject_dropped_cells, with_addresses, without_packages
-from wheelsmith.run.prepare import prepare
-from wheelsmith.run.prepared_set import new_lock, plan_set
+from wheelsmith.run.prepared_set import new_lock, plan_set, prepare_set
 from wheelsmith.toolchain import Toolchains
 
 
@@ -75,6 +81,7 @@ def _read_existing(path: Path, *, readable: bool) -> Lock | None:
 
 @click.command("vendor")
 @matrix_option
+@kernel_option
 @selection_options
 @engine_option
 @quiet_option
@@ -84,6 +91,7 @@ def vendor_command(
     ctx: click.Context,
     *,
     matrix: Path,
+    kernels: tuple[str, ...],
     only: tuple[str, ...],
     skip: tuple[str, ...],
     engine: str | None,
@@ -99,7 +107,12 @@ def vendor_command(
 
     listen = reporter("quiet" if quiet else "plain", matrix.parent)
     target = (folder or vendor_path(matrix)).absolute()
-    prepared = prepare(make_request(matrix, engine, only=only, skip=skip, locked=True), listen)
+    prepared = prepare_set(make_request(matrix, engine, kernels=kernels, only=only, skip=skip, locked=True), listen)
+    if prepared.failures:
+        name, reason = next(iter(prepared.failures.items()))
+        raise MatrixError(
+            f"{name} cannot be vendored: {reason}", remedy="fix it, or select other kernels with --kernel"
+        )
     os.environ[VENDORED] = str(target)
     files, size = vendor(prepared, target, listen)
     click.echo(f"{folder or vendor_path(matrix)}: {counted(files, 'file')}, {show_size(size)}")

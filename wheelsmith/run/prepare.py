@@ -157,15 +157,16 @@ def kernel_notices(prepared: Prepared) -> Iterator[Notice]:
             yield Notice(level="info", text=text)
 
 
-def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listener) -> SourceTree:
+def fetch_kernel(kernel: KernelRef, request: Request, out: Path, listen: Listener, name: str = "") -> SourceTree:
     """Fetch and return a kernel's source.
 
     :param out: the output folder, which is not part of the source.
+    :param name: the name of the kernel in a file with several.
     :raises SourceError: it is not available, or must not be used.
     """
     base, offline = request.matrix.resolve().parent, is_offline() and not kernel.path
     vendored = vendored_folder() if offline else None
-    if vendored and (known := read_vendored(vendored, kernel)):
+    if vendored and (known := read_vendored(vendored, kernel, name)):
         return known
     try:
         # Keep other processes from pruning the source while it is fetched into the cache.
@@ -211,7 +212,7 @@ def prepare_matrix(
     everything, selected, machine = part or _set_of_one(matrix, request, listen)
     out = (request.out or request.matrix.resolve().parent / matrix.output.path).absolute()
     if source is None:
-        fetched = fetch_kernel(inputs.kernel_to_fetch, request, out, listen)
+        fetched = fetch_kernel(inputs.kernel_to_fetch, request, out, listen, matrix.name or "")
         source = replace(fetched, id=replace(fetched.id, revision=matrix.kernel.revision or fetched.id.revision))
     spec = read_spec(source, matrix, request.matrix.name)
     for text in _missing_settings(spec, matrix):

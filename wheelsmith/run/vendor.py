@@ -16,7 +16,7 @@ from wheelsmith.base.files import sha256_file
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.offline import ARCHIVES, PARTS, SOURCE, VENDORED_MARK, WHEELS
 from wheelsmith.model import Listener, LockedWheel, Notice, PrefixId
-from wheelsmith.run.prepare import Prepared
+from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.source.vendored import vendor_source
 from wheelsmith.toolchain.downloads import PrefixFiles, find_vendored_wheel
 from wheelsmith.toolchain.prefix_builder import make_prefix
@@ -33,7 +33,7 @@ _CONTENT = {VENDORED_MARK, WHEELS, PARTS, ARCHIVES, SOURCE}
 _SCRATCH = ".scratch-"
 
 
-def vendor(prepared: Prepared, folder: Path, listen: Listener) -> tuple[int, int]:
+def vendor(prepared: PreparedSet, folder: Path, listen: Listener) -> tuple[int, int]:
     """Write the folder, and return the number and the total bytes of its files.
 
     Files of an earlier folder are not fetched again. Each toolchain is installed once in a scratch folder, so that
@@ -80,11 +80,12 @@ def _require_own(folder: Path) -> None:
     )
 
 
-def _write(prepared: Prepared, part: Path, listen: Listener) -> None:
+def _write(prepared: PreparedSet, part: Path, listen: Listener) -> None:
     part.mkdir(parents=True)
     (part / VENDORED_MARK).write_text(_MARK_TEXT, encoding="utf-8")
-    if not prepared.matrix.kernel.path:
-        vendor_source(prepared.source, prepared.matrix.kernel, part)
+    for name, kernel in prepared.prepared.items():
+        if not kernel.matrix.kernel.path:
+            vendor_source(kernel.source, kernel.matrix.kernel, part, name)
     for prefix in dict.fromkeys(prefix for plan in prepared.plans for prefix in plan.prefixes):
         _vendor_prefix(prefix, part, listen)
     projects = ((plan.project, plan.cell.arch) for plan in prepared.plans if plan.project)
@@ -93,7 +94,7 @@ def _write(prepared: Prepared, part: Path, listen: Listener) -> None:
             _vendor_wheels(wheels, python, arch, part)
 
 
-def _not_vendored(prepared: Prepared) -> Iterator[str]:
+def _not_vendored(prepared: PreparedSet) -> Iterator[str]:
     for image in sorted({plan.image.name for plan in prepared.plans if plan.image}):
         yield f"the image {image} is not vendored: save it to a file with podman save or docker save"
     if any(plan.toolset and not plan.toolset.prefix for plan in prepared.plans):

@@ -20,24 +20,27 @@ _MAX_RECORD = 1 << 16  # bytes
 _REMEDY = "run wheelsmith vendor again on a machine with a network, and copy the complete folder"
 
 
-def vendor_source(tree: SourceTree, kernel: KernelRef, folder: Path) -> None:
+def vendor_source(tree: SourceTree, kernel: KernelRef, folder: Path, name: str = "") -> None:
     """Copy a source into a vendored folder, and verify that it can be read from there.
 
+    :param name: the name of the kernel in a file with several.
     :raises SourceError: it changed after it was hashed, or cannot be read from the folder.
     """
-    with WorkFolder.make(folder / SOURCE) as work:
+    (folder / SOURCE).mkdir(exist_ok=True)
+    with WorkFolder.make(folder / SOURCE / name) as work:
         copy_into(tree, work, _FILES)
         with work.create(_IDENTITY) as file:
             file.write(json.dumps({"kernel": kernel.to_json(), **tree.id.to_json()}, indent=1).encode())
-    read_vendored(folder, kernel)
+    read_vendored(folder, kernel, name)
 
 
-def read_vendored(folder: Path, kernel: KernelRef) -> SourceTree | None:
+def read_vendored(folder: Path, kernel: KernelRef, name: str = "") -> SourceTree | None:
     """Return the source in a vendored folder, or None if the folder has none.
 
+    :param name: the name of the kernel in a file with several.
     :raises SourceError: the matrix names another source, or the files have changed.
     """
-    found = _read_identity(folder / SOURCE / _IDENTITY)
+    found = _read_identity(folder / SOURCE / name / _IDENTITY)
     if found is None:
         return None
     named, identity = found
@@ -51,7 +54,7 @@ def read_vendored(folder: Path, kernel: KernelRef) -> SourceTree | None:
         raise SourceError(
             f"{folder} contains the source of another kernel or revision than the matrix names", remedy=_REMEDY
         )
-    root = folder / SOURCE / _FILES
+    root = folder / SOURCE / name / _FILES
     if not root.is_dir():
         raise SourceError(f"{root} does not exist", remedy=_REMEDY)
     # The limit also counts folders.
