@@ -28,10 +28,11 @@ from wheelsmith.model import BuildPlan, BuildResult, Status
 from wheelsmith.model.events import CellFinished, CellLine, CellProgress, CellStage
 from wheelsmith.pipeline import BuildContext, ToolchainPrefetcher
 from wheelsmith.pipeline.repair_job import RepairJob
-from wheelsmith.run.build import build, make_build_request, scratch
+from wheelsmith.run.build import build, make_build_request
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Prepared, Request, prepare
 from wheelsmith.run.prepared_set import PreparedSet
+from wheelsmith.run.scratch import scratch
 from wheelsmith.toolchain import Toolchains
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("hostile builds")]

@@ -22,10 +22,11 @@ from sampled import sampled
 from wheelsmith.base.files import default_cache
 from wheelsmith.model.events import StepFinished
 from wheelsmith.platforms import cuda_prefix, cuda_toolkits
-from wheelsmith.run.build import make_build_request, scratch
+from wheelsmith.run.build import make_build_request
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.run.prepared_set import PreparedSet
+from wheelsmith.run.scratch import scratch
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.integrity import write_manifest
 

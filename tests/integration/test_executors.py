@@ -9,10 +9,11 @@ from kernels import matrix, pure_kernel
 
 from wheelsmith.base.errors import SettingError
 from wheelsmith.model import BuildResult, CellFinished, Expectation, Failure, RunFinished, Status, ignore
-from wheelsmith.run.build import build, make_build_request, scratch
+from wheelsmith.run.build import build, make_build_request
 from wheelsmith.run.executors import EXECUTORS, BuildRequest, open_executor
 from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.run.prepared_set import PreparedSet
+from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Store
 
 

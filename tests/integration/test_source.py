@@ -14,10 +14,11 @@ from one_build import build_one
 from wheelsmith.base.beneath import WorkFolder, remove_tree
 from wheelsmith.base.errors import SourceError
 from wheelsmith.model import Status
-from wheelsmith.run.build import make_build_request, scratch
+from wheelsmith.run.build import make_build_request
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepare import Request, prepare
 from wheelsmith.run.prepared_set import PreparedSet
+from wheelsmith.run.scratch import scratch
 from wheelsmith.source import tree as source_tree
 from wheelsmith.source.builds import read_build_folder
 from wheelsmith.source.folder import Outputs, read_folder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from wheelsmith.base.beneath import remove_tree
-from wheelsmith.run import build as module
-from wheelsmith.run.build import scratch
+from wheelsmith.run import scratch as module
+from wheelsmith.run.scratch import scratch
 
 
 def test_it_goes_away_at_the_end(tmp_path):

@@ -11,9 +11,10 @@ from click.shell_completion import get_completion_class
 
 from wheelsmith.cli.options import cell_argument, engine_option, make_request, matrix_option
 from wheelsmith.pipeline import build_command, lay_out
-from wheelsmith.run.build import make_build_request, scratch
+from wheelsmith.run.build import make_build_request
 from wheelsmith.run.executors.local import make_context
 from wheelsmith.run.prepared_set import prepare_set
+from wheelsmith.run.scratch import scratch
 from wheelsmith.store import in_use
 
 

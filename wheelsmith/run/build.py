@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 import time
@@ -13,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
 
-from wheelsmith.base.beneath import remove_tree
-from wheelsmith.base.errors import CacheInUseError, EngineError, Place, StoreError
+from wheelsmith.base.errors import CacheInUseError, StoreError
 from wheelsmith.engine import Engine, Limits
 from wheelsmith.index.entries.stored_states import RUNS
 from wheelsmith.index.publish.run_index import publish_run
@@ -42,10 +40,10 @@ from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.run.schedule import BuildCosts
+from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
 from wheelsmith.wheel.checker_version import checker_digest
 
-_REMOVED_PREFIX = "removed-"  # prefix of a scratch folder that is being removed; its lock may not exist any more
 # Folders that a run writes to. The output folder may come from an untrusted kernel, so these may be links.
 _OUTPUT_FOLDERS = ("logs", "wheels", "index", "index/_state", f"index/{RUNS}")
 
@@ -280,45 +278,3 @@ def stored_wheels(plans: Iterable[BuildPlan], cache: Path, engine: Engine) -> di
     return {
         digest: stored for digest, stored in found.items() if stored and not (stored.of_machine and engine.isolates)
     }
-
-
-@contextmanager
-def scratch(parent: Path) -> Iterator[Path]:
-    """Yield a temporary folder. Folders that killed runs left are removed first."""
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        for leftover in parent.iterdir():
-            _remove_abandoned(leftover)
-        folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-        lock = (folder / "lock").open("w")
-    except OSError as error:
-        raise EngineError(
-            f"the work folder cannot be created: {error.strerror}",
-            where=Place(file=str(parent)),
-            remedy="free disk space, fix its permissions, or choose another place with WHEELSMITH_CACHE",
-        ) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield folder
-        finally:
-            _remove(folder)
-
-
-def _remove_abandoned(folder: Path) -> None:
-    try:
-        if folder.name.startswith(_REMOVED_PREFIX):
-            remove_tree(folder)
-            return
-        with (folder / "lock").open("r+") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove(folder)
-    except OSError:
-        return  # its run is alive, or is creating it
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder. Its new name marks it as abandoned, in case this process is killed."""
-    renamed = folder.with_name(f"{_REMOVED_PREFIX}{folder.name}")
-    folder.rename(renamed)
-    remove_tree(renamed)

@@ -33,9 +33,10 @@ from wheelsmith.model.build_host import AUTO
 from wheelsmith.model.run_record import RESULTS, RunRecord
 from wheelsmith.plan.planned_run import Build
 from wheelsmith.plan.shards import ShardedPlan, shard_label
-from wheelsmith.run.build import ActiveRun, announce_run, make_output_folder, scratch
+from wheelsmith.run.build import ActiveRun, announce_run, make_output_folder
 from wheelsmith.run.executors import BuildRequest, KernelInputs, open_executor
 from wheelsmith.run.result_collector import ResultCollector
+from wheelsmith.run.scratch import scratch
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.store import Store
 from wheelsmith.wheel.reader import WheelReader

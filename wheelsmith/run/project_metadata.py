@@ -15,8 +15,8 @@ from wheelsmith.engine.backend.metadata import MARK
 from wheelsmith.frameworks import patch_releases
 from wheelsmith.model import MAX_VERSION_LENGTH
 from wheelsmith.pipeline.command import command_name, environment_mounts, lay_out, torch_wheels
-from wheelsmith.run.build import scratch
 from wheelsmith.run.prepare import Prepared
+from wheelsmith.run.scratch import scratch
 from wheelsmith.store import in_use
 from wheelsmith.toolchain import Toolchains
 

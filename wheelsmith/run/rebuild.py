@@ -24,11 +24,12 @@ from wheelsmith.model import (
     Verdict,
     read_wheel_name,
 )
-from wheelsmith.run.build import build_limits, scratch
+from wheelsmith.run.build import build_limits
 from wheelsmith.run.executors import BuildRequest, KernelInputs, open_executor
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.published_wheels import MAX_WHEEL_SIZE, published_wheels
 from wheelsmith.run.replan import NotRebuiltError, Replanned, plans_of_matrix, plans_of_source
+from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Store, StoredWheel, in_use
 from wheelsmith.wheel.reader import WheelReader
 from wheelsmith.wheel.recorded_plan import RecordedPlan
