@@ -40,7 +40,8 @@ def repaired(folder, policy=None, **sources):
         platform=f"linux_{ARCH}",
         arch=ARCH,
     )
-    request = RepairRequest(spec=spec, members=None, plan=None, grafts=False, policy=policy)
+    recorded = plan(0).recorded().decode()
+    request = RepairRequest(spec=spec, members=None, plan=recorded, grafts=False, policy=policy)
     return repair(raw, request, folder / "work")
 
 

@@ -391,7 +391,9 @@ def test_the_plan_at_a_narrow_terminal():
     plans, excluded, not_folded = planned(text, "stable on CUDA")
     cached, shared = frozenset({plans[1].build_digest}), folded(fold(plans))
     written = io.StringIO()
-    Console(file=written, width=80).print(plan_table(plans, excluded[:1], shared, cached=cached, not_folded=not_folded))
+    Console(file=written, width=80).print(
+        plan_table(plans, excluded[:1], shared, cached=cached, not_folded=not_folded, not_upstream={})
+    )
     assert "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n" == TABLE
     assert totals(plans, shared) == "7 combinations → 5 builds"
     assert sharing_reasons(shared) == [

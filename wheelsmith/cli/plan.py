@@ -206,6 +206,7 @@ def plan_json(prepared: PreparedSet) -> dict[str, object]:
                 "digest": plan.build_digest,
                 "folded": folded[plan.cell.id].to_json() if plan.cell.id in folded else None,
                 "not_folded": prepared.not_folded.get(plan.cell.id),
+                "not_upstream": prepared.not_upstream.get(plan.cell.id),
             }
             for plan in prepared.plans
         ],
@@ -228,14 +229,15 @@ def show_plan(prepared: PreparedSet, request: Request, listen: Listener) -> None
     if by_kernel:
         console.print(kernel_table(prepared.plans, prepared.excluded, folded, cached=cached))
     else:
-        console.print(
-            plan_table(prepared.plans, prepared.excluded, folded, cached=cached, not_folded=prepared.not_folded)
-        )
+        reasons = {"not_folded": prepared.not_folded, "not_upstream": prepared.not_upstream}
+        console.print(plan_table(prepared.plans, prepared.excluded, folded, cached=cached, **reasons))
+    upstream = sum(build.plan.repacked for build in prepared.builds)
     cached_builds = sum(build.plan.build_digest in cached for build in prepared.builds)
-    console.print(f"{totals(prepared.plans, folded)}, {cached_builds} cached")
+    from_upstream = f", {upstream} from upstream" if upstream else ""
+    console.print(f"{totals(prepared.plans, folded)}{from_upstream}, {cached_builds - upstream} cached")
     # Beside wheels, the rows of excluded combinations suffice.
-    reasons = exclusion_reasons(prepared.excluded) if by_kernel or not prepared.plans else ()
-    for line in (*sharing_reasons(folded), *reasons):
+    why = exclusion_reasons(prepared.excluded) if by_kernel or not prepared.plans else ()
+    for line in (*sharing_reasons(folded), *why):
         console.print(f"  {line}")
     if by_kernel:
         console.print("each combination: wheelsmith plan --kernel NAME")

@@ -101,6 +101,12 @@ class KernelModel(_Model):
         None, description="The import name of a kernel in kernel-builder layout; default: the name in build.toml"
     )
 
+    builds: Literal["prefer"] | None = Field(
+        None,
+        description="prefer: take the builds that the Hub repo or folder has under build/, if they pass the check, and "
+        "compile only the rest",
+    )
+
     @model_validator(mode="after")
     def _check_source(self) -> KernelModel:
         if sum(place is not None for place in (self.hub, self.git, self.path, self.sdist)) != 1:
@@ -114,6 +120,8 @@ class KernelModel(_Model):
             raise ValueError("include and exclude require path")
         if not (self.hub or self.git) and self.revision is not None:
             raise ValueError("revision requires hub or git")
+        if self.builds is not None and not (self.hub or self.path):
+            raise ValueError("builds requires hub or path")
         if self.revision is not None:
             check_revision(self.revision)
         return self

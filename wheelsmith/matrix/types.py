@@ -30,6 +30,7 @@ class KernelRef(Record):
     :param distribution: the project's name on the index; None means the name in build.toml.
     :param declare: patterns of files that the wheel installs on purpose, although they look like another project's.
     :param module: the import name; None means the name in build.toml.
+    :param builds: ``prefer`` takes the builds that the repo or folder already has; None compiles everything.
     """
 
     hub: str | None = None
@@ -45,6 +46,7 @@ class KernelRef(Record):
     distribution: str | None = None
     declare: tuple[str, ...] = ()
     module: str | None = None
+    builds: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

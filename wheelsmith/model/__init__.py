@@ -36,6 +36,7 @@ from wheelsmith.model.events import (
 from wheelsmith.model.pinned import PinnedFile, PinnedPackage, PinnedTree, PrefixId
 from wheelsmith.model.plan import (
     RECORDED_PLAN,
+    UPSTREAM,
     BuildPlan,
     Folded,
     LockedWheel,

@@ -15,6 +15,7 @@ from wheelsmith.model.wheel_name import wheel_stem
 SCHEMA_VERSION = 1
 # In the .dist-info folder of every built wheel: the data that the plan's digest covers.
 RECORDED_PLAN = "build-plan.json"
+UPSTREAM = "upstream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +190,8 @@ class BuildPlan(Record):
         toolkit lacks for a project.
     :param headers: the framework's headers; None for a project, and if nothing is compiled.
     :param recipe: empty for a project, which has its own build system.
-    :param repacked: True if the content was compiled elsewhere, so that this plan cannot build it.
+    :param repacked: True if the content was compiled upstream, so that this plan cannot build it.
+    :param policy: the manylinux policy of repacked content, e.g. ``manylinux_2_28``; None computes it from the symbols.
     :param deflate: fingerprint of the compressor that packs the wheel; None for zlib itself.
     """
 
@@ -206,6 +208,7 @@ class BuildPlan(Record):
     project: Project | None = None
     libraries: tuple[PrefixId, ...] = ()
     repacked: bool = False
+    policy: str | None = None
     deflate: str | None = None
     schema_version: int = SCHEMA_VERSION
     # A run reads each digest several times, and a plan never changes.
@@ -215,6 +218,11 @@ class BuildPlan(Record):
     def pinned_compilers(self) -> PrefixId | None:
         """Return the prefix of pinned compilers; None if the machine or the image has them, or none are needed."""
         return self.toolset.prefix if self.toolset else None
+
+    @property
+    def compiler(self) -> str | None:
+        """Return who compiled: the version of the host compiler, or ``upstream``; None if nothing is compiled."""
+        return UPSTREAM if self.repacked else self.toolset.version if self.toolset else None
 
     @property
     def prefixes(self) -> tuple[PrefixId, ...]:
@@ -253,8 +261,9 @@ class BuildPlan(Record):
             told = {name: data["project"].pop(name) for name in ("variables", "config_settings", "before_build")}
             data["project"]["told"] = hashlib.sha256(canonical_json(told)).hexdigest()
             data["image"] = self.image and self.image.digest
-        if self.deflate is None:
-            del data["deflate"]
+        for name in ("deflate", "policy"):
+            if data[name] is None:
+                del data[name]
         # A branch that moved without changing a file needs no new build.
         data["source"] = {"tree": self.source.tree}
         if self.wheel.metadata is not None:

@@ -18,6 +18,7 @@ class Status(StrEnum):
     BUILT = "built"
     CACHED = "cached"
     FOLDED = "folded"
+    UPSTREAM = "upstream"  # compiled by the kernel's maker, and checked here
     FAILED = "failed"
     CANCELLED = "cancelled"
 

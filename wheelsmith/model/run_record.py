@@ -27,6 +27,8 @@ class PlannedCell(Record):
     :param folded: the cell that it shares a wheel with.
     :param not_folded: why no wheel of an older CUDA minor release serves it.
     :param version: the wheel's version, with the local version.
+    :param not_upstream: why it is compiled, if the matrix prefers upstream's builds.
+    :param compiler: the host compiler, or ``upstream``.
     """
 
     folded: Folded | None
@@ -38,9 +40,12 @@ class PlannedCell(Record):
     image: ImageId | None
     compiler: str | None
     toolkit: str | None
+    not_upstream: str | None = None
 
     @classmethod
-    def of(cls, plan: BuildPlan, folded: Folded | None, not_folded: str | None) -> Self:
+    def of(
+        cls, plan: BuildPlan, folded: Folded | None, not_folded: str | None, not_upstream: str | None = None
+    ) -> Self:
         """Return the recorded part of a plan."""
         wheel = plan.wheel
         return cls(
@@ -51,8 +56,9 @@ class PlannedCell(Record):
             gpu_archs=wheel.gpu_archs,
             source=plan.source,
             image=plan.image,
-            compiler=plan.toolset.version if plan.toolset else None,
+            compiler=plan.compiler,
             toolkit=plan.toolkit.version if plan.toolkit else None,
+            not_upstream=not_upstream,
         )
 
 
@@ -80,7 +86,10 @@ class CellRecord(Record):
         if self.planned is None:
             return {"cell": self.cell.to_json(), "status": _EXCLUDED, "reason": self.reason}
         result = self.result.to_json() if self.result else {"cell": self.cell.to_json(), "status": Status.CANCELLED}
-        return {**result, **self.planned.to_json()}
+        planned = self.planned.to_json()
+        if self.planned.not_upstream is None:
+            del planned["not_upstream"]
+        return {**result, **planned}
 
     @classmethod
     def from_json(cls, data: Any) -> Self:

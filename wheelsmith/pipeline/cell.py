@@ -53,7 +53,7 @@ class CellBuild:
         self._has_run = False
         self._adder: TaskAdder | None = None
         self._stored: StoredWheel | None = None
-        self._status = Status.BUILT
+        self._status = Status.UPSTREAM if plan.repacked else Status.BUILT
         self._untested: str | None = None
 
     def tasks(self, adder: TaskAdder) -> tuple[Task, ...]:
@@ -116,7 +116,7 @@ class CellBuild:
         context.listen(CellStarted(cell_id=self.name))
         stored = None if context.force else context.store.find(plan.build_digest)
         if stored and not (stored.of_machine and context.engine.isolates):
-            self._status = Status.CACHED
+            self._status = Status.UPSTREAM if plan.repacked else Status.CACHED
             if stored.checked != checker_digest():
                 return (self._task("check", partial(self._recheck, stored)),)
             self._stored = stored

@@ -93,6 +93,7 @@ class BuildContext:
     """The objects and settings that all builds of a run share.
 
     :param sources: name of a kernel → its source. The only kernel of a run has the name ``""``.
+    :param builds: name of a kernel → the builds of upstream that it takes.
     :param own_engine: the engine for wheelsmith's own programs, which read the output of builds.
     :param limits: limits of one cell.
     :param memory: bytes that the run may use.
@@ -119,6 +120,7 @@ class BuildContext:
     folder: Path
     logs: Path
     listen: Listener
+    builds: dict[str, SourceTree] = field(default_factory=dict)
     tests: dict[str, str | None] = field(default_factory=dict)
     force: bool = False
     reuse: bool = True
@@ -127,7 +129,8 @@ class BuildContext:
 
     def source(self, plan: BuildPlan) -> SourceTree:
         """Return the source of a plan's kernel."""
-        return self.sources[plan.cell.kernel or ""]
+        name = plan.cell.kernel or ""
+        return self.builds.get(name, self.sources[name]) if plan.repacked else self.sources[name]
 
     def test(self, plan: BuildPlan) -> str | None:
         """Return the test of a plan's kernel, or None."""

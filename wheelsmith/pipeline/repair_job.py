@@ -50,9 +50,9 @@ class RepairJob:
         request = RepairRequest(
             spec=plan.wheel,
             members=members,
-            plan=None if plan.repacked else plan.recorded().decode(),
+            plan=plan.recorded().decode(),
             grafts=bool(plan.project and plan.image is None),
-            policy=plan.toolset.policy if plan.toolset else None,
+            policy=plan.toolset.policy if plan.toolset else plan.policy,
         )
         remove_tree(self.folder)
         with WorkFolder.make(self.folder) as folder:

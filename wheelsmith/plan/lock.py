@@ -125,6 +125,7 @@ class Lock(Record):
     :param cells: IDs of all cells when it was written.
     :param sources: for several kernels, name of a kernel → its source.
     :param nightly: the version of torch that ``nightly`` stands for; None if the matrix does not name it.
+    :param upstream: ID of a cell that upstream compiled → the digest of its files.
     """
 
     source: LockedSource | None
@@ -133,12 +134,14 @@ class Lock(Record):
     environments: tuple[LockedEnvironment, ...]
     sources: dict[str, LockedSource] = field(default_factory=dict)
     nightly: str | None = None
+    upstream: dict[str, str] = field(default_factory=dict)
 
     def of_kernel(self, name: str) -> Lock:
         """Return the inputs of one of several kernels, whose cells have the names of its own matrix."""
         prefix = f"{name}/"
         cells = tuple(cell.removeprefix(prefix) for cell in self.cells if cell.startswith(prefix))
-        return replace(self, source=self.sources.get(name), sources={}, cells=cells)
+        upstream = {cell.removeprefix(prefix): tree for cell, tree in self.upstream.items() if cell.startswith(prefix)}
+        return replace(self, source=self.sources.get(name), sources={}, cells=cells, upstream=upstream)
 
     def find(self, request: EnvironmentRequest) -> LockedEnvironment | None:
         """Return the environment for a request, or None."""
@@ -159,6 +162,7 @@ def join_locks(locks: Mapping[str, Lock]) -> Lock:
         pins=tuple(pins[name] for name in sorted(pins)),
         environments=tuple(sorted(environments.values(), key=lambda each: each.name)),
         nightly=next((lock.nightly for lock in locks.values() if lock.nightly), None),
+        upstream={f"{name}/{cell}": tree for name, lock in locks.items() for cell, tree in lock.upstream.items()},
     )
 
 
@@ -199,6 +203,7 @@ def differences(lock: Lock, now: Lock) -> tuple[str, ...]:
         *(text for name in sorted(names) for text in _source_differences(_source(lock, name), _source(now, name))),
         *([f"torch nightly, now {now.nightly}, is not in it"] if now.nightly not in {None, lock.nightly} else []),
         *new_cells,
+        *_upstream_differences(lock, now),
         *_pin_differences(lock, now),
         *_environment_differences(lock, now),
     )
@@ -222,6 +227,14 @@ def _source_differences(locked: LockedSource | None, now: LockedSource | None) -
         yield f"{now.shown} has moved from {locked.commit[:_SHOWN]} to {now.commit[:_SHOWN]}"
     else:
         yield f"the files of {now.shown} at {now.commit[:_SHOWN]} have changed"
+
+
+def _upstream_differences(lock: Lock, now: Lock) -> Iterator[str]:
+    for cell in now.cells:
+        old, new = lock.upstream.get(cell), now.upstream.get(cell)
+        if cell in lock.cells and old != new:
+            was, is_now = (f"upstream's build {tree[:_SHOWN]}" if tree else "compiled" for tree in (old, new))
+            yield f"{cell} is now {is_now}, was {was}"
 
 
 def _pin_differences(lock: Lock, now: Lock) -> Iterator[str]:
@@ -291,6 +304,7 @@ def read_lock(path: Path) -> Lock | None:
             pins=tuple(Pin(name=str(name), digest=str(digest)) for name, digest in data.get("pins", {}).items()),
             environments=tuple(_read_environment(path, item) for item in environments),
             nightly=_read_nightly(data),
+            upstream={str(cell): str(tree) for cell, tree in data.get("upstream", {}).items()},
         )
     except (KeyError, ValueError, TypeError, AttributeError, PylockValidationError) as error:
         raise _unreadable(path, in_one_line(error)) from None
@@ -367,6 +381,8 @@ def write_lock(path: Path, lock: Lock) -> None:
     if lock.nightly:
         data[NIGHTLY] = lock.nightly
     data["cells"] = list(lock.cells)
+    if lock.upstream:
+        data["upstream"] = lock.upstream
     data["pins"] = {pin.name: pin.digest for pin in lock.pins}
     data["environments"] = [{"name": each.name, **each.request.to_json()} for each in lock.environments]
     atomic_write(path, (_HEAD + tomli_w.dumps(data)).encode())

@@ -95,6 +95,7 @@ class PlannedRun:
     :param commit: the commit of the source's repository; None for a folder.
     :param not_folded: cell ID → the reason why it does not share a wheel, if the matrix requests CUDA minor
         compatibility.
+    :param not_upstream: cell ID → the reason why it is compiled, if the matrix prefers upstream's builds.
     :param variants: the index offers wheel variants.
     :param matrix_sha256: the digest of the matrix file; None if there is none.
     :param kernels: for several kernels, name → the kernel. The names of its cells begin with its own.
@@ -115,6 +116,7 @@ class PlannedRun:
     matrix_sha256: str | None
     kernels: dict[str, KernelRecord] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    not_upstream: dict[str, str] = field(default_factory=dict)
 
     def by_kernel(self, results: Iterable[BuildResult]) -> Iterator[tuple[PlannedRun, tuple[BuildResult, ...]]]:
         """Yield the run of each kernel with its results, as if its matrix were a file of its own."""
@@ -162,7 +164,7 @@ class PlannedRun:
         cells: dict[str, CellRecord] = {}
         for plan in self.plans:
             name = plan.cell.id
-            planned = PlannedCell.of(plan, shared.get(name), self.not_folded.get(name))
+            planned = PlannedCell.of(plan, shared.get(name), self.not_folded.get(name), self.not_upstream.get(name))
             cells[name] = CellRecord(cell=plan.cell, planned=planned, result=found.get(name))
         for item in self.excluded:
             cells[item.cell.id] = CellRecord(cell=item.cell, reason=item.reason[:_MAX_REASON])

@@ -19,6 +19,7 @@ _SIGNS = {
     Status.BUILT: ("✓", "+", "green"),
     Status.CACHED: ("✓", "=", "cyan"),
     Status.FOLDED: ("✓", "=", "cyan"),
+    Status.UPSTREAM: ("✓", "=", "cyan"),
     Status.FAILED: ("✗", "x", "red"),
     Status.CANCELLED: ("-", "-", "yellow"),
 }

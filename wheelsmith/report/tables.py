@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.units import counted, is_prerelease, show_duration, show_size
-from wheelsmith.model import BuildPlan, Excluded, Folded
+from wheelsmith.model import UPSTREAM, BuildPlan, Excluded, Folded
 from wheelsmith.plan.shards import Shard, shard_label
 from wheelsmith.store import CacheInventory, Kind, Pruning
 
@@ -27,12 +27,14 @@ def plan_table(
     *,
     cached: frozenset[str],
     not_folded: Mapping[str, str],
+    not_upstream: Mapping[str, str],
 ) -> Table:
     """Return a table with a row for every cell and its status.
 
     :param folded: cell id → the cell that provides its shared wheel.
     :param cached: build digests of wheels in the store.
     :param not_folded: cell id → the reason why a wheel of an older CUDA minor cannot serve it.
+    :param not_upstream: cell id → the reason why no build of upstream serves it.
     """
     from rich.text import Text
 
@@ -42,12 +44,11 @@ def plan_table(
         if shared := folded.get(cell):
             table.add_row(cell, "folded", Text(f"{shared.cell}: {shared.reason}"))
             continue
-        status = "cached" if plan.build_digest in cached else "build"
+        status = _status(plan, cached)
         mark = f" (a pre-release of {plan.cell.framework})" if is_prerelease(plan.cell.release) else ""
         wheel = f"{plan.wheel.distribution} {plan.wheel.version}{mark}"
-        table.add_row(
-            cell, status, Text(f"{wheel}; no shared wheel: {not_folded[cell]}" if cell in not_folded else wheel)
-        )
+        reasons = (("no shared wheel", not_folded.get(cell)), ("not from upstream", not_upstream.get(cell)))
+        table.add_row(cell, status, Text("; ".join((wheel, *(f"{what}: {why}" for what, why in reasons if why)))))
     for item in excluded:
         table.add_row(item.cell.id, "excluded", Text(item.reason), style="dim")
     return table
@@ -59,15 +60,20 @@ def kernel_table(
     """Return a table with a row for each kernel of a set, and the number of its combinations with each status."""
     statuses: dict[str | None, Counter[str]] = {}
     for plan in plans:
-        status = "folded" if plan.cell.id in folded else "cached" if plan.build_digest in cached else "build"
+        status = "folded" if plan.cell.id in folded else _status(plan, cached)
         statuses.setdefault(plan.cell.kernel, Counter())[status] += 1
     for item in excluded:
         statuses.setdefault(item.cell.kernel, Counter())["excluded"] += 1
-    columns = ("build", "cached", "folded", "excluded")
+    upstream = (UPSTREAM,) * any(UPSTREAM in counts for counts in statuses.values())
+    columns = ("build", "cached", *upstream, "folded", "excluded")
     table = _table("kernel", *columns, right=True)
     for kernel, counts in statuses.items():
         table.add_row(str(kernel), *(str(counts[each] or "") for each in columns))
     return table
+
+
+def _status(plan: BuildPlan, cached: frozenset[str]) -> str:
+    return UPSTREAM if plan.repacked else "cached" if plan.build_digest in cached else "build"
 
 
 def totals(plans: Sequence[BuildPlan], folded: Mapping[str, Folded]) -> str:

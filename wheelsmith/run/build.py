@@ -246,7 +246,7 @@ def _sort_builds(prepared: PreparedSet) -> tuple[list[BuildResult], list[Build],
                 BuildResult(
                     cell=plan.cell,
                     plan_digest=plan.build_digest,
-                    status=Status.CACHED,
+                    status=Status.UPSTREAM if plan.repacked else Status.CACHED,
                     wheel=known.wheel,
                     built_in=known.timings,
                 )

@@ -42,6 +42,7 @@ from wheelsmith.store import Store
 from wheelsmith.wheel.reader import WheelReader
 
 _EXECUTOR = "local"
+_NOT_BUILT = {Status.CACHED, Status.UPSTREAM}
 _MAX_LOG = 64 << 20  # bytes
 
 
@@ -179,7 +180,7 @@ def join(  # one parameter for each option
             result = replace(result, log=given.log)
             if result.wheel and result.status is not Status.FOLDED:
                 # The wheel was only checked here, so the status and the times of the build come from the job.
-                status = Status.CACHED if given.status is Status.CACHED else Status.BUILT
+                status = given.status if given.status in _NOT_BUILT else Status.BUILT
                 result = replace(result, status=status, timings=given.timings, built_in=given.built_in)
             run.finish(result)
 
@@ -232,7 +233,7 @@ def _store_wheel(plan: BuildPlan, path: Path, store: Store, reader: WheelReader)
     :raises WheelError: it cannot be read, or was not built from this plan.
     """
     recorded = reader.recorded_plan(path)
-    if not plan.repacked and (recorded is None or recorded.digest != plan.build_digest):
+    if recorded is None or recorded.digest != plan.build_digest:
         raise WheelError(f"{path.name} was not built from this combination's plan")
     store.put(plan.build_digest, path, reader.facts(path).file)
 

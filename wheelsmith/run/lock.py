@@ -103,6 +103,7 @@ class LockedInputs:
             source=self._source(source),
             cells=tuple(sorted(plan.cell.id for plan in plans)),
             pins=pins_of(plans),
+            upstream={plan.cell.id: plan.source.tree for plan in plans if plan.repacked},
             nightly=self.nightly,
             environments=tuple(sorted(environments, key=lambda environment: environment.name)),
         )

@@ -22,7 +22,7 @@ from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, LockedWheel, Notice, log_notices
 from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
-from wheelsmith.plan.kernel import left_out_capabilities, plan_kernel
+from wheelsmith.plan.kernel import WheelNames, left_out_capabilities, plan_kernel
 from wheelsmith.plan.lock import EnvironmentRequest, Lock, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun, check_names, fold
 from wheelsmith.plan.project import Resolve, plan_project
@@ -34,6 +34,7 @@ from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.run.header_cost import header_cost
 from wheelsmith.run.lock import LockedInputs, required_lock
 from wheelsmith.run.project_source import kernel_source, read_spec
+from wheelsmith.run.upstream import check_builds, read_upstream
 from wheelsmith.source import fetch_source, is_cached
 from wheelsmith.source.folder import Outputs
 from wheelsmith.source.tree import SourceTree
@@ -83,12 +84,14 @@ class Prepared(PlannedRun):
 
     :param request: the options of the run.
     :param spec: the source's metadata, with the names from the matrix; None for ready builds.
+    :param upstream: the builds of upstream that are taken; None if the matrix does not ask for them.
     :param out: the output folder.
     """
 
     request: Request
     matrix: Matrix
     source: SourceTree
+    upstream: SourceTree | None = None
     spec: KernelSpec | ProjectSpec | None
     engine: Engine
     out: Path
@@ -221,14 +224,13 @@ def prepare_matrix(
     if isinstance(spec, ProjectSpec):
         inputs.resolve_all(_environment_requests(plan))
     planned, not_folded = plan(resolve=inputs.resolve)
+    ours = [answer for answer, chosen in zip(planned, selected, strict=True) if isinstance(chosen, Cell)]
+    taken, upstream, not_upstream = _prefer_upstream(ours, matrix, spec, source, request, machine, listen)
+    planned = [taken.get(answer.cell.id, answer) for answer in planned]
     plans = tuple(answer for answer in planned if isinstance(answer, BuildPlan))
     check_names(fold(plans))
     if isinstance(spec, ProjectSpec):
-        code = read_project_code(source.paths, source.read_bytes)
-        for text in plan_remedies(code, plans):
-            listen(Notice(level="info", text=text))
-        if plans and (remedy := missing_sources(code)):
-            listen(Notice(level="warning", text=remedy))
+        _tell_remedies(source, plans, listen)
     place = source.id.place or spec.name or matrix.kernel.distribution or "project"
     return Prepared(
         request=request,
@@ -242,11 +244,13 @@ def prepare_matrix(
         version=matrix.version or (str(spec.version) if spec.version is not None else None),
         cells=tuple(sorted(cell_of(answer).id for answer in everything)),
         offered=tuple(sorted(cell.id for cell in everything if isinstance(cell, Cell) and cell.settings.advertise)),
-        trees=(source.id.tree,),
+        upstream=upstream,
+        trees=(source.id.tree, *sorted({plan.source.tree for plan in plans if plan.repacked})),
         commit=source.id.commit,
         plans=plans,
         excluded=tuple(answer for answer in planned if isinstance(answer, Excluded)),
         not_folded=not_folded,
+        not_upstream=not_upstream,
         variants=matrix.output.variants,
         matrix_sha256=matrix.sha256,
     )
@@ -256,6 +260,45 @@ def _set_of_one(matrix: Matrix, request: Request, listen: Listener) -> PartOfSet
     everything = expand(matrix)
     selected = select({"": everything}, only=request.only, skip=request.skip)[""]
     return PartOfSet(everything, selected, choose_machine([matrix], request, selected, listen))
+
+
+def _tell_remedies(source: SourceTree, plans: Sequence[BuildPlan], listen: Listener) -> None:
+    """Tell what the code of a project is known to need."""
+    code = read_project_code(source.paths, source.read_bytes)
+    for text in plan_remedies(code, plans):
+        listen(Notice(level="info", text=text))
+    if plans and (remedy := missing_sources(code)):
+        listen(Notice(level="warning", text=remedy))
+
+
+def _prefer_upstream(
+    ours: Sequence[BuildPlan | Excluded],
+    matrix: Matrix,
+    spec: KernelSpec | ProjectSpec,
+    source: SourceTree,
+    request: Request,
+    machine: BuildMachine,
+    listen: Listener,
+) -> tuple[dict[str, BuildPlan], SourceTree | None, dict[str, str]]:
+    """Find the cells that a build of upstream serves, if the matrix prefers those builds.
+
+    :param ours: the answer for each cell if it is compiled; without the cells that the matrix excludes.
+    :return: cell ID → the plan of its build, the files of the builds, and cell ID → why no build serves the cell.
+    """
+    kernel, engine = matrix.kernel, machine.engine
+    if kernel.builds is None or not isinstance(spec, KernelSpec):
+        return {}, None, {}
+    builds = read_upstream(kernel, request.matrix.resolve().parent, spec, source, ours, listen)
+    names = WheelNames(
+        distribution=kernel.distribution or spec.name,
+        version=matrix.version or str(spec.version),
+        module=spec.module,
+        repo=kernel.hub or spec.repo_id,
+    )
+    image = machine.build_host(matrix.engine.image).image if engine.has_images else None
+    taken = builds.take(ours, names, image, partial(check_builds, request, engine.name))
+    reasons = {answer.cell.id: builds.why_not(answer) for answer in ours if answer.cell.id not in taken}
+    return taken, builds.tree, reasons
 
 
 def _missing_settings(spec: KernelSpec | ProjectSpec, matrix: Matrix) -> Iterator[str]:

@@ -62,7 +62,9 @@ class PreparedSet(PlannedRun):
     def inputs(self) -> dict[str, KernelInputs]:
         """The inputs of the builds, by kernel."""
         return {
-            name: KernelInputs(source=each.source, test=each.matrix.kernel.test if self.request.test else None)
+            name: KernelInputs(
+                source=each.source, builds=each.upstream, test=each.matrix.kernel.test if self.request.test else None
+            )
             for name, each in self.prepared.items()
         }
 
@@ -203,6 +205,7 @@ def _join(
         plans=tuple(_named_plan(plan, name) for name, each in parts for plan in each.plans),
         excluded=(*(_named_item(item, name) for name, each in parts for item in each.excluded), *lost),
         not_folded={f"{name}/{cell}": why for name, each in parts for cell, why in each.not_folded.items()},
+        not_upstream={f"{name}/{cell}": why for name, each in parts for cell, why in each.not_upstream.items()},
         variants=common.output.variants,
         matrix_sha256=common.sha256,
     )

@@ -182,6 +182,10 @@ def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | Pro
         return named_kernel(spec, source, matrix.kernel, file)
     if matrix.kernel.sdist:
         _check_release(spec, matrix.kernel.sdist)
+    if matrix.kernel.builds is not None:
+        raise MatrixError(
+            "builds is for kernels in kernel-builder layout", where=Place(file=file), remedy="remove builds from kernel"
+        )
     if matrix.kernel.module is not None:
         raise MatrixError(
             "module is for kernels in kernel-builder layout; a project's build system decides its module names",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,32 +10,27 @@ from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixError, Place, SelectionError, SourceError
-from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.units import counted, listed, show_size
 from wheelsmith.engine import Engine, choose
 from wheelsmith.matrix.expand import matches_glob
 from wheelsmith.matrix.load import check_kernel
 from wheelsmith.matrix.types import KernelRef, Matrix
 from wheelsmith.matrix.values import public_version
-from wheelsmith.model import Listener, Notice, SourceId, log_notices
+from wheelsmith.model import Listener, Notice, log_notices
 from wheelsmith.model.build_host import AUTO
 from wheelsmith.plan.kernel import WheelNames
 from wheelsmith.plan.pypi_names import find_name_conflict, unique_name
-from wheelsmith.plan.recipe.recipe import KernelSource
-from wheelsmith.plan.recipe.static_setup_metadata import may_import
 from wheelsmith.plan.repack.folders import (
     METADATA,
     BuildFacts,
     BuildFolder,
-    built_package,
-    check_digests,
-    read_build_facts,
 )
 from wheelsmith.plan.repack.plans import FolderPlans, VariantResult, plan_folders
-from wheelsmith.plan.repack.variants import HubVariant, NoWheelError, cells_of, read_variant_name
+from wheelsmith.plan.repack.variants import cells_of
+from wheelsmith.run.build_folders import merge_trees, read_folder, usable_variants
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.project_source import name_notices
-from wheelsmith.source.builds import BuildTrees, read_build_folder, read_hub_builds
+from wheelsmith.source.builds import BuildTrees, read_builds
 from wheelsmith.source.tree import SourceTree
 
 _HUB = "hub:"
@@ -111,21 +105,24 @@ def prepare_repack(
     :raises WheelsmithError: the repo or the machine cannot be used, or the wheels have no name.
     """
     kernel = request.kernel
-    builds = read_hub_builds(kernel.hub, str(kernel.revision)) if kernel.hub else read_build_folder(Path(request.repo))
-    usable, answers = _usable_variants(request.select(builds.names))
+    builds = read_builds(kernel, Path(request.repo), kernel.revision)
+    if not builds.names:
+        remedy = "name a folder with build/<variant>/ in it, or a Hub repo as hub:org/name; or wheelsmith build-matrix"
+        raise SourceError(f"{request.repo} has no build folder", remedy=remedy)
+    usable, answers = usable_variants(request.select(builds.names))
     run, trusted = request.run, kernel.hub is None
     engine = choose(run.engine or AUTO, images=frozenset({None}), trusted=trusted, cache=run.cache).engine
     if size := sum(builds.sizes.get(name, 0) for name in usable):
         text = f"{counted(len(usable), 'variant')} of {kernel.hub} to fetch: {show_size(size)}"
         listen(Notice(level="info", text=text))
     # Read all variants of a local folder, because the index keeps earlier wheels only if their source is still there.
-    trees = builds.fetch(usable if kernel.hub else _usable_variants(builds.names)[0])
+    trees = builds.fetch(usable if kernel.hub else usable_variants(builds.names)[0])
     folders: list[BuildFolder] = []
     for name, variant in usable.items():
         try:
             if isinstance(tree := trees[name], SourceError):
                 raise tree
-            folders.append(_read_folder(variant, tree, request))
+            folders.append(read_folder(variant, tree, fallback=request.short_name, module=request.module))
         except SourceError as error:
             answers.append(VariantResult(variant=name, reason=str(error), refused=True))
     names = _wheel_names(folders, request, listen) if folders else None
@@ -133,21 +130,6 @@ def prepare_repack(
     planned = plan_folders(folders, names, image) if names else FolderPlans()
     prepared = _make_prepared(request, builds, trees, engine, names, planned)
     return prepared, tuple(sorted((*answers, *planned.results), key=lambda answer: answer.variant))
-
-
-def _usable_variants(names: Iterable[str]) -> tuple[dict[str, HubVariant], list[VariantResult]]:
-    """Return the variants that can become wheels, and answers with reasons for the others."""
-    usable: dict[str, HubVariant] = {}
-    answers = []
-    for name in names:
-        try:
-            variant = read_variant_name(name)
-            cells_of(variant)
-        except NoWheelError as reason:
-            answers.append(VariantResult(variant=name, reason=str(reason)))
-        else:
-            usable[name] = variant
-    return usable, answers
 
 
 def _make_prepared(
@@ -161,7 +143,7 @@ def _make_prepared(
     read = {name: tree for name, tree in trees.items() if isinstance(tree, SourceTree)}
     used = {plan.source.tree for plan in planned.plans}
     kernel = request.kernel
-    serving = _usable_variants(builds.names)[0].values()
+    serving = usable_variants(builds.names)[0].values()
     cells = tuple(sorted({cell.id for variant in serving for cell in cells_of(variant)}))
     matrix = Matrix(kernel=kernel, version=request.version, releases=(), computes=(), arch=())
     return Prepared(
@@ -172,7 +154,7 @@ def _make_prepared(
         version=names.version if names else None,
         cells=cells,
         offered=cells,
-        source=_merge_trees(builds, [tree for tree in read.values() if tree.id.tree in used]),
+        source=merge_trees([tree for tree in read.values() if tree.id.tree in used], builds.source),
         spec=None,
         trees=tuple(sorted({tree.id.tree for tree in read.values()})),
         commit=builds.commit,
@@ -183,43 +165,6 @@ def _make_prepared(
         excluded=(),
         not_folded={},
         out=(request.run.out or Path(_DEFAULT_OUT)).absolute(),
-    )
-
-
-def _merge_trees(builds: BuildTrees, trees: Sequence[SourceTree]) -> SourceTree:
-    """Return one tree with the files of all wheels. Every tree contains the repo's own files."""
-    files = {file.path: file for tree in trees for file in tree.files}
-    tree = canonical_digest(sorted(tree.id.tree for tree in trees))
-    source = SourceId(origin=builds.origin, revision=builds.revision, commit=builds.commit, tree=tree)
-    return SourceTree(id=source, files=tuple(files[path] for path in sorted(files)))
-
-
-def _read_folder(variant: HubVariant, tree: SourceTree, request: RepackRequest) -> BuildFolder:
-    """Read the files and the metadata of a build folder.
-
-    :raises SourceError: its files do not match its metadata, or cannot be imported.
-    """
-    root = f"build/{variant.name}/"
-    hashes = {file.path.removeprefix(root): file.sha256 for file in tree.files if file.path.startswith(root)}
-
-    def read(path: str) -> bytes:
-        return tree.read_bytes(root + path)
-
-    facts = read_build_facts(read(METADATA)) if METADATA in hashes else BuildFacts()
-    package = built_package(sorted(hashes), name=facts.name, fallback=request.short_name, read=read)
-    check_digests(facts, hashes, package.files.values())
-    if facts.backend is not None and facts.backend not in variant.backends:
-        raise SourceError(f"{METADATA} has another backend: {facts.backend}")
-    if request.module not in {None, package.module}:
-        for path in package.files.values():
-            if path.endswith(".py") and may_import(read(path), package.module):
-                raise SourceError(f"it cannot be renamed to {request.module}: {path} imports {package.module} by name")
-    return BuildFolder(
-        variant=variant,
-        facts=facts,
-        package=package,
-        source=KernelSource(id=tree.id, paths=tree.paths, readme=_readme(tree)),
-        hashes=hashes,
     )
 
 
@@ -261,9 +206,3 @@ def _common_version(folders: Sequence[BuildFolder]) -> str:
         return str(versions[0])
     why = f"different versions: {listed(list(map(str, versions)))}" if versions else f"no version in any {METADATA}"
     raise MatrixError(f"its builds have {why}", remedy="choose the wheels' version: --version 1")
-
-
-def _readme(tree: SourceTree) -> str | None:
-    with suppress(SourceError):
-        return tree.read_text(tree.readme) if tree.readme else None
-    return None

@@ -75,6 +75,8 @@ class Replanned:
         :param read: returns the complete recorded plan.
         :raises NotRebuiltError: it equals none; the reasons are its differences from the closest one.
         """
+        if recorded.data.get("repacked"):
+            raise NotRebuiltError("upstream compiled it, so that only its maker can build it again")
         if recorded.digest in self.plans:
             return
         own = {source.id.tree for source in self.sources.values()}
@@ -106,7 +108,7 @@ def plans_of_matrix(request: Request, listen: Listener) -> Replanned:
         sources={name: each.source for name, each in prepared.prepared.items()},
         engine=prepared.engine,
         limits=prepared.limits,
-        plans={plan.build_digest: plan for plan in prepared.plans},
+        plans={plan.build_digest: plan for plan in prepared.plans if not plan.repacked},
     )
 
 

@@ -97,6 +97,9 @@ def _write(prepared: PreparedSet, part: Path, listen: Listener) -> None:
 def _not_vendored(prepared: PreparedSet) -> Iterator[str]:
     for image in sorted({plan.image.name for plan in prepared.plans if plan.image}):
         yield f"the image {image} is not vendored: save it to a file with podman save or docker save"
+    kernels = (each.matrix.kernel for each in prepared.prepared.values())
+    if any(kernel.hub and kernel.builds for kernel in kernels):
+        yield "the builds of upstream are not vendored: offline, remove builds: prefer from the kernel"
     if any(plan.toolset and not plan.toolset.prefix for plan in prepared.plans):
         yield "some combinations use this machine's compilers: offline builds need the same compilers"
 

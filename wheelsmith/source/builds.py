@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from wheelsmith.base.errors import SourceError
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import show_binary_size
+from wheelsmith.matrix.types import KernelRef
+from wheelsmith.model import SourceId
 from wheelsmith.plan.recipe.recipe import is_licence
 from wheelsmith.source.hub import check_files, explain_hub_errors, find_commit, list_files, repo_folder
 from wheelsmith.source.tree import FoundFile, SourceTree, make_tree, resolve_link, walk
@@ -46,11 +48,26 @@ class BuildTrees:
     sizes: Mapping[str, int]
     fetch: Callable[[Iterable[str]], Mapping[str, SourceTree | SourceError]]
 
+    @property
+    def source(self) -> SourceId:
+        """Return the identity of the repo or folder, without a digest of its files."""
+        return SourceId(origin=self.origin, revision=self.revision, commit=self.commit, tree="")
+
+
+def read_builds(kernel: KernelRef, root: Path, revision: str | None) -> BuildTrees:
+    """Return the build folders of a kernel's Hub repo or local folder; there may be none.
+
+    :param root: the local folder.
+    :param revision: the revision of the Hub repo.
+    :raises SourceError: they cannot be listed.
+    """
+    return read_hub_builds(kernel.hub, str(revision)) if kernel.hub else read_build_folder(root)
+
 
 def read_build_folder(root: Path) -> BuildTrees:
     """Return the build folders in a local folder. Links must stay inside of the folder.
 
-    :raises SourceError: the folder does not exist or has no build folders.
+    :raises SourceError: the folder with the builds cannot be read.
     """
     folder = root / BUILD
     if folder.is_symlink():
@@ -58,11 +75,10 @@ def read_build_folder(root: Path) -> BuildTrees:
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if not entry.is_file(follow_symlinks=False))
+    except FileNotFoundError:
+        names = []
     except OSError as error:
-        raise SourceError(
-            f"{folder} cannot be read: {error.strerror}",
-            remedy="name a folder with build/<variant>/ in it, or a Hub repo as hub:org/name",
-        ) from None
+        raise SourceError(f"{folder} cannot be read: {error.strerror}") from None
     check_count(len(names), str(root))
     real = root.resolve()
     along = tuple(_shared_files(real))
@@ -81,12 +97,10 @@ def is_shared_file(path: str) -> bool:
 def check_count(count: int, where: str) -> None:
     """Check the number of build folders.
 
-    :raises SourceError: there are too many, or none.
+    :raises SourceError: there are too many.
     """
     if count > _MAX_VARIANTS:
         raise SourceError(f"{where} has more than {_MAX_VARIANTS} build folders")
-    if not count:
-        raise SourceError(f"{where} has no build folder", remedy="build it: wheelsmith build-matrix")
 
 
 def catch_source_error(read: Callable[[], SourceTree]) -> SourceTree | SourceError:
@@ -192,7 +206,7 @@ def escape_glob(path: str) -> str:
 def read_hub_builds(repo: str, revision: str) -> BuildTrees:
     """Return the build folders of a Hub repo at the current commit of ``revision``. Nothing is fetched yet.
 
-    :raises SourceError: the repo is not available or has no build folders.
+    :raises SourceError: the repo is not available.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.constants import HF_HUB_OFFLINE
@@ -202,8 +216,8 @@ def read_hub_builds(repo: str, revision: str) -> BuildTrees:
     if HF_HUB_OFFLINE:
         raise SourceError(
             f"the builds of {repo} cannot be listed, because the Hub is disabled (HF_HUB_OFFLINE)",
-            remedy=f"hf download {repo} --revision {revision} --local-dir DIR while online, then: "
-            "wheelsmith repack DIR",
+            remedy=f"hf download {repo} --revision {revision} --local-dir DIR while online, and use that folder: "
+            "wheelsmith repack DIR, or kernel: {path: DIR}",
         )
     found = explain_hub_errors(repo, revision, lambda: _list_repo(HfApi(library_name="wheelsmith"), repo, revision))
     return BuildTrees(

@@ -35,8 +35,8 @@ class RecordedPlan(Record):
 
     @property
     def summary(self) -> RecordedPlan:
-        """Return a copy with the source, the compilers and the wheel only, which are small."""
-        return replace(self, data={name: self.data.get(name) for name in ("source", "toolset", "wheel")})
+        """Return a copy without the large parts."""
+        return replace(self, data={name: self.data.get(name) for name in ("source", "toolset", "wheel", "repacked")})
 
     @property
     def tree(self) -> str:

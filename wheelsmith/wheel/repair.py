@@ -68,7 +68,7 @@ def repair(raw: Path, request: RepairRequest, work: Path) -> Path:
         if request.policy:
             # The check compares this tag with the symbols.
             contents = retag(contents, f"{request.policy}_{spec.arch}")
-    return pack(_add_records(contents, request.plan) if request.plan is not None else contents, work)
+    return pack(_add_records(contents, request.plan), work)
 
 
 def _add_records(contents: WheelContents, plan: str) -> WheelContents:

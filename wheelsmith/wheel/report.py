@@ -70,14 +70,14 @@ class RepairRequest(Record):
 
     :param spec: the planned wheel.
     :param members: exact list of files, without METADATA, WHEEL and RECORD; None allows any.
-    :param plan: the plan to record in the wheel; None records none.
+    :param plan: the plan to record in the wheel.
     :param grafts: the wheel was linked on this machine, so its libraries may be copied into the wheel.
     :param policy: platform that the wheel was built for, e.g. ``manylinux_2_28``; None computes it from the symbols.
     """
 
     spec: WheelSpec
     members: tuple[str, ...] | None
-    plan: str | None
+    plan: str
     grafts: bool
     policy: str | None = None
 

@@ -20,6 +20,8 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.utils import canonicalize_name
 
+from wheelsmith.model import UPSTREAM
+
 _WHEEL = "wheel"
 _IMAGE = "image-"
 _COMPILERS = re.compile(r"(?P<name>[a-z]+)-(?P<version>[0-9.]+)(-.*)?")
@@ -38,7 +40,8 @@ def sbom(recorded: str, needed: Collection[str]) -> bytes:
     """
     plan, digest = json.loads(recorded), hashlib.sha256(recorded.encode()).hexdigest()
     name, version = plan["wheel"]["distribution"], plan["wheel"]["version"]
-    wheel = _component(name, version, ref=_WHEEL, purl=_pypi_purl(name, version), facts={"plan": digest})
+    facts = {"plan": digest} | ({"compiled-by": UPSTREAM} if plan["repacked"] else {})
+    wheel = _component(name, version, ref=_WHEEL, purl=_pypi_purl(name, version), facts=facts)
     parts = [*_source_component(plan), *_compiled_in_components(plan), *map(_linked_component, sorted(needed))]
     bom = Bom(
         components=_deduplicate([*parts, *_environment_components(plan)]),

@@ -60,7 +60,8 @@ class Provenance(Record):
 
     :param cell: id of the cell that the wheel was compiled for. A shared wheel serves other cells, too.
     :param toolkit: version of the CUDA toolkit, e.g. ``13.0``; None for a CPU build.
-    :param compiler: name and version of the host compiler, as the compiler prints them.
+    :param compiler: name and version of the host compiler, as the compiler prints them; ``upstream`` if the kernel's
+        maker compiled it.
     :param image: digest of the container image.
     :param plan_digest: sha256 of all inputs that determine the wheel's bytes.
     :param wheelsmith: version of wheelsmith that built the wheel.

@@ -229,7 +229,7 @@ def _provenance(plan: BuildPlan) -> Provenance:
         cell=plan.cell.id,
         source=plan.source,
         toolkit=plan.toolkit.version if plan.toolkit else None,
-        compiler=plan.toolset.version if plan.toolset else None,
+        compiler=plan.compiler,
         image=plan.image.digest if plan.image else None,
         plan_digest=plan.build_digest,
         wheelsmith=__version__,

@@ -24,6 +24,7 @@ class GridStatus(StrEnum):
     BUILT = "built"
     CACHED = "cached"
     FOLDED = "folded"
+    UPSTREAM = "upstream"
     STABLE = "stable"
     OLDER = "older"
     UNPAIRED = "unpaired"
@@ -39,8 +40,14 @@ class GridStatus(StrEnum):
 
     @property
     def ordinary(self) -> bool:
-        """Return True if the cell has a current wheel: built now, cached or shared."""
-        return self in {GridStatus.BUILT, GridStatus.CACHED, GridStatus.FOLDED, GridStatus.STABLE}
+        """Return True if the cell has a current wheel: built now, cached, shared or from upstream."""
+        return self in {
+            GridStatus.BUILT,
+            GridStatus.CACHED,
+            GridStatus.FOLDED,
+            GridStatus.UPSTREAM,
+            GridStatus.STABLE,
+        }
 
     @property
     def shown(self) -> GridStatus:
@@ -53,11 +60,12 @@ class GridStatus(StrEnum):
         return _MEANINGS[self]
 
 
-_SIGNS = dict(zip(GridStatus, "✓✓✓≥↶≠⊘✕-·", strict=True))
+_SIGNS = dict(zip(GridStatus, "✓✓✓✓≥↶≠⊘✕-·", strict=True))
 _MEANINGS = {
     GridStatus.BUILT: "has a wheel",
     GridStatus.CACHED: "has a wheel from the cache",
     GridStatus.FOLDED: "shares the wheel of another combination",
+    GridStatus.UPSTREAM: "has a wheel that upstream compiled",
     GridStatus.STABLE: "has the wheel of another torch, which serves newer ones, too",
     GridStatus.OLDER: "only an older version or source has a wheel",
     GridStatus.UNPAIRED: "has a wheel, but torch is built only for older CUDA releases",

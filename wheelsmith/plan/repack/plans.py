@@ -11,12 +11,13 @@ from wheelsmith.base.units import numbers
 from wheelsmith.base.zlib_fingerprint import non_zlib_fingerprint
 from wheelsmith.model import CUDA, TORCH, BuildPlan, Cell, ImageId, Recipe, WheelSpec
 from wheelsmith.plan.feasibility import NotBuildableError
-from wheelsmith.plan.kernel import ENVIRONMENT, RECIPE_VERSION, WheelNames, compiled_wheel, licence_files, pure_wheel
+from wheelsmith.plan.kernel import ENVIRONMENT, WheelNames, compiled_wheel, licence_files, pure_wheel
 from wheelsmith.plan.recipe.recipe import PYPROJECT
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.plan.repack.folders import BuildFolder
 from wheelsmith.plan.repack.variants import cells_of
 
+_RECIPE_VERSION = 4  # as the one of kernels, but for repacked wheels
 _EDITION = 5  # the edition of build.toml with this layout of build folders
 
 
@@ -128,7 +129,7 @@ def _plan_wheel(
         recipe=_recipe(first, wheel),
         environment=ENVIRONMENT,
         wheel=wheel,
-        recipe_version=RECIPE_VERSION,
+        recipe_version=_RECIPE_VERSION,
         repacked=True,
         deflate=non_zlib_fingerprint(),
     )

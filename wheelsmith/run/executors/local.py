@@ -68,6 +68,7 @@ def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = No
     memory = work.memory or available_memory() * 4 // 5
     return BuildContext(
         sources={name: inputs.source for name, inputs in work.kernels.items()},
+        builds={name: inputs.builds for name, inputs in work.kernels.items() if inputs.builds},
         engine=engine,
         own_engine=engine_for_own_programs(engine),
         toolchains=ToolchainPrefetcher(Toolchains(work.cache, listen, cancel)),

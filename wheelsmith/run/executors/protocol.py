@@ -20,10 +20,12 @@ from wheelsmith.source.tree import SourceTree
 class KernelInputs(Record):
     """What the builds of one kernel share.
 
+    :param builds: the builds of upstream that the run takes; None if it takes none.
     :param test: a command that must succeed with each wheel installed, or None.
     """
 
     source: SourceTree
+    builds: SourceTree | None = None
     test: str | None = None
 
 

@@ -17,7 +17,7 @@ from wheelsmith.base.ci import Checkout
 from wheelsmith.base.errors import AttestationError
 from wheelsmith.base.json_dataclass import Record, canonical_json, in_one_line, parse_json
 from wheelsmith.frameworks import frameworks
-from wheelsmith.model import PinnedFile, PinnedPackage, PinnedTree, PrefixId, SourceId
+from wheelsmith.model import UPSTREAM, PinnedFile, PinnedPackage, PinnedTree, PrefixId, SourceId
 from wheelsmith.platforms import DEVELOPMENT, cuda_prefix, cuda_toolkits, cxx_toolchains, header_library
 from wheelsmith.platforms.cuda import cuda_development, cuda_pins
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
@@ -110,6 +110,7 @@ def write_statement(filename: str, sha256: str, recorded: RecordedPlan, made: Bu
                 "plan": {"sha256": recorded.digest},
                 "source": {"tree": made.source.tree},
                 "recipe_version": recorded.data["recipe_version"],
+                **({"compiled_by": UPSTREAM} if recorded.data.get("repacked") else {}),
             },
             "resolvedDependencies": materials,
         },
