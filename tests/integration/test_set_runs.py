@@ -180,6 +180,17 @@ def test_jobs_share_a_set_and_join_to_one_index(run):
     assert "shard 2/2: " in lost.err
 
 
+def test_two_kernels_with_wheels_of_one_name_are_a_mistake(run, tmp_path):
+    tiny_kernel(tmp_path / "fork", **{"README.md": "# another\n"})
+    axes = "axes: {torch: [2.13], cuda: [cpu]}\n"
+    (tmp_path / "matrix.yaml").write_text(f"{axes}kernels: {{tiny: {{path: tiny}}, fork: {{path: fork}}}}\n")
+    answer = run("plan")
+    assert (answer.code, "would have different wheels of one name, tiny-1+cpu.torch2.13" in answer.err) == (2, True)
+    assert "give one of the kernels another name: distribution and module" in answer.err
+    (tmp_path / "matrix.yaml").write_text(f"{axes}kernels: {{tiny: {{path: tiny}}, same: {{path: tiny}}}}\n")
+    assert "1 combination shares a wheel: the same source and settings" in run("plan").out
+
+
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
 
 

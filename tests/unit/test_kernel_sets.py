@@ -100,6 +100,7 @@ def test_a_file_with_one_kernel_is_as_before(read):
         ("kernels: {a: {path: a}, A: {path: b}}\n", "matrix.yaml:1:28: two kernels are named A"),
         ("include: matrix.yaml\n", "matrix.yaml:1:10: include must be a list of files"),
         ("include: [none.yaml]\n", "matrix.yaml:1:11: there is no "),
+        ("include: [.]\n", "matrix.yaml:1:11: "),
         ("include: [matrix.yaml]\n", "matrix.yaml:1:1: an included file has kernel or kernels, and no include"),
     ],
 )

@@ -117,6 +117,8 @@ def _read_file(path: Path) -> tuple[str, bytes]:
         ) from None
     except UnicodeDecodeError as error:
         raise MatrixError(f"not UTF-8 text: {error.reason}", where=Place(file=str(path))) from None
+    except IsADirectoryError:
+        raise MatrixError(f"{path} is a folder", remedy=f"name the file in it: {path}/matrix.yaml") from None
     except OSError as error:
         raise MatrixError(f"{path} cannot be read: {error.strerror}") from None
 

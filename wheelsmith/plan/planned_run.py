@@ -54,7 +54,9 @@ def check_names(builds: Iterable[Build]) -> None:
         if known is not plan:
             raise MatrixError(
                 f"{known.cell.id} and {plan.cell.id} would have different wheels of one name, {plan.wheel.stem}",
-                remedy="give both the same settings in matrix.yaml, or exclude one of them",
+                remedy="give both the same settings in matrix.yaml, or exclude one of them"
+                if known.cell.kernel == plan.cell.kernel
+                else "give one of the kernels another name: distribution and module",
             )
 
 
@@ -74,7 +76,7 @@ def _has_other_cuda(plan: BuildPlan) -> bool:
 def _reason(plan: BuildPlan, first: BuildPlan) -> str:
     if plan.wheel.release is None:
         return "nothing is compiled"
-    reasons = []
+    reasons = [] if plan.cell.kernel == first.cell.kernel else ["the same source and settings"]
     if plan.cell.release != first.cell.release:
         reasons.append(f"torch's stable ABI from {plan.wheel.stable_abi} on")
     if plan.cell.toolkit != first.cell.toolkit:

@@ -30,7 +30,7 @@ from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.prefixes import Answer
 from wheelsmith.toolchain.resolve import FoundWheel
 
-_REMEDY = "review the changes, then run: wheelsmith lock --upgrade, or --upgrade-package NAME"
+_REMEDY = "review the changes; wheelsmith lock adds what is new, lock --upgrade also takes what changed"
 
 
 @dataclass(kw_only=True)
@@ -118,9 +118,12 @@ class LockedInputs:
             tree=source.id.tree,
         )
 
-    def check(self, source: SourceTree, plans: tuple[BuildPlan, ...], matrix: Path, listen: Listener) -> None:
+    def check(
+        self, source: SourceTree, plans: tuple[BuildPlan, ...], matrix: Path, listen: Listener, kernel: str = ""
+    ) -> None:
         """Warn about every difference from the lock file, or fail if ``strict`` is set.
 
+        :param kernel: the name of the kernel in a file with several.
         :raises MatrixError: an input differs; the error lists all differences.
         """
         if self.lock is None:
@@ -134,7 +137,8 @@ class LockedInputs:
         # Indexes are not available offline. Files are verified by their hashes when they are used.
         wrong = [*found, *(() if is_offline() else _unavailable(used, self.toolchains))]
         if wrong:
-            raise MatrixError("; ".join(wrong), where=Place(file=lock_path(matrix).name), remedy=_REMEDY)
+            text = f"{kernel}: {'; '.join(wrong)}" if kernel else "; ".join(wrong)
+            raise MatrixError(text, where=Place(file=lock_path(matrix).name), remedy=_REMEDY)
 
 
 def required_lock(matrix: Path) -> Lock:

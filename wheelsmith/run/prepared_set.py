@@ -18,7 +18,7 @@ from wheelsmith.matrix.types import EngineChoice, Matrix
 from wheelsmith.model import BuildPlan, Event, Excluded, Listener, Notice, log_notices
 from wheelsmith.model.run_record import KernelRecord
 from wheelsmith.plan.lock import Lock, join_locks, lock_path, read_lock
-from wheelsmith.plan.planned_run import PlannedRun
+from wheelsmith.plan.planned_run import PlannedRun, check_names
 from wheelsmith.run.executors import KernelInputs
 from wheelsmith.run.lock import LockedInputs, required_lock
 from wheelsmith.run.prepare import (
@@ -80,7 +80,7 @@ def prepare_set(request: Request, listen: Listener = log_notices) -> PreparedSet
     lock = required_lock(request.matrix) if request.locked else read_lock(lock_path(request.matrix))
     planned, inputs = plan_set(request, lock, listen, strict=request.locked)
     for name, each in planned.prepared.items():
-        inputs[name].check(each.source, each.plans, request.matrix, _teller(name, listen))
+        inputs[name].check(each.source, each.plans, request.matrix, _teller(name, listen), name)
     for name, each in planned.prepared.items():
         for notice in kernel_notices(each):
             _teller(name, listen)(notice)
@@ -142,7 +142,9 @@ def plan_set(
         for name in failures
         for each in chosen[name]
     ]
-    return _join(request, next(iter(selected.values())), kernels, failures, excluded), inputs
+    planned = _join(request, next(iter(selected.values())), kernels, failures, excluded)
+    check_names(planned.builds)
+    return planned, inputs
 
 
 def new_lock(planned: PreparedSet, inputs: Mapping[str, LockedInputs]) -> Lock:
