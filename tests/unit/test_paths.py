@@ -32,6 +32,7 @@ MACHINE = "files of the operating system"
 REASONS = {
     "pipeline/cell.py": "the output folder and the cache, which no sandbox sees",
     "pipeline/cell_log.py": "logs in the output folder",
+    "pipeline/command.py": "wheels in the cache, which no sandbox sees",
     "pipeline/outputs.py": "copies beside the work folder, which no sandbox sees",
     "pipeline/repair_job.py": "a new file in the output folder, and wheelsmith's own package",
     "pipeline/smoke.py": "wheelsmith's own package",

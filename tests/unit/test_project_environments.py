@@ -20,7 +20,7 @@ from wheelsmith.matrix.types import KernelRef
 from wheelsmith.model import ImageId, LockedWheel, Notice, Project
 from wheelsmith.pipeline.command import build_command, environment_mounts
 from wheelsmith.pipeline.repair_job import RepairJob
-from wheelsmith.pipeline.smoke import _unpack, smoke_test
+from wheelsmith.pipeline.smoke import _lay_out, smoke_test
 from wheelsmith.source import fetch_source
 from wheelsmith.source.folder import Outputs
 from wheelsmith.toolchain import Toolchains
@@ -128,7 +128,11 @@ def smoke(tmp_path, found, project=PROJECT, requires=("torch==2.11.*", "scipy; p
         "pytest",
         tmp_path / "work",
         context=SimpleNamespace(
-            source=lambda _: source, engine=engine, toolchains=SimpleNamespace(toolchains=made), limits=Limits()
+            source=lambda _: source,
+            required_wheels=lambda _: (),
+            engine=engine,
+            toolchains=SimpleNamespace(toolchains=made),
+            limits=Limits(),
         ),
         on_line=print,
         cancel=threading.Event(),
@@ -170,7 +174,7 @@ for each in (k, moved, shared.of_k, shared.more, tests.test_other):
 def test_a_test_imports_what_was_installed_wherever_it_is_run(tmp_path):
     """pytest puts the folder of the tests before all else on the path, and there the source is importable, too."""
     wheel = make_wheel(tmp_path, "k", "1", files=INSTALLED)
-    _unpack(wheel, tmp_path / "work")
+    _lay_out((wheel,), tmp_path / "work")
     source = tmp_path / "work/src"
     for path in OF_THE_SOURCE:
         (source / path).parent.mkdir(parents=True, exist_ok=True)

@@ -83,7 +83,10 @@ def test_the_first_that_says_something_is_heard():
     both = files(setup__py=SETUP, pyproject__toml="[project]\nname = 'scatter'\ndynamic = ['version']\n")
     assert (read(both).name, read(both).version) == ("scatter", "2.1.2")
     sdist = both | {"PKG-INFO": b"Metadata-Version: 2.1\nName: x\nVersion: 3+cu130\nRequires-Dist: Torch>=2.4\n\ntext"}
-    assert read(sdist) == ProjectSpec(name="scatter", version="3", requires=found.requires, torch="<2.8,>=2.4")
+    named = ("setuptools", "wheel", "torch", "ninja", "psutil", "numpy")
+    assert read(sdist) == ProjectSpec(
+        name="scatter", version="3", requires=found.requires, torch="<2.8,>=2.4", named=named
+    )
 
 
 def test_half_of_a_requirement_is_not_taken_for_one():
@@ -99,7 +102,12 @@ def test_a_guess_that_is_none_is_left_for_the_build_to_say():
         name="no name", version="one", setup_requires=("a b", "x @ https://h/x.whl", "ninja", "torch>=2")
     )
     assert with_setup_metadata(spec, words) == ProjectSpec(
-        name=None, version=None, requires=("setuptools", "ninja"), torch=">=2", builds_with_torch=True
+        name=None,
+        version=None,
+        requires=("setuptools", "ninja"),
+        torch=">=2",
+        builds_with_torch=True,
+        named=("ninja", "torch"),
     )
 
 

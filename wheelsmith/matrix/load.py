@@ -91,7 +91,8 @@ def _make_matrices(root: yaml.Node, file: str, read: Callable[[str, Place], yaml
         except MatrixMistakesError as error:
             mistakes |= {str(mistake): mistake for mistake in error.mistakes}
         else:
-            found.append(replace(made, name=each.name, kernel=_relative_to(made.kernel, each.folder)))
+            kernel, place = _relative_to(made.kernel, each.folder), str(place_of(each.node))
+            found.append(replace(made, name=each.name, kernel=kernel, place=place))
     if mistakes:
         raise MatrixMistakesError(tuple(mistakes.values()))
     return found

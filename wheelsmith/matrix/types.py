@@ -188,6 +188,7 @@ class Matrix(Record):
     """A kernel and the combinations to build.
 
     :param name: the name in ``kernels``; None for the only kernel of a file.
+    :param place: the place of this kernel among several, such as ``matrix.yaml:7:3``.
     :param version: overrides the version in build.toml.
     :param framework: the framework that has an axis.
     :param releases: the releases of the framework.
@@ -205,6 +206,7 @@ class Matrix(Record):
 
     kernel: KernelRef
     name: str | None = None
+    place: str | None = None
     version: str | None
     framework: str = TORCH
     releases: tuple[str, ...]

@@ -42,6 +42,7 @@ from wheelsmith.model.plan import (
     LockedWheel,
     Project,
     Recipe,
+    RequiredWheel,
     SourceId,
     Step,
     StepKind,

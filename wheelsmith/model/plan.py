@@ -141,6 +141,18 @@ class Project(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredWheel(Record):
+    """The wheel of another kernel of the same matrix file.
+
+    :param project: the normalized name of its project.
+    :param digest: the digest of the plan that builds it.
+    """
+
+    project: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WheelSpec(Record):
     """The name, version, tags and metadata of a wheel, decided before it is built.
 
@@ -190,6 +202,7 @@ class BuildPlan(Record):
         toolkit lacks for a project.
     :param headers: the framework's headers; None for a project, and if nothing is compiled.
     :param recipe: empty for a project, which has its own build system.
+    :param requires: wheels of the same run that the build of a project, or the test of a wheel, imports.
     :param repacked: True if the content was compiled upstream, so that this plan cannot build it.
     :param policy: the manylinux policy of repacked content, e.g. ``manylinux_2_28``; None computes it from the symbols.
     :param deflate: fingerprint of the compressor that packs the wheel; None for zlib itself.
@@ -207,6 +220,7 @@ class BuildPlan(Record):
     recipe_version: int
     project: Project | None = None
     libraries: tuple[PrefixId, ...] = ()
+    requires: tuple[RequiredWheel, ...] = ()
     repacked: bool = False
     policy: str | None = None
     deflate: str | None = None
@@ -261,6 +275,8 @@ class BuildPlan(Record):
             told = {name: data["project"].pop(name) for name in ("variables", "config_settings", "before_build")}
             data["project"]["told"] = hashlib.sha256(canonical_json(told)).hexdigest()
             data["image"] = self.image and self.image.digest
+        if self.project is None or not self.requires:  # nothing of another wheel is in a kernel's own
+            del data["requires"]
         for name in ("deflate", "policy"):
             if data[name] is None:
                 del data[name]

@@ -122,7 +122,7 @@ class CellBuild:
             self._stored = stored
             return self._test_task()
         self._log.enter("fetch")
-        lay_out(self._final_plan, context.source(plan), self._work)
+        self._lay_out()
         steps = compile_steps(plan)
         if context.engine.isolates and plan.project:
             return (self._task("build", self._build_project, memory=_SETUP_MEMORY),)
@@ -145,6 +145,10 @@ class CellBuild:
         objects = tuple(step.name for step in self._steps)
         self._log.enter("compile")
         return (*tasks, self._task("build", self._build, needs=objects))
+
+    def _lay_out(self) -> None:
+        plan, context = self._final_plan, self._context
+        lay_out(plan, context.source(plan), self._work, context.required_wheels(plan) if plan.project else ())
 
     def _task(
         self,
@@ -253,7 +257,7 @@ class CellBuild:
     def _reset_work_folder(self, memory: int) -> None:
         """Recreate the work folder if an earlier attempt was killed, because it may contain incomplete objects."""
         if self._has_run:
-            lay_out(self._final_plan, self._context.source(self.plan), self._work)
+            self._lay_out()
             for step in self._steps:
                 step.put_object(memory)
         self._has_run = True

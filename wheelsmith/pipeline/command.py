@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import zipfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from wheelsmith.pipeline.tasks import MIB
 from wheelsmith.platforms import platforms
 from wheelsmith.source.tree import SourceTree, copy_into
 from wheelsmith.toolchain import Toolchains
+from wheelsmith.wheel.install_layout import Scheme, install_path
 
 # cudafe++ and cicc allocate a gigabyte in small blocks. Larger requests to the kernel save a tenth of their time.
 # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
@@ -26,16 +30,18 @@ _PROJECT_BUILDER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/projec
 _LAUNCHER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
 # Variables for the number of parallel compilers: of torch's cpp_extension, and of CMake.
 _JOBS = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
+_REQUIRED = "required"  # the folder of other kernels' wheels in the work folder
 COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
 # All projects with the same torch share one folder for these packages, which have gigabytes. torch's libraries find
 # NVIDIA's by relative paths, so both must be in the same folder.
 _TORCH_WHEEL = re.compile(r"torch|(pytorch-)?triton|(nvidia|cuda)[-_.].+")
 
 
-def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
+def lay_out(plan: BuildPlan, source: SourceTree, work: Path, required: Iterable[Path] = ()) -> None:
     """Create the work folder of a cell with the source, the generated files and the plan for the backend.
 
     :param work: the folder. An existing one is replaced.
+    :param required: wheels of other kernels that the build of a project imports.
     :raises SourceError: the source has changed since it was planned.
     """
     remove_tree(work)
@@ -48,6 +54,18 @@ def lay_out(plan: BuildPlan, source: SourceTree, work: Path) -> None:
                 file.write(text.encode())
         with folder.create("plan.json") as file:
             file.write(json.dumps(plan.to_json()).encode())
+        for wheel in required:
+            unpack_wheel(wheel, folder, _REQUIRED)
+
+
+def unpack_wheel(wheel: Path, folder: WorkFolder, under: str) -> None:
+    """Install the files of a checked wheel to a folder."""
+    with zipfile.ZipFile(wheel) as archive:
+        for member in [member for member in archive.infolist() if not member.is_dir()]:
+            place = install_path(member.filename)
+            path = place.path if place.scheme is Scheme.LIBRARY else member.filename
+            with archive.open(member) as content, folder.create(f"{under}/{path}") as file:
+                shutil.copyfileobj(content, file)
 
 
 def _needed_files(plan: BuildPlan, source: SourceTree) -> SourceTree:
@@ -118,6 +136,7 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
         toolkit = _toolkit_mounts(plan, project, context)
         mounts += (*toolkit, *environment)
         importable += [mount.target for mount in environment]
+        importable += [f"{sandbox_paths.WORK}/{_REQUIRED}"] * bool(plan.requires)
         # Build systems expect nvcc and cmake on PATH.
         programs += [f"{mount.target}/bin" for mount in (*toolkit, *environment)]
     else:

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.errors import StoreError, WheelsmithError
 from wheelsmith.engine import Engine, Limits
 from wheelsmith.model import BuildPlan, Listener, PrefixId
 from wheelsmith.source.tree import SourceTree
@@ -131,6 +131,16 @@ class BuildContext:
         """Return the source of a plan's kernel."""
         name = plan.cell.kernel or ""
         return self.builds.get(name, self.sources[name]) if plan.repacked else self.sources[name]
+
+    def required_wheels(self, plan: BuildPlan) -> tuple[Path, ...]:
+        """Return the wheels of other kernels that a plan requires.
+
+        :raises StoreError: the store has lost one since it was built.
+        """
+        found = {each.project: self.store.find(each.digest) for each in plan.requires}
+        if lost := [project for project, stored in found.items() if stored is None]:
+            raise StoreError(f"the wheel of {lost[0]} is not in the cache any more", remedy="run the command again")
+        return tuple(stored.path for stored in found.values() if stored)
 
     def test(self, plan: BuildPlan) -> str | None:
         """Return the test of a plan's kernel, or None."""

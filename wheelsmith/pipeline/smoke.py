@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
 from threading import Event as Flag
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
@@ -15,12 +16,11 @@ from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.engine import Command, Engine, Exit, Mount
 from wheelsmith.frameworks import framework
 from wheelsmith.model import TORCH, BuildPlan, LockedWheel, Project
-from wheelsmith.pipeline.command import command_name, environment_mounts
+from wheelsmith.pipeline.command import command_name, environment_mounts, unpack_wheel
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.plan.project import why_other_cuda
 from wheelsmith.source.tree import copy_into
 from wheelsmith.toolchain import Toolchains
-from wheelsmith.wheel.install_layout import Scheme, install_path
 from wheelsmith.wheel.requirements import active_requirements
 
 # Contains sitecustomize.py, which every Python of a test imports.
@@ -54,7 +54,7 @@ def smoke_test(
     :param work: current folder of the command, created by this function. For a project, it contains the source in
         ``src``.
     """
-    _unpack(wheel, work)
+    _lay_out((wheel, *context.required_wheels(plan)), work)
     engine, toolchains = context.engine, context.toolchains.toolchains
     python = _python(plan, engine)
     if plan.project:
@@ -88,14 +88,11 @@ def smoke_test(
     )
 
 
-def _unpack(wheel: Path, work: Path) -> None:
-    """Install the files of a checked wheel to ``site``."""
-    with WorkFolder.make(work) as folder, zipfile.ZipFile(wheel) as archive:
-        for member in [member for member in archive.infolist() if not member.is_dir()]:
-            place = install_path(member.filename)
-            path = place.path if place.scheme is Scheme.LIBRARY else member.filename
-            with archive.open(member) as content, folder.create(f"site/{path}") as file:
-                shutil.copyfileobj(content, file)
+def _lay_out(wheels: Iterable[Path], work: Path) -> None:
+    """Install checked wheels to ``site``, and the guard of imports."""
+    with WorkFolder.make(work) as folder:
+        for wheel in wheels:
+            unpack_wheel(wheel, folder, "site")
         with folder.create(f"{Path(_STARTUP_FOLDER).name}/sitecustomize.py") as file:
             file.write(_IMPORT_GUARD.read_bytes())
 
@@ -118,7 +115,10 @@ def _project_environment(
     torch = tuple(f"torch==={each.version}" for each in project.environment if each.name == TORCH)
     if not torch and plan.cell.framework == TORCH:  # nothing is compiled, so the build needs no torch
         torch = (framework(TORCH).requirement(plan.cell.release),)
-    needs = (*torch, *active_requirements(wheel, project.python, plan.cell.arch), *project.test_requires)
+    present = {each.project for each in plan.requires}
+    own = active_requirements(wheel, project.python, plan.cell.arch)
+    others = (line for line in own if canonicalize_name(Requirement(line).name) not in present)
+    needs = (*torch, *others, *project.test_requires)
     try:
         return toolchains.lock(needs, project.python, plan.cell.arch) if needs else ()
     except NoEnvironmentError as error:

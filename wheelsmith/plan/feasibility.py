@@ -66,7 +66,8 @@ def check_depends(cell: Cell, spec: KernelSpec) -> None:
     for scope in ("", cell.backend):
         if repos := spec.kernel_depends.get(scope):
             raise NotBuildableError(
-                f"the kernel needs {', '.join(repos)} from the Hub at run time, which a wheel cannot require"
+                f"the kernel needs {', '.join(repos)} from the Hub at run time, which a wheel cannot require: "
+                "build them in the same file, under kernels"
             )
 
 
@@ -80,7 +81,7 @@ def _check_bounds(what: str, value: str, minver: str | None, maxver: str | None)
 
 
 def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
-    """Return the requirements for a kernel's ``python-depends``.
+    """Return the requirements for a kernel's ``python-depends``, and those on other kernels of the matrix file.
 
     :param scope: a backend, or "" for all backends.
     :raises NotBuildableError: a name is not on kernel-builder's list.
@@ -96,7 +97,7 @@ def python_depends(spec: KernelSpec, scope: str) -> tuple[str, ...]:
                 f"{hint(name, allowed)}it has {', '.join(allowed)}"
             )
         found.append(requirement)
-    return tuple(found)
+    return (*found, *spec.set_requires.get(scope, ()))
 
 
 def find_compilers(cell: Cell, build_host: BuildHost) -> Toolset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.model import BuildPlan, BuildResult, Cell, Excluded, Folded, Status
@@ -41,6 +42,18 @@ def fold(plans: Sequence[BuildPlan]) -> tuple[Build, ...]:
     for plan in plans:
         groups.setdefault(plan.build_digest, []).append(plan)
     return tuple(Build(plans=tuple(sorted(group, key=_has_other_cuda))) for group in groups.values())
+
+
+def in_order(builds: Sequence[Build]) -> Iterator[tuple[Build, ...]]:
+    """Yield groups of builds. A group requires only wheels of the groups before it."""
+    known = {build.plan.build_digest: build for build in builds}
+    sorter = TopologicalSorter(
+        {digest: known.keys() & {each.digest for each in build.plan.requires} for digest, build in known.items()}
+    )
+    sorter.prepare()
+    while ready := sorter.get_ready():
+        yield tuple(build for digest, build in known.items() if digest in ready)
+        sorter.done(*ready)
 
 
 def check_names(builds: Iterable[Build]) -> None:

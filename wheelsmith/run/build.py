@@ -33,7 +33,7 @@ from wheelsmith.model import (
     log_notices,
 )
 from wheelsmith.model.run_record import RunRecord
-from wheelsmith.plan.planned_run import Build, PlannedRun
+from wheelsmith.plan.planned_run import Build, PlannedRun, in_order
 from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.run.executors import BuildRequest, Executor, open_executor
 from wheelsmith.run.prepare import Prepared, Request
@@ -180,14 +180,35 @@ def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: Act
         finish(result)
     listen(Expectation(seconds=build_costs.known()))
     collector = ResultCollector((*to_build, *to_recheck), Store(request.cache / "store"), finish)
-    work = make_build_request(prepared, folder, to_build=to_build, to_recheck=to_recheck)
     try:
-        executor.build(work, listen=listen, on_result=collector.take, cancel=cancel)
+        for group in in_order((*to_build, *to_recheck)):
+            if cancel.is_set() or (request.fail_fast and collector.some_failed):
+                break
+            ready = [build for build in group if not _answer_blocked(build, run, collector)]
+            work = make_build_request(
+                prepared,
+                folder,
+                to_build=[build for build in ready if build in to_build],
+                to_recheck=[build for build in ready if build in to_recheck],
+            )
+            executor.build(work, listen=listen, on_result=collector.take, cancel=cancel)
     finally:
         costs.save()
     if cancel.is_set() or (request.fail_fast and collector.some_failed):
         collector.cancel_rest()
     collector.fail_rest(request.executor)
+
+
+def _answer_blocked(build: Build, run: ActiveRun, collector: ResultCollector) -> bool:
+    """Report a build as failed if a wheel that it requires has failed. Return True if it did."""
+    digests = {each.digest for each in build.plan.requires}
+    cause = next((each for each in run.results if each.plan_digest in digests and each.wheel is None), None)
+    if cause is None:
+        return False
+    plan, why = build.plan, f": {cause.failure.message}" if cause.failure else ""
+    failure = Failure(stage="requires", message=f"it requires {cause.cell.id}, which has no wheel{why}").escaped()
+    collector.take(BuildResult(cell=plan.cell, plan_digest=plan.build_digest, status=Status.FAILED, failure=failure))
+    return True
 
 
 def make_build_request(

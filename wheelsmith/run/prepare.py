@@ -22,6 +22,7 @@ from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, LockedWheel, Notice, log_notices
 from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
+from wheelsmith.plan.feasibility import NotBuildableError
 from wheelsmith.plan.kernel import WheelNames, left_out_capabilities, plan_kernel
 from wheelsmith.plan.lock import EnvironmentRequest, Lock, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun, check_names, fold
@@ -31,6 +32,7 @@ from wheelsmith.plan.recipe.project_hints import hint_for
 from wheelsmith.plan.recipe.recipe import KernelSource
 from wheelsmith.plan.recipe.remedies import missing_sources, plan_remedies, read_project_code
 from wheelsmith.plan.recipe.spec import KernelSpec
+from wheelsmith.plan.set_requirements import RequiredKernel, with_required, without_required
 from wheelsmith.run.header_cost import header_cost
 from wheelsmith.run.lock import LockedInputs, required_lock
 from wheelsmith.run.project_source import kernel_source, read_spec
@@ -201,26 +203,25 @@ def prepare_matrix(
     listen: Listener,
     source: SourceTree | None = None,
     part: PartOfSet | None = None,
+    required: Sequence[RequiredKernel] = (),
 ) -> Prepared:
     """Plan every selected cell of a matrix from ``find_prereleases``, as ``prepare`` does.
 
     :param inputs: the kernel to fetch, and the wheels of build environments.
     :param source: the kernel's source, if it was fetched before.
     :param part: what was decided for a whole set, if the matrix is part of one.
+    :param required: the kernels of the same file that it requires.
     """
     if request.test and not matrix.kernel.test:
         raise MatrixError("the matrix has no test", where=Place(file=request.matrix.name), remedy="add kernel.test")
     for rule in unused_rules(matrix):
         listen(Notice(level="warning", text=f"{rule.place}: this rule selects no combination"))
     everything, selected, machine = part or _set_of_one(matrix, request, listen)
-    out = (request.out or request.matrix.resolve().parent / matrix.output.path).absolute()
-    if source is None:
-        fetched = fetch_kernel(inputs.kernel_to_fetch, request, out, listen, matrix.name or "")
-        source = replace(fetched, id=replace(fetched.id, revision=matrix.kernel.revision or fetched.id.revision))
+    source = source or fetch_named(matrix, request, inputs, listen)
     spec = read_spec(source, matrix, request.matrix.name)
     for text in _missing_settings(spec, matrix):
         listen(Notice(level="info", text=text))
-    plan = partial(_plan_cells, selected, everything, matrix, spec, source, machine)
+    plan = partial(_plan_cells, selected, everything, matrix, spec, source, machine, required)
     if isinstance(spec, ProjectSpec):
         inputs.resolve_all(_environment_requests(plan))
     planned, not_folded = plan(resolve=inputs.resolve)
@@ -238,7 +239,7 @@ def prepare_matrix(
         source=source,
         spec=spec,
         engine=machine.engine,
-        out=out,
+        out=output_folder(matrix, request),
         kernel=f"{place} @{(source.id.commit or source.id.tree)[:7]}",
         distribution=matrix.kernel.distribution or spec.name,
         version=matrix.version or (str(spec.version) if spec.version is not None else None),
@@ -260,6 +261,17 @@ def _set_of_one(matrix: Matrix, request: Request, listen: Listener) -> PartOfSet
     everything = expand(matrix)
     selected = select({"": everything}, only=request.only, skip=request.skip)[""]
     return PartOfSet(everything, selected, choose_machine([matrix], request, selected, listen))
+
+
+def fetch_named(matrix: Matrix, request: Request, inputs: LockedInputs, listen: Listener) -> SourceTree:
+    """Fetch the source of a matrix, at its locked commit if it has one. It has the revision that the matrix names."""
+    fetched = fetch_kernel(inputs.kernel_to_fetch, request, output_folder(matrix, request), listen, matrix.name or "")
+    return replace(fetched, id=replace(fetched.id, revision=matrix.kernel.revision or fetched.id.revision))
+
+
+def output_folder(matrix: Matrix, request: Request) -> Path:
+    """Return the output folder of a run."""
+    return (request.out or request.matrix.resolve().parent / matrix.output.path).absolute()
 
 
 def _tell_remedies(source: SourceTree, plans: Sequence[BuildPlan], listen: Listener) -> None:
@@ -368,6 +380,7 @@ def _plan_cells(
     spec: KernelSpec | ProjectSpec,
     source: SourceTree,
     machine: BuildMachine,
+    required: Sequence[RequiredKernel],
     *,
     resolve: Resolve,
 ) -> tuple[list[BuildPlan | Excluded], dict[str, str]]:
@@ -389,7 +402,7 @@ def _plan_cells(
             reason = f"it must be built in image {image}, but engine {machine.engine.name} has no images"
             return Excluded(cell=cell, reason=f"{reason}: use {IMAGES_OPTION}")
         host = adapt(machine.build_host(image or matrix.engine.image), cell)
-        return _plan_cell(cell, matrix, spec, made_from, host, resolve)
+        return _plan_cell(cell, matrix, spec, made_from, host, resolve, required)
 
     def plan_once(cell: Cell) -> BuildPlan | Excluded:
         if cell.id not in by_itself:
@@ -416,18 +429,27 @@ def _plan_cell(
     source: KernelSource,
     build_host: BuildHost,
     resolve: Resolve,
+    required: Sequence[RequiredKernel],
 ) -> BuildPlan | Excluded:
+    try:
+        wheels = tuple(dict.fromkeys(wheel for each in required for wheel in each.wheels_for(cell)))
+        spec = with_required(spec, required)
+        settings = without_required(project_settings(matrix, cell), required)
+    except NotBuildableError as impossible:
+        return Excluded(cell=cell, reason=str(impossible))
     named = {"distribution": matrix.kernel.distribution, "version": matrix.version}
     declared = matrix.kernel.declare
     if isinstance(spec, KernelSpec):
-        return plan_kernel(cell, spec=spec, source=source, build_host=build_host, declared=declared, **named)
-    return plan_project(
-        cell,
-        spec=spec,
-        source=source,
-        build_host=with_python_digest(build_host, cell.python),
-        resolve=resolve,
-        declared=declared,
-        settings=project_settings(matrix, cell),
-        **named,
-    )
+        made = plan_kernel(cell, spec=spec, source=source, build_host=build_host, declared=declared, **named)
+    else:
+        made = plan_project(
+            cell,
+            spec=spec,
+            source=source,
+            build_host=with_python_digest(build_host, cell.python),
+            resolve=resolve,
+            declared=declared,
+            settings=settings,
+            **named,
+        )
+    return replace(made, requires=wheels) if isinstance(made, BuildPlan) and wheels else made

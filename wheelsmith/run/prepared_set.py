@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,9 @@ from wheelsmith.model import BuildPlan, Event, Excluded, Listener, Notice, log_n
 from wheelsmith.model.run_record import KernelRecord
 from wheelsmith.plan.lock import Lock, join_locks, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun, check_names
+from wheelsmith.plan.recipe.project import ProjectSpec
+from wheelsmith.plan.recipe.spec import KernelSpec
+from wheelsmith.plan.set_requirements import RequiredKernel, order_kernels
 from wheelsmith.run.executors import KernelInputs
 from wheelsmith.run.lock import LockedInputs, required_lock
 from wheelsmith.run.prepare import (
@@ -26,10 +30,13 @@ from wheelsmith.run.prepare import (
     Prepared,
     Request,
     choose_machine,
+    fetch_named,
     find_prereleases,
     kernel_notices,
     prepare_matrix,
 )
+from wheelsmith.run.project_source import read_spec
+from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain import Toolchains
 
 
@@ -115,36 +122,66 @@ def plan_set(
     inputs: dict[str, LockedInputs] = {}
     kernels: dict[str, Prepared] = {}
     failures: dict[str, str] = {}
-    for name, own in chosen.items():
-        matrix = selected[name]
-        locked = lock.of_kernel(name) if lock and name else lock
+    sources: dict[str, SourceTree] = {}
+    specs: dict[str, tuple[Matrix, KernelSpec | ProjectSpec]] = {}
+    for name in chosen:
         inputs[name] = LockedInputs(
-            kernel=matrix.kernel,
-            lock=locked,
+            kernel=(matrix := selected[name]).kernel,
+            lock=lock.of_kernel(name) if lock and name else lock,
             toolchains=toolchains,
             strict=strict,
             refresh=refresh,
             nightly=nightly,
         )
-        part, tell = PartOfSet(everything[name], own, machine), _teller(name, listen)
-        try:
-            kernels[name] = prepare_matrix(matrix, request, inputs[name], tell, part=part)
-        except WheelsmithError as error:
-            if not name:
-                raise
-            failures[name] = str(error)
-            remedy = f" ({error.remedy})" if error.remedy else ""
-            tell(Notice(level="warning", text=f"it is not built: {error}{remedy}"))
+        with _recorded(name, failures, listen):
+            source = sources[name] = fetch_named(matrix, request, inputs[name], _teller(name, listen))
+            specs[name] = matrix, read_spec(source, matrix, request.matrix.name)
+    for name, required in order_kernels(specs).items():
+        with _recorded(name, failures, listen):
+            kernels[name] = prepare_matrix(
+                selected[name],
+                request,
+                inputs[name],
+                _teller(name, listen),
+                source=sources[name],
+                part=PartOfSet(everything[name], chosen[name], machine),
+                required=[_required(each, kernels.get(each), specs[each]) for each in required],
+            )
+    kernels = {name: kernels[name] for name in selected if name in kernels}
     if "" in kernels:
         return PreparedSet.of(kernels[""]), inputs
-    excluded = [
+    lost = [
         Excluded(cell=replace(cell_of(each), kernel=name), reason=f"not planned: {failures[name]}")
         for name in failures
         for each in chosen[name]
     ]
-    planned = _join(request, next(iter(selected.values())), kernels, failures, excluded)
-    check_names(planned.builds)
-    return planned, inputs
+    return _join(request, next(iter(selected.values())), kernels, failures, lost), inputs
+
+
+@contextmanager
+def _recorded(name: str, failures: dict[str, str], listen: Listener) -> Iterator[None]:
+    """Record an error of one of several kernels, so that the others are built."""
+    try:
+        yield
+    except WheelsmithError as error:
+        if not name:
+            raise
+        failures[name] = str(error)
+        remedy = f" ({error.remedy})" if error.remedy else ""
+        _teller(name, listen)(Notice(level="warning", text=f"it is not built: {error}{remedy}"))
+
+
+def _required(name: str, prepared: Prepared | None, known: tuple[Matrix, KernelSpec | ProjectSpec]) -> RequiredKernel:
+    """Return a kernel that another one requires. It has no wheels if it could not be planned."""
+    matrix, spec = known
+    repo = spec.repo_id if isinstance(spec, KernelSpec) else None
+    return RequiredKernel(
+        name=name,
+        distribution=matrix.kernel.distribution or str(spec.name),
+        version=matrix.version or str(spec.version),
+        repos=frozenset(each for each in (matrix.kernel.hub, repo) if each),
+        plans=prepared.plans if prepared else (),
+    )
 
 
 def new_lock(planned: PreparedSet, inputs: Mapping[str, LockedInputs]) -> Lock:
@@ -180,7 +217,7 @@ def _join(
     if first is None:
         name, reason = next(iter(failures.items()))
         raise MatrixError(f"no kernel can be built; {name}: {reason}")
-    return PreparedSet(
+    planned = PreparedSet(
         request=request,
         engine=first.engine,
         limits=common.engine,
@@ -211,6 +248,8 @@ def _join(
         variants=common.output.variants,
         matrix_sha256=common.sha256,
     )
+    check_names(planned.builds)
+    return planned
 
 
 def _named_plan(plan: BuildPlan, kernel: str) -> BuildPlan:

@@ -42,6 +42,8 @@ def sharded_plan(prepared: PreparedSet, count: int, *, max_seconds: float, max_s
         if not each.distribution or not each.version:
             title = name or "the project"
             raise MatrixError(f"{title} has no name or no version", remedy="set kernel.distribution and version")
+    if any(plan.requires for plan in prepared.plans):
+        raise MatrixError("kernels that require each other cannot be split into jobs", remedy="build them in one job")
     costs = BuildCosts(Costs(prepared.request.cache / "costs.sqlite"), (build.plan for build in prepared.builds))
     known = costs.known()
     shards = (

@@ -41,6 +41,7 @@ class ProjectSpec(Record):
     :param requires: the requirements of its build system without torch, which depends on the cell.
     :param torch: the version specifier for torch of the project and its build system, e.g. ``>=2.12.1``.
     :param builds_with_torch: its build requirements contain torch.
+    :param named: normalized names of its static build and runtime requirements.
     :param is_pure: the project says itself that it compiles nothing, so that one wheel serves every combination.
     """
 
@@ -49,6 +50,7 @@ class ProjectSpec(Record):
     requires: tuple[str, ...]
     torch: str = ""
     builds_with_torch: bool = False
+    named: tuple[str, ...] = ()
     is_pure: bool = False
 
     @property
@@ -155,10 +157,12 @@ def _without_torch(needs: Iterable[Requirement]) -> tuple[str, ...]:
 
 
 def _with_torch(spec: ProjectSpec, needs: Iterable[Requirement]) -> ProjectSpec:
-    """Return the project with the torch requirements among these added."""
+    """Return the project with the torch requirements among these added, and the names of all."""
+    needs = tuple(needs)
     requested = [need.specifier for need in needs if canonicalize_name(need.name) == TORCH and not need.marker]
     clauses = {str(clause) for specifier in (SpecifierSet(spec.torch), *requested) for clause in specifier}
-    return replace(spec, torch=",".join(sorted(clauses)))
+    named = dict.fromkeys((*spec.named, *(canonicalize_name(need.name) for need in needs)))
+    return replace(spec, torch=",".join(sorted(clauses)), named=tuple(named))
 
 
 def _dependencies(listed: object) -> list[Requirement]:

@@ -61,6 +61,7 @@ class KernelSpec(Record):
     :param repo_id: the Hub repo that it is published as.
     :param python_depends: backend, or ``""`` for all → names from build.toml's allow-list.
     :param kernel_depends: backend, or ``""`` for all → Hub repos that the kernel needs at run time.
+    :param set_requires: backend, or ``""`` for all → requirements on other kernels of the matrix file.
     """
 
     name: str
@@ -79,6 +80,7 @@ class KernelSpec(Record):
     repo_id: str | None = None
     python_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
     kernel_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    set_requires: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def only_backend(self) -> str | None:
