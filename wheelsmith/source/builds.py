@@ -81,7 +81,7 @@ def read_build_folder(root: Path) -> BuildTrees:
         raise SourceError(f"{folder} cannot be read: {error.strerror}") from None
     check_count(len(names), str(root))
     real = root.resolve()
-    along = tuple(_shared_files(real))
+    along = tuple(_shared_files(real)) if names else ()
 
     def fetch(chosen: Iterable[str]) -> dict[str, SourceTree | SourceError]:
         return {name: catch_source_error(partial(_read_variant, real, name, along)) for name in chosen}
