@@ -155,7 +155,7 @@ def test_they_are_not_signed(partly, run):
 def test_they_are_not_part_of_a_release(partly, run):
     step = ("release", "target", "--engine", "local", "--step", "publish")
     answer = run(*step)
-    assert "version 1 is not complete: torch211-cxx11-cpu-x86_64-linux, " in answer.err
+    assert "tiny 1 is not complete: torch211-cxx11-cpu-x86_64-linux, " in answer.err
     answer = run(*step, "--incomplete")
     assert f"publish: 1 wheel published, 0 already there, {LEFT_OUT}" in answer.err
 

@@ -262,7 +262,7 @@ def test_a_version_that_is_not_complete_is_not_released(locked):
     assert answer.returncode == 0, answer.stderr
     answer = release(locked, "--step", "publish")
     assert answer.returncode == 1
-    assert "version 1 is not complete: torch213-cxx11-cu130-x86_64-linux" in answer.stderr
+    assert "pure 1 is not complete: torch213-cxx11-cu130-x86_64-linux" in answer.stderr
     assert release(locked, "--step", "publish", "--incomplete").returncode == 0
 
 

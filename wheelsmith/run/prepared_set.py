@@ -84,8 +84,9 @@ def prepare_set(request: Request, listen: Listener = log_notices) -> PreparedSet
     :param listen: receives notices and the progress of downloads; by default notices go to ``logging``.
     :raises WheelsmithError: the file or the machine cannot be used, or the only kernel.
     """
+    matrices = load_matrices(request.matrix)
     lock = required_lock(request.matrix) if request.locked else read_lock(lock_path(request.matrix))
-    planned, inputs = plan_set(request, lock, listen, strict=request.locked)
+    planned, inputs = plan_set(request, lock, listen, matrices=matrices, strict=request.locked)
     for name, each in planned.prepared.items():
         inputs[name].check(each.source, each.plans, request.matrix, _teller(name, listen), name)
     for name, each in planned.prepared.items():
