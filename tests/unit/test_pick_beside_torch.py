@@ -1,13 +1,13 @@
 """What is picked of a framework that is built for no CUDA: whatever torch is there stays, and is told of."""
 
 import pytest
+from machines import machine
 from shop import NOW
 from wheels import make_wheel, offer
 
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.catalogue import catalogue_key, load_catalogue
 from wheelsmith.index.pick.decide import Overrides, decide
-from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import Installer
@@ -26,24 +26,6 @@ def chooser(tmp_path_factory):
     Index(Folder(folder / "ix")).add([offer(path) for path in made], upload_time=NOW)
     key = catalogue_key("k")
     return Chooser(load_catalogue((folder / "ix" / key).read_bytes(), key))
-
-
-def machine(*, torch=None, there=None, driver=None, python="cpython"):
-    return Machine(
-        python="/env/bin/python",
-        python_version="3.12.1",
-        implementation=python,
-        platform="linux",
-        arch="x86_64",
-        glibc="2.36",
-        pip=True,
-        free_threaded=False,
-        torch=torch,
-        torch_compute=torch.partition("+")[2] if torch else None,
-        frameworks={"tvm-ffi": there} if there else {},
-        driver=driver,
-        gpus=(),
-    )
 
 
 ABSENT = "tvm-ffi is not installed in /env/bin/python; the command installs it with the wheel"

@@ -1,11 +1,11 @@
 """What is picked of several projects: one torch for all of them, or who is in the way."""
 
 import pytest
+from machines import machine
 from states import entry, named, of_torch, stable
 
 from wheelsmith.index.entries.catalogue import catalogue_of
 from wheelsmith.index.pick.decide import Overrides
-from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.pick.together import decide_together
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.install_commands import Installer
@@ -26,26 +26,9 @@ BARE = named(
 )
 
 
-def machine(torch=None, driver="13.3"):
-    return Machine(
-        python="/env/bin/python",
-        python_version="3.12.1",
-        implementation="cpython",
-        platform="linux",
-        arch="x86_64",
-        glibc="2.36",
-        pip=True,
-        free_threaded=False,
-        torch=torch,
-        torch_compute=torch.partition("+")[2] if torch else None,
-        driver=driver,
-        gpus=(),
-    )
-
-
 def picked(*states, torch=None, driver="13.3", **asked):
     choosers = [Chooser(catalogue_of(state)) for state in states]
-    return decide_together(choosers, machine(torch, driver), Overrides(**asked))
+    return decide_together(choosers, machine(torch=torch, driver=driver), Overrides(**asked))
 
 
 def command(group, installer=Installer.PIP):
