@@ -223,7 +223,7 @@ def show_plan(prepared: PreparedSet, request: Request, listen: Listener) -> None
 
     cached = frozenset(stored_wheels(prepared.plans, request.cache, prepared.engine))
     console = make_console(stderr=False)
-    folded = prepared.folded
+    builds, folded = prepared.builds, prepared.folded
     rows = len(prepared.plans) + len(prepared.excluded)
     by_kernel = bool(prepared.kernels) and rows > _MOST_ROWS
     if by_kernel:
@@ -231,8 +231,8 @@ def show_plan(prepared: PreparedSet, request: Request, listen: Listener) -> None
     else:
         reasons = {"not_folded": prepared.not_folded, "not_upstream": prepared.not_upstream}
         console.print(plan_table(prepared.plans, prepared.excluded, folded, cached=cached, **reasons))
-    upstream = sum(build.plan.repacked for build in prepared.builds)
-    cached_builds = sum(build.plan.build_digest in cached for build in prepared.builds)
+    upstream = sum(build.plan.repacked for build in builds)
+    cached_builds = sum(build.plan.build_digest in cached for build in builds)
     from_upstream = f", {upstream} from upstream" if upstream else ""
     console.print(f"{totals(prepared.plans, folded)}{from_upstream}, {cached_builds - upstream} cached")
     # Beside wheels, the rows of excluded combinations suffice.
@@ -241,7 +241,7 @@ def show_plan(prepared: PreparedSet, request: Request, listen: Listener) -> None
         console.print(f"  {line}")
     if by_kernel:
         console.print("each combination: wheelsmith plan --kernel NAME")
-    if cached_builds < len(prepared.builds):  # without anything new, wheelsmith needs no network
+    if cached_builds < len(builds):  # without anything new, wheelsmith needs no network
         for each in prepared.prepared.values():
             for notice in kernel_name_notices(each.spec, each.matrix.kernel):
                 listen(notice)

@@ -94,6 +94,8 @@ def with_required(spec: _Spec, required: Sequence[RequiredKernel]) -> _Spec:
 
     A kernel's wheel requires what build.toml has under ``kernel-depends``. A project's own metadata already does so.
     """
+    if not required:
+        return spec  # as for most kernels, once for each of their cells
     if isinstance(spec, ProjectSpec):
         return replace(spec, requires=_without(spec.requires, required))
     lines = {repo: f"{each.distribution}=={each.version}" for each in required for repo in each.repos}
@@ -107,6 +109,8 @@ def with_required(spec: _Spec, required: Sequence[RequiredKernel]) -> _Spec:
 
 def without_required(settings: ProjectSettings, required: Sequence[RequiredKernel]) -> ProjectSettings:
     """Return the settings of a project's build without requirements that the set provides."""
+    if not required:
+        return settings
     return replace(
         settings,
         build_requires=_without(settings.build_requires, required),
