@@ -68,7 +68,7 @@ def test_one_that_compiles_nothing_gets_one_wheel(tmp_path):
     matrix = "kernel: {path: k}\naxes: {torch: [2.13, 2.14], cuda: [cpu, 13.0], python: [3.11, 3.12]}\n"
     (tmp_path / "matrix.yaml").write_text(matrix)
     planned = factory.run("plan")
-    assert "8 combinations → 1 build, 1 cached\n" in planned.stdout
+    assert "8 combinations → 1 build (1 cached)\n" in planned.stdout
     folder = tmp_path / "site"
     index = (tmp_path / "dist/index/simple").as_uri()
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder, "--index-url", index]

@@ -36,7 +36,7 @@ def test_a_plan_as_data(monkeypatch, capsys, tmp_path):
         "1+cu132.torchstable",
     ]
     shown = run_command(monkeypatch, capsys, "plan", "--engine", "local")
-    assert "4 combinations → 2 builds, 0 cached\n  1 combination shares a wheel: " in shown.out
+    assert "4 combinations → 2 builds (0 cached)\n  1 combination shares a wheel: " in shown.out
 
 
 def test_one_cell_alone_gets_the_wheel_that_all_would_give_it(monkeypatch, capsys, tmp_path):

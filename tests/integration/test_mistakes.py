@@ -45,7 +45,7 @@ MATRICES = [
     ("deep", "[" * 3000 + "]" * 3000, 2, "nested too deeply", None),
     ("duplicate key", "kernel: {path: x}\nkernel: {path: y}\n" + AXES, 2, "2:1: duplicate key 'kernel'", "keep one"),
     ("unknown key", "kernal: {path: x}\n" + AXES, 2, "unknown key 'kernal'", "did you mean 'kernel'"),
-    ("no folder", "kernel: {path: nowhere}\n" + AXES, 4, "there is no folder", "kernel.path"),
+    ("no folder", "kernel: {path: nowhere}\n" + AXES, 4, "matrix.yaml:1:16: there is no folder", "fix path"),
     ("latin-1", b"kernel: {path: \xe9}\n", 2, "not UTF-8", None),
 ]
 
@@ -340,7 +340,7 @@ def test_a_plan_of_nothing_ends_as_a_build_of_nothing(monkeypatch, capsys, tmp_p
         answer = run_command(monkeypatch, capsys, *argv, "--engine", "local")
         assert answer.code == 3
         if argv == ("plan",):
-            assert answer.out.endswith("0 combinations → 0 builds, 0 cached\n  1 excluded: not yet (matrix.yaml:3)\n")
+            assert answer.out.endswith("0 combinations → 0 builds (0 cached)\n  1 excluded: not yet (matrix.yaml:3)\n")
 
 
 def test_a_taken_port(monkeypatch, capsys, tmp_path):

@@ -99,7 +99,7 @@ def test_all_kernels_of_a_set_are_released_or_some(locked_set, served):
 def test_nothing_of_a_set_is_released_if_a_kernel_is_lost(locked_set):
     (locked_set.folder / "matrix.yaml").write_text(f"{SET}  lost: {{path: nowhere}}\n")
     answer = release(locked_set)
-    assert (answer.returncode, "lost cannot be built: there is no folder" in answer.stderr) == (1, True), answer.stderr
+    assert (answer.returncode, "there is no folder" in answer.stderr) == (1, True), answer.stderr
     assert not (locked_set.folder / "index").exists()
     answer = release(locked_set, "--incomplete")
     assert (answer.returncode, "publish: 2 wheels published" in answer.stderr) == (1, True), answer.stderr

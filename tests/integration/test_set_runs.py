@@ -66,7 +66,7 @@ def projects():
 def test_one_run_has_one_index_and_one_record(run):
     answer = run("build-matrix", "--progress", "plain")
     assert answer.code == 1
-    assert "warning: lost: it is not built: there is no folder" in answer.err
+    assert "warning: lost: it is not built: matrix.yaml:9:16: there is no folder" in answer.err
     assert "4 kernels" in answer.err
     assert projects() == {"tiny": 2, "other": 1, "pure": 1}
     record = RunRecord.read(Path("dist"))
@@ -227,12 +227,20 @@ def test_one_lock_holds_the_sources_of_all_kernels(run, tmp_path):
     assert f"changed: git:repo main has moved from {locked[:12]} to {moved[:12]}" in run("lock", "--upgrade").err
 
 
+def test_two_kernels_with_one_import_package_are_warned_of(run, tmp_path):
+    text = SET.replace("    module: other\n", "")
+    (tmp_path / "matrix.yaml").write_text(text)
+    assert "warning: tiny and other have the import package tiny: give one another module" in run("plan").err
+    (tmp_path / "matrix.yaml").write_text(SET)
+    assert "import package" not in run("plan").err
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         (("--kernel", "tinny"), "error: 'tinny' matches no kernel\n  help: did you mean 'tiny'?"),
         (("--only", "tiny/*210*"), "error: 'tiny/*210*' matches no combination"),
-        (("--kernel", "lost"), "error: no kernel can be built; lost: there is no folder"),
+        (("--kernel", "lost"), "error: no kernel can be built; lost: matrix.yaml:9:16: there is no folder"),
     ],
 )
 def test_a_selection_that_is_none_is_told(argv, message, run):

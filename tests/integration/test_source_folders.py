@@ -45,7 +45,7 @@ def shell(own, line):
 def planned(own, *, cached=True):
     answer = own.run_in_process("plan")
     assert answer.returncode == 0, answer.stderr
-    assert ("1 build, 1 cached" in answer.stdout) == cached, answer.stdout
+    assert ("1 build (1 cached)" in answer.stdout) == cached, answer.stdout
     return answer.stderr
 
 

@@ -83,7 +83,7 @@ def test_of_a_hub_repo_good_builds_are_taken_and_the_rest_is_compiled(run, monke
     rows = dict(line.split()[:2] for line in shown.out.splitlines() if line.startswith("torch2"))
     taken = {cell("2.11"): "upstream", cell("2.11", "cu130"): "upstream"}
     assert rows == {**taken, cell("2.12"): "build", cell("2.12", "cu130"): "build"}
-    assert "4 combinations → 4 builds, 2 from upstream, 0 cached" in shown.out
+    assert "4 combinations → 4 builds (2 from upstream, 0 cached)" in shown.out
     assert "not from upstream: it has no build for this combination" in shown.out
     assert answer.code == 0, answer.err
     assert statuses() == {**taken, cell("2.12"): "built", cell("2.12", "cu130"): "built"}

@@ -125,7 +125,23 @@ def test_all_mistakes_are_told_once_with_their_places(read):
         "c/matrix.yaml:2:15:",
     ]
     assert "unknown key 'gpu-arch'" in found[1]
+    assert raised.value.mistakes[1].remedy == "did you mean 'gpu-archs'?"
     assert "give exactly one of hub, git, path and sdist" in found[2]
+
+
+def test_a_wrong_key_of_a_source_is_compared_with_those_of_an_entry(read):
+    with pytest.raises(MatrixMistakesError) as raised:
+        read("axes: {torch: [2.13], cuda: [cpu]}\nkernels:\n  a: {pth: a}\n  b: {path: b, zzzzzzz: 1}\n")
+    remedies = [each.remedy or "" for each in raised.value.mistakes if "unknown" in str(each)]
+    assert remedies[0] == "did you mean 'path'?"
+    assert remedies[1].startswith("choose one of: hub, git, path")
+
+
+def test_a_kernel_knows_the_place_of_its_source(read):
+    common = "axes: {torch: [2.13], cuda: [cpu]}\n"
+    several = read(f"{common}kernels:\n  a: {{path: a}}\n  b:\n    git: b\n    revision: v1\n")
+    assert [each.place for each in several.values()] == ["matrix.yaml:3:13", "matrix.yaml:5:10"]
+    assert read(f"{common}kernel: {{path: a}}\n")[None].place == "matrix.yaml:2:16"
 
 
 def test_a_command_for_one_kernel_says_so(read, tmp_path):

@@ -58,7 +58,7 @@ def test_a_cycle_has_its_place(matrices):
     project = ProjectSpec(name="base-kernel", version="1", requires=(), named=("top",))
     with pytest.raises(MatrixError, match="kernels require each other: ") as raised:
         order(matrices, top=parse_project(PROJECT), base=project, ops=kernel())
-    assert str(raised.value.where) in {"matrix.yaml:3:8", "matrix.yaml:4:9"}
+    assert str(raised.value.where) in {"matrix.yaml:3:15", "matrix.yaml:4:16"}
     assert raised.value.exit_code == 2
 
 

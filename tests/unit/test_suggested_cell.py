@@ -21,9 +21,9 @@ def cell(torch, cuda, arch=HERE, **fields):
     return Cell(release=torch, toolkit=cuda, arch=arch, **fields)
 
 
-def result(made):
+def result(made, name="k"):
     wheel = WheelRecord(
-        filename=f"k-1+{made.compute}.torch{made.release}-cp39-abi3-manylinux_2_34_{made.arch}.whl",
+        filename=f"{name}-1+{made.compute}.torch{made.release}-cp39-abi3-manylinux_2_34_{made.arch}.whl",
         sha256="ab" * 32,
         size=1,
         metadata_sha256="cd" * 32,
@@ -53,3 +53,23 @@ def test_the_cell_that_a_person_here_most_likely_wants(cells, said):
         )
         show_summary(finished, Path("dist"), Console(file=text, width=500))
         assert said in text.getvalue()
+
+
+def test_kernels_of_one_environment_are_installed_together():
+    chosen = [
+        cell("2.13", None, kernel="a"),
+        cell("2.12", None, kernel="a"),
+        cell("2.13", None, kernel="b"),
+        cell("2.12", None, kernel="c"),
+    ]
+    text = io.StringIO()
+    finished = RunFinished(
+        results=tuple(result(each, name=str(each.kernel)) for each in chosen),
+        excluded=(),
+        interrupted=False,
+        seconds=1.0,
+        compiled=0,
+        reused=0,
+    )
+    show_summary(finished, Path("dist"), Console(file=text, width=500))
+    assert "pip install a==1+cpu.torch2.13 b==1+cpu.torch2.13 'torch==2.13.*' --index-url" in text.getvalue()

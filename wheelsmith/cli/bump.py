@@ -84,4 +84,4 @@ def _show_new(bumped: Bumped) -> None:
         reasons = {"not_folded": prepared.not_folded, "not_upstream": prepared.not_upstream}
         console.print(plan_table(plans, excluded, folded, cached=cached, **reasons))
     reused = sum(plan.cell.id not in folded and plan.build_digest in cached for plan in plans)
-    click.echo(f"new: {totals(plans, folded)}, {reused} cached, {len(excluded)} excluded")
+    click.echo(f"new: {totals(plans, folded)} ({reused} cached), {len(excluded)} excluded")

@@ -199,8 +199,10 @@ def command(
     for step in [step for step in ReleaseStep if step in selected]:
         try:
             result = getattr(release, step)()
-        except WheelsmithError:
-            click.echo(f"{step}: failed; after a fix, repeat it with --step {step}, and then the later steps", err=True)
+        except WheelsmithError as error:
+            if error.exit_code not in {ExitCode.USAGE, ExitCode.NOTHING_SELECTED}:
+                text = f"{step}: failed; after a fix, repeat it with --step {step}, and then the later steps"
+                click.echo(text, err=True)
             raise
         click.echo(f"{step}: {result}", err=True)
     # An incomplete release exits with the code of failed cells.

@@ -82,17 +82,19 @@ def load_matrices(path: Path, texts: Mapping[str, str] | None = None) -> tuple[M
 
 
 def _make_matrices(root: yaml.Node, file: str, read: Callable[[str, Place], yaml.Node]) -> list[Matrix]:
+    from wheelsmith.matrix.schema import KernelInSetModel
+
     assert isinstance(root, yaml.MappingNode)  # noqa: S101  # see `has_kernels`
     found: list[Matrix] = []
     mistakes: dict[str, WheelsmithError] = {}
     for each in split_kernels(root, read):
         try:
-            made = _matrix_of(each.node, file)
+            made = _matrix_of(each.node, file, KernelInSetModel)
         except MatrixMistakesError as error:
             mistakes |= {str(mistake): mistake for mistake in error.mistakes}
         else:
-            kernel, place = _relative_to(made.kernel, each.folder), str(place_of(each.node))
-            found.append(replace(made, name=each.name, kernel=kernel, place=place))
+            kernel = _relative_to(made.kernel, each.folder)
+            found.append(replace(made, name=each.name, kernel=kernel))
     if mistakes:
         raise MatrixMistakesError(tuple(mistakes.values()))
     return found
@@ -131,6 +133,8 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
     :raises MatrixMistakesError: the text has mistakes; the error lists all of them.
     :raises MatrixError: the text is not a YAML mapping, or has several kernels.
     """
+    from wheelsmith.matrix.schema import MatrixModel
+
     root = _compose(text, file)
     if has_kernels(root):
         raise MatrixError(
@@ -138,12 +142,10 @@ def parse_matrix(text: str, *, file: str = "matrix.yaml") -> Matrix:
             where=Place(file=file),
             remedy="give the kernel a file of its own, which this one can include",
         )
-    return _matrix_of(root, file)
+    return _matrix_of(root, file, MatrixModel)
 
 
-def _matrix_of(root: yaml.Node, file: str) -> Matrix:
-    from wheelsmith.matrix.schema import MatrixModel
-
+def _matrix_of(root: yaml.Node, file: str, form: type[MatrixModel]) -> Matrix:
     places: dict[_Path, Place] = {}
     mistakes: list[MatrixError] = []
     try:
@@ -152,7 +154,7 @@ def _matrix_of(root: yaml.Node, file: str) -> Matrix:
         raise MatrixError("nested too deeply", where=Place(file=file)) from None
     if not isinstance(data, dict):
         raise MatrixError("the file must be a mapping with kernel and axes", where=Place(file=file, line=1))
-    model = _validate(MatrixModel, data, places, mistakes)
+    model = _validate(form, data, places, mistakes)
     if model is not None:
         mistakes.extend(_check_selectors(model, places))
     if mistakes or model is None:
@@ -284,7 +286,9 @@ def _nearest_place(loc: tuple[str | int, ...], places: dict[_Path, Place]) -> Pl
 
 def _valid_keys(loc: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
     """Return the keys that are valid in the place of an unknown key."""
-    schema = model.model_json_schema()
+    from wheelsmith.matrix.schema import keys_schema
+
+    schema = keys_schema(model)
     definitions = schema.get("$defs", {})
     here = schema
     for part in loc[:-1]:
@@ -310,8 +314,10 @@ def _check_selectors(model: MatrixModel, places: dict[_Path, Place]) -> Iterator
 
 def _make_matrix(model: MatrixModel, places: dict[_Path, Place]) -> Matrix:
     ((framework, releases),) = (model.axes.releases or {NO_FRAMEWORK: [""]}).items()
+    source = next(name for name in ("hub", "git", "path", "sdist") if getattr(model.kernel, name))
     return Matrix(
         kernel=_make_kernel(model.kernel),
+        place=str(places["kernel", source]),
         version=model.version,
         framework=framework,
         releases=tuple(releases),

@@ -391,6 +391,27 @@ class MatrixModel(_Model):
         return axes
 
 
+def top_level_keys() -> tuple[list[str], list[str]]:
+    """Return the keys of a file, and those of an entry of ``kernels``."""
+    schema = json_schema()
+    return [*schema["properties"]], [*schema["$defs"]["KernelEntry"]["properties"]]
+
+
+class KernelInSetModel(MatrixModel):
+    """One of several kernels, with the common settings of the file."""
+
+
+def keys_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema with the keys that a user may write where a model is read."""
+    if not issubclass(model, MatrixModel):
+        return model.model_json_schema()
+    schema = json_schema()
+    if model is KernelInSetModel:
+        of_run = {name: schema["properties"][name] for name in OF_RUN}
+        schema["properties"] = schema["$defs"]["KernelEntry"]["properties"] | of_run
+    return schema
+
+
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of matrix.yaml, with one kernel or with several."""
     schema = MatrixModel.model_json_schema(by_alias=True)

@@ -188,7 +188,7 @@ class Matrix(Record):
     """A kernel and the combinations to build.
 
     :param name: the name in ``kernels``; None for the only kernel of a file.
-    :param place: the place of this kernel among several, such as ``matrix.yaml:7:3``.
+    :param place: the place of its source in the file, such as ``matrix.yaml:7:11``.
     :param version: overrides the version in build.toml.
     :param framework: the framework that has an axis.
     :param releases: the releases of the framework.

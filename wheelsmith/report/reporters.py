@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from wheelsmith.base.units import show_size
 from wheelsmith.model import (
     CellFinished,
+    CellProgress,
     CellStarted,
     CommandStarted,
     Event,
@@ -27,6 +29,8 @@ from wheelsmith.report.summary import show_failure, show_start, show_summary
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_SILENCE = 60  # seconds without a line, after which progress is printed
 
 
 def reporter(mode: str, out: Path) -> LineReporter:
@@ -98,15 +102,18 @@ class PlainReporter(LineReporter):
         self._console = console
         self._out = out
         self._folded: dict[str, Folded] = {}
+        self._last_line = time.monotonic()
 
     def __call__(self, event: Event) -> None:
-        """Report an event if it is important."""
+        """Report an event if it is important, or if nothing was for a minute."""
         match event:
             case RunStarted():
                 self._folded = event.folded
                 show_start(event, self._console)
             case CellStarted():
                 self._print(f"  {event.cell_id}  started")
+            case CellProgress() if time.monotonic() - self._last_line > _SILENCE:
+                self._print(f"  {event.cell_id}  {event.done} of {event.total}: {event.step}")
             case CellFinished(result=result):
                 mark, style = status_sign(result.status, self._console)
                 text = describe_result(result, self._folded.get(result.cell.id))
@@ -126,6 +133,7 @@ class PlainReporter(LineReporter):
                 pass
 
     def _print(self, text: str, style: str | None = None) -> None:
+        self._last_line = time.monotonic()
         print_words(self._console, text, style)
 
 

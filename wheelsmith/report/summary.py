@@ -48,7 +48,7 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
         print_words(console, kept_text(finished.older_wheels))
     usable = [result for result in finished.results if result.wheel and result.cell.settings.advertise]
     if usable and finished.older_wheels is not None:
-        _show_install_command(max(usable, key=_preference), out, console)
+        _show_install_command(_together(usable), out, console)
 
 
 def kept_text(older_wheels: Sequence[str]) -> str:
@@ -78,6 +78,16 @@ def _preference(result: BuildResult) -> tuple[bool, bool, Version, tuple[int, ..
     )
 
 
+def _together(usable: Sequence[BuildResult]) -> list[BuildResult]:
+    """Return the best result, and the best one of each other kernel that fits the same environment."""
+    best = max(usable, key=_preference)
+    found = {best.cell.kernel: best}
+    for result in sorted(usable, key=_preference, reverse=True):
+        if all(getattr(result.cell, axis) == getattr(best.cell, axis) for axis in ("arch", "compute", "release")):
+            found.setdefault(result.cell.kernel, result)
+    return [*found.values()]
+
+
 def show_failure(result: BuildResult, out: Path, console: Console) -> None:
     """Print a failure with lines of its log."""
     failure = result.failure
@@ -92,17 +102,17 @@ def show_failure(result: BuildResult, out: Path, console: Console) -> None:
         print_words(console, f"  log: {out / 'logs' / result.log}")
 
 
-def _show_install_command(result: BuildResult, out: Path, console: Console) -> None:
-    if result.wheel is None:
-        return
-    project, version = result.wheel.filename.split("-")[:2]
-    cell = result.cell
+def _show_install_command(results: Sequence[BuildResult], out: Path, console: Console) -> None:
+    """Print a command that installs the wheels of results, which have the same environment."""
+    names = [result.wheel.filename.split("-") for result in results if result.wheel]
+    cell = results[0].cell
     print_words(console, f"wheels: {out / 'wheels'}")
     # The exact pin and the single index exclude other projects of the same name and other torch builds.
     print_words(console, f"try it: wheelsmith serve {out / 'index'}")
     required = framework(cell.framework).requirement(cell.release)
     # The root has no other project, so that a wheel without a framework needs the default index for its requirements.
     index = "--index-url" if required else "--extra-index-url"
-    command = f"pip install {project.replace('_', '-')}=={version} " + (f"'{required}' " if required else "")
+    pins = " ".join(f"{project.replace('_', '-')}=={version}" for project, version, *_ in names)
+    command = f"pip install {pins} " + (f"'{required}' " if required else "")
     command += f"{index} http://127.0.0.1:8000/{cell.compute}/"
     print_words(console, f"        {command}", ending=" \\")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -92,6 +92,8 @@ def prepare_set(request: Request, listen: Listener = log_notices) -> PreparedSet
     for name, each in planned.prepared.items():
         for notice in kernel_notices(each):
             _teller(name, listen)(notice)
+    for text in _shared_modules(planned.plans):
+        listen(Notice(level="warning", text=text))
     return planned
 
 
@@ -157,6 +159,17 @@ def plan_set(
         for each in chosen[name]
     ]
     return _join(request, next(iter(selected.values())), kernels, failures, lost), inputs
+
+
+def _shared_modules(plans: Iterable[BuildPlan]) -> Iterator[str]:
+    """Yield a sentence for each import package that several kernels install, since each replaces the other's files."""
+    kernels: dict[str, dict[str | None, None]] = {}
+    for plan in plans:
+        if plan.wheel.module:
+            kernels.setdefault(plan.wheel.module, {})[plan.cell.kernel] = None
+    for module, names in kernels.items():
+        if len(names) > 1:
+            yield f"{' and '.join(map(str, names))} have the import package {module}: give one another module"
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def fetch_source(kernel: KernelRef, *, base: Path, outputs: Outputs, listen: Lis
     if not is_cached(kernel, base):
         return read_folder(base / kernel.path, outputs, kernel, listen)
     if kernel.include or kernel.exclude:
-        raise MatrixError("include and exclude are for a folder, but kernel.path is an archive", remedy="remove them")
+        raise MatrixError("include and exclude are for a folder, but path is an archive", remedy="remove them")
     return read_archive(base / kernel.path, outputs.cache)
 
 

@@ -33,7 +33,7 @@ def read_archive(path: Path, cache: Path) -> SourceTree:
     if not path.name.endswith(ARCHIVES):
         raise SourceError(
             f"{path.name} is neither a folder nor a supported archive ({', '.join(ARCHIVES)})",
-            remedy="fix kernel.path in matrix.yaml",
+            remedy="fix path in matrix.yaml",
         )
     sha256 = sha256_file(path)
     found = unpack_cached(path, path.name, archive_id(f"archive:{path.name}", sha256), cache)

@@ -70,8 +70,8 @@ def read_folder(root: Path, outputs: Outputs, kernel: KernelRef | None = None, l
     :raises SourceError: the folder does not exist, or its content is refused.
     """
     if not root.is_dir():
-        # It may be a URL in kernel.path, which was joined to the folder of the matrix.
-        raise SourceError(f"there is no folder {redact(str(root))}", remedy="fix kernel.path in matrix.yaml")
+        # It may be a URL in path, which was joined to the folder of the matrix.
+        raise SourceError(f"there is no folder {redact(str(root))}", remedy="fix path in matrix.yaml")
     named, untracked = kernel or KernelRef(), list[str]()
     tree = make_tree(_files(root.resolve(), outputs, named, listen, untracked), origin="path")
     if secrets := [path for path in tree.paths if is_secret(path) and path not in named.include]:

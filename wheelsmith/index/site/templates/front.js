@@ -111,7 +111,7 @@
     if (!found.has(at)) at = Array.from(found.keys()).sort((a, b) => columns.indexOf(found.get(a).column) - columns.indexOf(found.get(b).column))[0] ?? "";
     const best = [...found].filter(([, { column }]) => column === found.get(at)?.column).pop();
     if (best && !asked.has(at)) [at] = best;
-    $("chosen").textContent = `${group.length} ${group.length > 1 ? "projects" : "project"}`;
+    $("chosen").textContent = `Install ${group.length} ${group.length > 1 ? "projects" : "project"}`;
     $("summed").textContent = found.size ? `${combinations(found)} in common` : "nothing in common";
     $("members").replaceChildren(...group.map(({ name }) => make("button", { type: "button", className: "member", value: name, ariaLabel: `Remove ${name}` }, `${name} ×`)));
     $("common").replaceChildren(...choices(found));
