@@ -26,7 +26,6 @@ def vendor_source(tree: SourceTree, kernel: KernelRef, folder: Path, name: str =
     :param name: the name of the kernel in a file with several.
     :raises SourceError: it changed after it was hashed, or cannot be read from the folder.
     """
-    (folder / SOURCE).mkdir(exist_ok=True)
     with WorkFolder.make(folder / SOURCE / name) as work:
         copy_into(tree, work, _FILES)
         with work.create(_IDENTITY) as file:
