@@ -89,6 +89,26 @@ def test_the_first_that_says_something_is_heard():
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "content", "likely"),
+    [
+        ("pkg/__init__.py", "__version__ = '1.2.post1'\n", "1.2.post1"),
+        ("src/pkg/_version.py", "__version__ = '1.2+cu130'\n", "1.2"),
+        ("build_tools/VERSION.txt", "2.5.0.dev0\n", "2.5.0.dev0"),
+        ("version.txt", "0.2\n", "0.2"),
+        ("pkg/__init__.py", "__version__ = read()\n", None),
+        ("pkg/deeper/__init__.py", "__version__ = '1'\n", None),
+        ("version.txt", "see setup.py\n", None),
+    ],
+)
+def test_a_version_in_another_file_is_likely(path, content, likely):
+    found = read({"setup.py": b"setup(name='x', version=read())", "tests/__init__.py": b"", path: content.encode()})
+    assert found.version is None
+    assert found.likely_version == (likely and (likely, path))
+    named = read({"setup.py": b"setup(name='x', version='3')", path: content.encode()})
+    assert (named.version, named.likely_version) == ("3", None)
+
+
 def test_half_of_a_requirement_is_not_taken_for_one():
     start, line = "Metadata-Version: 2.1\nName: x\nVersion: 3\nKeywords: ", "\nRequires-Dist: torch<2.15\n"
     text = start + "k" * ((1 << 14) - len(start) - len(line) + 2) + line

@@ -234,9 +234,8 @@ def show_plan(prepared: PreparedSet, request: Request, listen: Listener) -> None
     upstream = sum(build.plan.repacked for build in builds)
     cached_builds = sum(build.plan.build_digest in cached for build in builds)
     from_upstream = f"{upstream} from upstream, " if upstream else ""
-    console.print(f"{totals(prepared.plans, folded)} ({from_upstream}{cached_builds - upstream} cached)")
-    for name, reason in prepared.failures.items():
-        console.print(f"  {name} is not built: {reason}", soft_wrap=True)
+    lost = f", {counted(len(prepared.failures), 'kernel')} not planned" if prepared.failures else ""
+    console.print(f"{totals(prepared.plans, folded)} ({from_upstream}{cached_builds - upstream} cached){lost}")
     # Beside wheels, the rows of excluded combinations suffice.
     why = exclusion_reasons(prepared.excluded) if by_kernel or not prepared.plans else ()
     for line in (*sharing_reasons(folded), *why):

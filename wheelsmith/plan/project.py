@@ -103,6 +103,8 @@ def _missing_metadata(spec: ProjectSpec, what: str, revision: str | None) -> Mat
     if what == "version" and spec.git_version_plugin:
         reason = f"{spec.git_version_plugin} reads git tags, which a build does not have"
         remedy += f", such as version: {version_in(revision) or '1.2.0'}; the build gets it as {_PRETEND}"
+    elif what == "version" and spec.likely_version:
+        remedy += ", probably version: {} of {}".format(*spec.likely_version)
     return MatrixError(
         f"the {what} of the project is not in a static file, and {reason}",
         remedy=f"{remedy}; the build checks it",

@@ -225,6 +225,7 @@ def _project_drafts(
 ) -> Iterator[Draft]:
     """Yield a draft for each torch release, newest first. Each release needs its own environment."""
     hint = hint_for(name)
+    likely = spec.likely_version[0] if spec.likely_version else _GUESSED_VERSION
     backends = (CPU, CUDA) if spec.is_pure else hint.backends if hint else _backends(source)
     with_torch = spec.builds_with_torch or uses_torch(source.paths, source.read_bytes)
     tried = [*reversed(torch_releases().values())][: _MAX_TORCH_RELEASES if with_torch else 1]
@@ -236,7 +237,7 @@ def _project_drafts(
             releases=(release.minor if with_torch else "",),
             computes=(*((CPU,) if CPU in backends else ()), *(toolkits if CUDA in backends else ())),
             distribution=None if spec.name else name,
-            version=None if spec.version else version_in(source.id.revision) or _GUESSED_VERSION,
+            version=None if spec.version else version_in(source.id.revision) or likely,
             pythons=() if spec.is_pure else pythons,
             hint=hint,
         )

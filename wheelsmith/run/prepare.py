@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, SettingError, SourceError, WheelsmithError
+from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, SettingError, SourceError
 from wheelsmith.base.files import default_cache
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
@@ -264,17 +264,8 @@ def _set_of_one(matrix: Matrix, request: Request, listen: Listener) -> PartOfSet
 
 
 def fetch_named(matrix: Matrix, request: Request, inputs: LockedInputs, listen: Listener) -> SourceTree:
-    """Fetch the source of a matrix, at its locked commit if it has one. It has the revision that the matrix names.
-
-    :raises WheelsmithError: the source cannot be fetched or is refused. The error has the place of the source.
-    """
-    try:
-        out = output_folder(matrix, request)
-        fetched = fetch_kernel(inputs.kernel_to_fetch, request, out, listen, matrix.name or "")
-    except WheelsmithError as error:
-        if error.where is None and matrix.place:
-            error.where = Place(file=matrix.place)
-        raise
+    """Fetch the source of a matrix, at its locked commit if it has one. It has the revision that the matrix names."""
+    fetched = fetch_kernel(inputs.kernel_to_fetch, request, output_folder(matrix, request), listen, matrix.name or "")
     return replace(fetched, id=replace(fetched.id, revision=matrix.kernel.revision or fetched.id.revision))
 
 

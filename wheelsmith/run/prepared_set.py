@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Self
 
-from wheelsmith.base.errors import MatrixError, SelectionError, WheelsmithError
+from wheelsmith.base.errors import MatrixError, Place, SelectionError, SourceError, WheelsmithError
 from wheelsmith.base.suggest import did_you_mean
 from wheelsmith.base.units import counted
 from wheelsmith.engine import Engine
@@ -128,19 +128,20 @@ def plan_set(
     sources: dict[str, SourceTree] = {}
     specs: dict[str, tuple[Matrix, KernelSpec | ProjectSpec]] = {}
     for name in chosen:
+        matrix = selected[name]
         inputs[name] = LockedInputs(
-            kernel=(matrix := selected[name]).kernel,
+            kernel=matrix.kernel,
             lock=lock.of_kernel(name) if lock and name else lock,
             toolchains=toolchains,
             strict=strict,
             refresh=refresh,
             nightly=nightly,
         )
-        with _recorded(name, failures, listen):
+        with _recorded(matrix, failures, listen):
             source = sources[name] = fetch_named(matrix, request, inputs[name], _teller(name, listen))
             specs[name] = matrix, read_spec(source, matrix, request.matrix.name)
     for name, required in order_kernels(specs).items():
-        with _recorded(name, failures, listen):
+        with _recorded(selected[name], failures, listen):
             kernels[name] = prepare_matrix(
                 selected[name],
                 request,
@@ -173,16 +174,18 @@ def _shared_modules(plans: Iterable[BuildPlan]) -> Iterator[str]:
 
 
 @contextmanager
-def _recorded(name: str, failures: dict[str, str], listen: Listener) -> Iterator[None]:
-    """Record an error of one of several kernels, so that the others are built."""
+def _recorded(matrix: Matrix, failures: dict[str, str], listen: Listener) -> Iterator[None]:
+    """Give an error of a kernel its place. Record that of one of several kernels, so that the others are built."""
     try:
         yield
     except WheelsmithError as error:
-        if not name:
+        if error.where is None and matrix.place and isinstance(error, MatrixError | SourceError):
+            error.where = Place(file=matrix.place)
+        if not matrix.name:
             raise
-        failures[name] = str(error)
+        failures[matrix.name] = str(error)
         remedy = f" ({error.remedy})" if error.remedy else ""
-        _teller(name, listen)(Notice(level="warning", text=f"it is not built: {error}{remedy}"))
+        _teller(matrix.name, listen)(Notice(level="warning", text=f"it is not built: {error}{remedy}"))
 
 
 def _required(name: str, prepared: Prepared | None, known: tuple[Matrix, KernelSpec | ProjectSpec]) -> RequiredKernel:

@@ -17,7 +17,7 @@ from wheelsmith.base.errors import Place, SourceError
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import MAX_VERSION_LENGTH, TORCH
 from wheelsmith.plan.recipe.project_build import compiles_nothing
-from wheelsmith.plan.recipe.static_setup_metadata import SetupMetadata, read_setup_cfg, read_setup_py
+from wheelsmith.plan.recipe.static_setup_metadata import SetupMetadata, likely_version, read_setup_cfg, read_setup_py
 from wheelsmith.plan.recipe.toml_reader import load_toml
 
 PROJECT_FILES = ("pyproject.toml", "setup.py")
@@ -42,6 +42,7 @@ class ProjectSpec(Record):
     :param torch: the version specifier for torch of the project and its build system, e.g. ``>=2.12.1``.
     :param builds_with_torch: its build requirements contain torch.
     :param named: normalized names of its static build and runtime requirements.
+    :param likely_version: if ``version`` is None, a version in another file, and the path of this file.
     :param is_pure: the project says itself that it compiles nothing, so that one wheel serves every combination.
     """
 
@@ -51,6 +52,7 @@ class ProjectSpec(Record):
     torch: str = ""
     builds_with_torch: bool = False
     named: tuple[str, ...] = ()
+    likely_version: tuple[str, str] | None = None
     is_pure: bool = False
 
     @property
@@ -83,7 +85,8 @@ def read_project(paths: Collection[str], read: Callable[[str], bytes]) -> Projec
             spec = with_setup_metadata(spec, read_metadata(read(file)))
     data = load_toml(text, "pyproject.toml", SourceError) if text else {}
     pure = not spec.builds_with_torch and compiles_nothing(data, spec.requirement_names, paths, read)
-    return replace(spec, is_pure=pure)
+    likely = None if spec.version else likely_version(paths, read)
+    return replace(spec, is_pure=pure, likely_version=likely)
 
 
 def parse_project(text: str | None) -> ProjectSpec:

@@ -10,16 +10,24 @@ import ast
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from configparser import Error as ConfigError
 from configparser import RawConfigParser
+from contextlib import suppress
 from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.json_dataclass import Record
 
 _LONGEST_CODE = 1 << 18  # bytes of a parsed file; each may become a kilobyte of syntax tree
 # Repeated spaces within a line. configparser's regular expression backtracks over each if the line has no "=".
 _SPACES = re.compile(r"(?<=\S)[^\S\n]{2,}")
+
+
+# Files with only a version, and Python files that usually assign __version__.
+_VERSION_FILE = re.compile(r"([^/]+/)?version(\.txt)?|(src/)?[^/]+/(__init__|__about__|_?version)\.py", re.IGNORECASE)
+_LONGEST_VERSION = 100  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +106,24 @@ def read_setup_cfg(text: bytes) -> SetupMetadata:
     plain = {key: text for key, text in values.items() if text and not text.startswith(("attr:", "file:"))}
     lists = {key: parser.get("options", key, fallback="") for key in ("setup_requires", "install_requires")}
     return _metadata({**plain, **lists})
+
+
+def likely_version(paths: Iterable[str], read: Callable[[str], bytes]) -> tuple[str, str] | None:
+    """Return a version that is a literal in a file, and the path of this file. Which file setup.py reads is unknown.
+
+    The file is ``package/__init__.py`` with ``__version__``, or ``version.txt``, or has a similar name.
+
+    :param read: path → content.
+    """
+    for path in filter(_VERSION_FILE.fullmatch, paths):
+        content = read(path)
+        tree = parse_code(content) if path.endswith(".py") else None
+        found = (
+            dict(_constants(tree)).get("__version__") if tree else content[:_LONGEST_VERSION].decode(errors="replace")
+        )
+        with suppress(InvalidVersion):
+            return Version(str(found)).public, path
+    return None
 
 
 def _metadata(found: dict[str, object]) -> SetupMetadata:
