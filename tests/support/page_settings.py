@@ -118,6 +118,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "wheelsmith serve": "nothing was built",
         "pip install": "nothing was built",
     },
+    "docs/how-to/hub-kernels.md": {"wheelsmith plan": "test_upstream_builds.py runs it"},
     "docs/how-to/install-wheelsmith.md": {"apt-get install": ROOT_ONLY},
     "docs/how-to/publish-to-a-bucket.md": {"aws": OTHER_PROGRAM, "gcloud": OTHER_PROGRAM},
     "docs/how-to/publish-to-the-hub.md": {"hf auth login": "it needs an account"},

@@ -200,7 +200,7 @@ def command(
         try:
             result = getattr(release, step)()
         except WheelsmithError as error:
-            if error.exit_code not in {ExitCode.USAGE, ExitCode.NOTHING_SELECTED}:
+            if error.exit_code is not ExitCode.NOTHING_SELECTED:
                 text = f"{step}: failed; after a fix, repeat it with --step {step}, and then the later steps"
                 click.echo(text, err=True)
             raise

@@ -122,36 +122,19 @@ def plan_set(
     chosen = select(everything, only=request.only, skip=request.skip)
     machine = choose_machine([*selected.values()], request, chain.from_iterable(chosen.values()), listen)
     toolchains = Toolchains(request.cache, listen)
-    inputs: dict[str, LockedInputs] = {}
-    kernels: dict[str, Prepared] = {}
-    failures: dict[str, str] = {}
-    sources: dict[str, SourceTree] = {}
-    specs: dict[str, tuple[Matrix, KernelSpec | ProjectSpec]] = {}
-    for name in chosen:
-        matrix = selected[name]
-        inputs[name] = LockedInputs(
-            kernel=matrix.kernel,
+    inputs = {
+        name: LockedInputs(
+            kernel=selected[name].kernel,
             lock=lock.of_kernel(name) if lock and name else lock,
             toolchains=toolchains,
             strict=strict,
             refresh=refresh,
             nightly=nightly,
         )
-        with _recorded(matrix, failures, listen):
-            source = sources[name] = fetch_named(matrix, request, inputs[name], _teller(name, listen))
-            specs[name] = matrix, read_spec(source, matrix, request.matrix.name)
-    for name, required in order_kernels(specs).items():
-        with _recorded(selected[name], failures, listen):
-            kernels[name] = prepare_matrix(
-                selected[name],
-                request,
-                inputs[name],
-                _teller(name, listen),
-                source=sources[name],
-                part=PartOfSet(everything[name], chosen[name], machine),
-                required=[_required(each, kernels.get(each), specs[each]) for each in required],
-            )
-    kernels = {name: kernels[name] for name in selected if name in kernels}
+        for name in chosen
+    }
+    parts = {name: PartOfSet(everything[name], chosen[name], machine) for name in chosen}
+    kernels, failures = _plan_kernels(selected, parts, inputs, request, listen)
     if "" in kernels:
         return PreparedSet.of(kernels[""]), inputs
     lost = [
@@ -160,6 +143,39 @@ def plan_set(
         for each in chosen[name]
     ]
     return _join(request, next(iter(selected.values())), kernels, failures, lost), inputs
+
+
+def _plan_kernels(
+    matrices: Mapping[str, Matrix],
+    parts: Mapping[str, PartOfSet],
+    inputs: Mapping[str, LockedInputs],
+    request: Request,
+    listen: Listener,
+) -> tuple[dict[str, Prepared], dict[str, str]]:
+    """Fetch and plan kernels. Return those with a plan, in their order, and name → why another one has none.
+
+    :param parts: the cells of each kernel.
+    """
+    kernels: dict[str, Prepared] = {}
+    failures: dict[str, str] = {}
+    sources: dict[str, SourceTree] = {}
+    specs: dict[str, tuple[Matrix, KernelSpec | ProjectSpec]] = {}
+    for name in parts:
+        with _recorded(matrix := matrices[name], failures, listen):
+            source = sources[name] = fetch_named(matrix, request, inputs[name], _teller(name, listen))
+            specs[name] = matrix, read_spec(source, matrix, request.matrix.name)
+    for name, required in order_kernels(specs).items():
+        with _recorded(matrices[name], failures, listen):
+            kernels[name] = prepare_matrix(
+                matrices[name],
+                request,
+                inputs[name],
+                _teller(name, listen),
+                source=sources[name],
+                part=parts[name],
+                required=[_required(each, kernels.get(each), specs[each]) for each in required],
+            )
+    return {name: kernels[name] for name in matrices if name in kernels}, failures
 
 
 def _shared_modules(plans: Iterable[BuildPlan]) -> Iterator[str]:

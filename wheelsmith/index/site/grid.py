@@ -66,7 +66,7 @@ _MEANINGS = {
     GridStatus.CACHED: "has a wheel from the cache",
     GridStatus.FOLDED: "shares the wheel of another combination",
     GridStatus.UPSTREAM: "has a wheel that upstream compiled",
-    GridStatus.STABLE: "has the wheel of another torch, which serves newer ones, too",
+    GridStatus.STABLE: "has the wheel of another torch, which serves this one, too",
     GridStatus.OLDER: "only an older version or source has a wheel",
     GridStatus.UNPAIRED: "has a wheel, but torch is built only for older CUDA releases",
     GridStatus.YANKED: "its wheel was yanked",
