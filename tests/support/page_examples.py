@@ -17,6 +17,7 @@ _PROMPTS = ("$ ", "# ")
 _TITLE = re.compile(r'title="(.+)"')
 # Times, sizes, digests and facts about the machine: each run has others.
 _VARYING = [
+    (re.compile(r"^ +\S+-linux\S*  \d+ of \d+: .*\n", re.MULTILINE), ""),  # the progress of a slow build
     (re.compile(r"\d+(\.\d+)?(s|m|h|d)( \d+(s|m|h))?(?!\w)"), "TIME"),
     (re.compile(r"\d+(\.\d+)? ?(B|[kMGT]B)\b"), "SIZE"),
     (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b"), "DIGEST"),
