@@ -7,6 +7,7 @@ import pytest
 from flaky_proxy import Faults, FlakyProxy
 from forged_inputs import FORGERIES
 from loopback_azure import CONTAINER, azurite, loopback_azure
+from loopback_github import OWNER, serve_github
 from loopback_s3 import BUCKET, CLOUDS, environment, loopback_s3, needs_s3, only
 from storm import Storm, unleash
 
@@ -60,6 +61,19 @@ def test_to_a_bucket_on_a_bad_day(tmp_path):
             weather = unleash(STORM, target, open_storage(target), tmp_path, environ)
         assert_all_is_well(weather)
         assert set(proxy.faults.done) == set(BAD_DAY)
+
+
+@pytest.mark.release("another storage: the folder's storm is quick")
+def test_to_github_on_a_bad_day(tmp_path):
+    """At no moment does a page name an asset that is not there."""
+    storm = Storm(publishers=3, wheels=4, batch=2, projects=2, kills=2, stay_dead=2, pace=0.3, shared="99")
+    target = f"github://{OWNER}"
+    with serve_github() as github, only(github.environ):
+        github.faults = {"500": 13, "500-done": 17, "403": 19, "429": 23, "cut-done": 29, "starter": 11}
+        weather = unleash(storm, target, open_storage(target), tmp_path, dict(os.environ))
+        assert_all_is_well(weather, storm)
+        assert github.broken == []
+        assert {"500", "cut-done", "starter"} <= github.happened.keys()
 
 
 @pytest.mark.release("another storage, and a forger of every kind: the folder's storm is quick")

@@ -25,7 +25,7 @@ needs_s3 = pytest.mark.skipif(
 )
 
 
-CLOUDS = ("AWS_", "GOOGLE_", "AZURE_")
+CLOUDS = ("AWS_", "GOOGLE_", "AZURE_", "GITHUB_", "GH_")
 
 
 def environment(endpoint: str, *, patience: float = 60.0) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, Stored, T
 
 
-class Memory:
+class Memory(Storage):
     """A bucket: whoever writes is kept out by nobody.
 
     :param generations: whether a tag is of a write, as Google's are, or of the content alone, as S3's are.
@@ -71,7 +71,7 @@ class Killed(BaseException):
     """The process was killed: nothing catches this."""
 
 
-class Interrupted:
+class Interrupted(Storage):
     """Another storage, at whose ``number``-th request something happens first; ``happened`` says whether it did."""
 
     def __init__(self, under: Storage, number: int, event: Callable[[], None]) -> None:

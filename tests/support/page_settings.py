@@ -25,6 +25,7 @@ from kernels import NOARCH_TOML, matrix, tiny_kernel, write
 from loopback import running, serving
 from loopback_azure import azurite, loopback_azure
 from loopback_gcs import LoopbackGcs
+from loopback_github import serve_github
 from outside import outside
 from page_examples import Command
 from web_hosts import nginx
@@ -424,6 +425,15 @@ def _publish_to_the_hub(at: Setting) -> None:
     _has_hub(at)
     at.env["HF_TOKEN"] = "hf_token"
     _pure_run(at, "relu")
+
+
+@setting("docs/how-to/publish-to-github-releases.md")
+def _publish_to_github_releases(at: Setting) -> None:
+    github = at.enter(serve_github())
+    at.env |= github.environ
+    at.stands_for |= {"TOKEN=…": f"TOKEN={github.token}", "https://acme.github.io/kernels/": github.index}
+    _pure_run(at, "relu")
+    _own_python(at, shop.torch_wheel(at.folder / "made", "2.11.0", "13.0"))
 
 
 @setting("docs/how-to/publish.md")

@@ -31,6 +31,7 @@ class Storm:
     :param stay_dead: every so-many-th of these is not run again; 1 is all of them.
     :param forgers: how many more publish what lies or is damaged.
     :param pace: seconds from one kill to the next, on average.
+    :param shared: version of the wheel that all publishers have.
     """
 
     publishers: int
@@ -41,6 +42,7 @@ class Storm:
     stay_dead: int = 4
     forgers: int = 0
     pace: float = 0.15
+    shared: str = "1!1"
     seed: int = 1
 
 
@@ -69,7 +71,7 @@ def make_wheels(folder: Path, storm: Storm) -> None:
         for piece in range(storm.wheels - 1):
             compute = "cu130" if piece % 2 else "cpu"
             make_wheel(folder / f"{number}", f"k{piece % storm.projects}", f"{number}.{piece}+{compute}.torch2.9")
-    shared = make_wheel(folder / "shared", "k0", "1!1+cpu.torch2.9")
+    shared = make_wheel(folder / "shared", "k0", f"{storm.shared}+cpu.torch2.9")
     for number in range(storm.publishers):
         (folder / f"{number}").mkdir(exist_ok=True)
         os.link(shared, folder / f"{number}" / shared.name)

@@ -189,6 +189,17 @@ def test_an_address_that_could_not_be_published_is_refused_before_anything_is_si
         github_workflow(replace(KEYLESS, url=url))
 
 
+def test_releases_of_github_are_written_with_the_token_of_the_job():
+    target = "github://acme/kernels"
+    found = {name: job for name, job in jobs("github", replace(TESTED, publish=target)).items() if target in str(job)}
+    assert set(found) == {"publish", "promote"}
+    for job in found.values():
+        assert job["permissions"] == {"contents": "write"}
+        assert "${{ secrets.GITHUB_TOKEN }}" in str(job)
+    keyless = jobs("github", replace(KEYLESS, publish=target))["publish"]
+    assert keyless["permissions"] == {"contents": "write", "id-token": "write"}
+
+
 @every_system
 @pytest.mark.parametrize(
     ("option", "address"),

@@ -21,7 +21,7 @@ _JOINT = re.compile("([,;|'\"()<>]+)")
 _QUERY = re.compile(r"[?#].*", re.DOTALL)
 _AUTHORITY = re.compile(r"(?:[^:\uff1a\ufe55\[\]%]*|\[[0-9a-f:.]+\])(?::\d{0,5})?[^\w\[]*", re.IGNORECASE)
 _FULL_HOST = re.compile(r"[\w-]+(?:\.[\w-]+)+|\[[0-9a-f:.]+\]", re.IGNORECASE)
-_PLACES_WITHOUT_USERS = frozenset({"s3", "gs", "az", "hf"})
+_PLACES_WITHOUT_USERS = frozenset({"s3", "gs", "az", "hf", "github"})
 _SSH_USER = re.compile(r"(?<=ssh://)[\w.-]+@")
 _HIDDEN = "…"
 _MAX_ADDRESSES = 20  # in one word

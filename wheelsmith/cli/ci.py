@@ -71,7 +71,9 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
         click.option("--python", default="3.12", show_default=True, metavar="VERSION", help="Python for wheelsmith."),
         click.option("--sign", is_flag=True, help="Sign with the private key in the secret WHEELSMITH_KEY."),
         click.option("--keyless", is_flag=True, help="Sign with the token of the job. Not available on Buildkite."),
-        click.option("--publish", metavar="INDEX", help="Publish tagged commits to s3://…, gs://…, az://… or hf://…."),
+        click.option(
+            "--publish", metavar="INDEX", help="Publish tagged commits to s3://…, gs://…, az://…, hf://… or github://…."
+        ),
         *_TEST_OPTIONS,
         click.option(
             "--output",

@@ -33,7 +33,7 @@ _NO_CELL = ""  # the matrix of the project has no such combination
 def command(*, target: str, projects: tuple[str, ...], output_format: str) -> None:
     """Show which project of an index has a wheel for which combination.
 
-    INDEX is a folder, s3://…, gs://…, az://… or hf://…; the default is the index of the last run.
+    INDEX is a folder, s3://…, gs://…, az://…, hf://… or github://…; the default is the index of the last run.
     """
     from wheelsmith.index.entries.stored_states import load_states
     from wheelsmith.index.site.coverage import common_columns, coverage

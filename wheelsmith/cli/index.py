@@ -41,7 +41,7 @@ _OUTCOMES = [each.value for each in WheelOutcome if each is not WheelOutcome.UNT
 
 @click.group("index", cls=SuggestingGroup)
 def command() -> None:
-    """Change and examine an index: a folder, s3://…, gs://…, az://… or hf://…."""
+    """Change and examine an index: a folder, s3://…, gs://…, az://…, hf://… or github://…."""
 
 
 @command.command("add")

@@ -65,9 +65,10 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Publish wheels to a folder, a bucket or a Hub repo.
+    """Publish wheels to a folder, a bucket, a Hub repo or GitHub.
 
-    INDEX is a folder, s3://…, gs://…, az://… or hf://…. A published file name with different content is refused.
+    INDEX is a folder, s3://…, gs://…, az://…, hf://… or github://…. A published file name with other content is
+    refused.
     """
     if channel is not None:
         target, public_address = (

@@ -26,7 +26,7 @@ from wheelsmith.index.entries.catalogue import Catalogue
 from wheelsmith.index.entries.entry import IndexEntry, WheelOutcome, WheelTest
 from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.publish.record_tests import RecordedTest
-from wheelsmith.index.resolve.install_commands import Template
+from wheelsmith.index.resolve.install_commands import Template, join_url
 from wheelsmith.index.resolve.target import Target
 from wheelsmith.model.wheel_name import same_version
 from wheelsmith.run.release import read_built_versions
@@ -179,7 +179,7 @@ class WheelTester:
         if found is None:
             # An old pip writes no report, and a new one reports only a hash from the page. Install the wheel again with
             # its hash, so that pip verifies the file.
-            address = f"{name} @ {self.base}{wheel.url}#sha256={wheel.sha256}"
+            address = f"{name} @ {join_url(self.base, wheel.url)}#sha256={wheel.sha256}"
             again = (str(self.environment / "bin" / "python"), "-m", "pip", "install", "--force-reinstall", "--no-deps")
             found = wheel.sha256 if self._pip((*again, address), None).ok else None
         if found != wheel.sha256:

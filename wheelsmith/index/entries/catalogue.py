@@ -146,7 +146,7 @@ def _parse_wheel(data: Any) -> IndexEntry | None:
     cells = tuple(filter(None, map(_parse_cell, data.get("cells", ()))))
     if data.get("cells") and not cells:
         return None
-    made, bundle = data.get("provenance"), data.get("bundle")
+    made, bundle, path = data.get("provenance"), data.get("bundle"), data.get("path", "")
     if made is not None:
         made = {**_known_fields(Provenance, made), "source": _known_fields(SourceId, made["source"])}
     plain = {
@@ -155,6 +155,7 @@ def _parse_wheel(data: Any) -> IndexEntry | None:
         "tests": [_known_fields(WheelTest, test) for test in data.get("tests", ())],
         # The path contains the hash: files/ab/<sha256>/<name>.
         "side_files": {} if bundle is None else {BUNDLE: bundle.split("/")[2]},
+        "served_at": path if "://" in path else None,
         "metadata_sha256": "",
     }
     return replace(IndexEntry.from_json(_known_fields(IndexEntry, plain)), cells=cells)

@@ -27,9 +27,11 @@ from wheelsmith.model import NO_FRAMEWORK, Cell, SourceId, WheelName, WheelRecor
 from wheelsmith.platforms import parse_capability, platforms
 from wheelsmith.wheel.variant_format import Variant
 
-SCHEMA_VERSION = 5
-# Versions for older releases of wheelsmith: of states without older wheels, and without tests and plans.
-_SCHEMA_WITHOUT_OLDER, _SCHEMA_WITHOUT_TESTS = 4, 3
+SCHEMA_VERSION = 6
+# Versions for older releases of wheelsmith: of states without wheels on other hosts, without older wheels, and without
+# tests and plans.
+_SCHEMA_WITHOUT_URLS, _SCHEMA_WITHOUT_OLDER, _SCHEMA_WITHOUT_TESTS = 5, 4, 3
+_NEWER_FIELDS = {"side_files", "tests", "older", "served_at"}
 EVERYTHING = "simple"  # the root that lists every wheel
 _MAX_SIZE = 1 << 50  # bytes
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -148,6 +150,7 @@ class IndexEntry(WheelRecord):
     :param side_files: suffix → sha256 of each side file, except METADATA.
     :param tests: the latest result of each machine and cell.
     :param older: True if the source of the run that wrote the index differs from the wheel's.
+    :param served_at: URL of the wheel if it is not served at its path in the index.
     """
 
     upload_time: str
@@ -163,6 +166,7 @@ class IndexEntry(WheelRecord):
     side_files: dict[str, str] = field(default_factory=dict, hash=False)
     tests: tuple[WheelTest, ...] = ()
     older: bool = False
+    served_at: str | None = None
 
     @classmethod
     def of(cls, wheel: WheelRecord, **more: Any) -> Self:
@@ -187,6 +191,8 @@ class IndexEntry(WheelRecord):
             raise ValueError(f"{min(unknown)[:100]!r} is not a known suffix of side files")
         if not 0 <= self.size < _MAX_SIZE:
             raise ValueError(f"{self.filename} has an invalid size")
+        if self.served_at is not None and not _is_url_of(self.served_at, self.filename):
+            raise ValueError(f"{redact(self.served_at)[:100]!r} is not a URL of {self.filename}")
         for cell in self.cells:
             _check_cell(cell)
         for text in self.requires:
@@ -195,9 +201,9 @@ class IndexEntry(WheelRecord):
             parse_capability(text)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data. ``side_files``, ``tests`` and ``older`` are omitted if they are empty or False."""
+        """Return plain data. The newer fields are omitted if they are empty."""
         plain = WheelRecord.to_json(self)
-        return {name: value for name, value in plain.items() if value or name not in {"side_files", "tests", "older"}}
+        return {name: value for name, value in plain.items() if value or name not in _NEWER_FIELDS}
 
     @property
     def project(self) -> str:
@@ -231,8 +237,8 @@ class IndexEntry(WheelRecord):
 
     @property
     def url(self) -> str:
-        """Return the path, quoted for a URL."""
-        return quote_path(self.path)
+        """Return the path, quoted for a URL, or the URL of a wheel on another host."""
+        return self.served_at or quote_path(self.path)
 
     @property
     def bundle(self) -> str | None:
@@ -406,7 +412,9 @@ class ProjectState(Record):
             del plain["address"]
         if not self.planned:
             del plain["planned"]
-        if not any(entry.older for entry in self.entries):
+        if not any(entry.served_at for entry in self.entries):
+            plain["schema_version"] = _SCHEMA_WITHOUT_URLS
+        if not any(entry.older or entry.served_at for entry in self.entries):
             has_notes = self.address is not None or self.planned or any(entry.tests for entry in self.entries)
             plain["schema_version"] = _SCHEMA_WITHOUT_OLDER if has_notes else _SCHEMA_WITHOUT_TESTS
         return plain
@@ -442,6 +450,12 @@ def check_release(text: str) -> None:
 def quote_path(path: str) -> str:
     """Quote a path for a URL. Some hosts read ``+`` as a space."""
     return path.replace("+", "%2B")
+
+
+def _is_url_of(text: str, filename: str) -> bool:
+    """Return True if an installer finds a file of this name at a URL."""
+    address, slash, name = text.rpartition("/")
+    return _is_address(address + slash) and name == quote_path(filename)
 
 
 def _is_address(text: str) -> bool:

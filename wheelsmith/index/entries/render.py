@@ -118,7 +118,7 @@ def _file_entry(entry: IndexEntry, address: str | None) -> dict[str, Any]:
     announcements = (side.kind.in_json(url, side.sha256) for side, url in _announced_urls(entry, address))
     return {
         "filename": entry.filename,
-        "url": _url(entry.path),
+        "url": entry.served_at or _url(entry.path),
         "hashes": {"sha256": entry.sha256},
         "size": entry.size,
         "upload-time": entry.upload_time,

@@ -48,7 +48,7 @@ def publish_folders(folders: Sequence[Path], target: str) -> Published:
     """Publish the contents of folders to an index.
 
     :param folders: indexes of runs, or folders with wheels.
-    :param target: a folder, ``s3://…``, ``gs://…``, ``az://…`` or ``hf://…``.
+    :param target: a folder, ``s3://…``, ``gs://…``, ``az://…``, ``hf://…`` or ``github://…``.
     :raises WheelsmithError: there are no wheels, the index has a file name with other bytes, or it cannot be written.
     """
     release = read_releases(folders)

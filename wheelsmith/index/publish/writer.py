@@ -257,7 +257,11 @@ class Index:
         :param revise: project → a change of its state that is applied first.
         :raises PackageIndexError: a file name was published with other bytes, or the storage cannot be written.
         """
-        changes = _transitions(uploads, answers or {}, planned or {}, revise or {}, upload_time)
+        new: dict[str, list[IndexEntry]] = {}
+        for entry in (upload.entry for upload in uploads):
+            published = replace(entry, upload_time=upload_time, served_at=self._storage.served_at(entry.path))
+            new.setdefault(check_project(entry.project), []).append(published)
+        changes = _transitions(new, answers or {}, planned or {}, revise or {})
         return self._storage.transaction(lambda storage: _add(storage, uploads, changes))
 
     def change(self, project: str, transition: Transition) -> ProjectState:
@@ -297,16 +301,12 @@ class Index:
 
 
 def _transitions(
-    uploads: Sequence[WheelUpload],
+    new: Mapping[str, Sequence[IndexEntry]],
     answers: Mapping[str, Sequence[CellWithoutWheel]],
     planned: Mapping[str, Sequence[PlannedVersion]],
     revise: Mapping[str, Transition],
-    upload_time: str,
 ) -> dict[str, Transition]:
     """Return the transition of each project."""
-    new: dict[str, list[IndexEntry]] = {}
-    for upload in uploads:
-        new.setdefault(check_project(upload.entry.project), []).append(replace(upload.entry, upload_time=upload_time))
 
     def addition(project: str, before: Transition | None) -> Transition:
         more = (new.get(project, []), answers.get(project, ()), planned.get(project, ()))

@@ -92,7 +92,7 @@ class Template(Record):
 _LABELS = {"uv": "uv pip", "uv-project": "uv project", "requirements": "requirements.txt", "dockerfile": "Dockerfile"}
 _FROM_ROOT = ("{requirement}", "{framework}", "--index-url", "{base}{root}/")
 _WITH_TORCH = ("{requirement}", "{framework}", "--index-url", "{base}{root}/", "--extra-index-url", "{torch_index}")
-_ADDRESS = "{name} @ {base}{path}#sha256={sha256}"
+_ADDRESS = "{name} @ {url}#sha256={sha256}"
 # pip searches all of its indexes for every project. A wheel that is named by its URL cannot come from another index.
 _BY_ADDRESS = (_ADDRESS, "{framework}", "--extra-index-url", "{torch_index}")
 _UV_FROM_ROOT = ("{requirement}", "{framework}", "--default-index", "{base}{root}/")
@@ -198,8 +198,9 @@ def template_for_group(installer: Installer, presence: Presence, *, framework: s
 def fill_template(template: Template, *slots: Slots) -> Template:
     """Return the template with its slots replaced.
 
-    :param slots: the values for each wheel.
+    :param slots: the values for each wheel. The slot ``url`` is derived from ``base`` and ``path``.
     """
+    slots = tuple({**each, "url": join_url(str(each["base"]), str(each["path"]))} for each in slots)
     if template.shell:
         filled = (
             tuple(w for word in line for w in dict.fromkeys(w for each in slots for w in _fill_word(word, each)))
@@ -211,6 +212,11 @@ def fill_template(template: Template, *slots: Slots) -> Template:
         for line in template.lines
     )
     return replace(template, lines=tuple(line for lines in repeated for line in lines))
+
+
+def join_url(base: str, path: str) -> str:
+    """Return the URL of a wheel: its path below the URL of the index, or its own URL on another host."""
+    return path if "://" in path else base + path
 
 
 def pin_by_url(template: Template) -> Template:

@@ -1,1 +1,1 @@
-"""Storages of an index: folders, buckets and Hub repos behind one small protocol."""
+"""Storages of an index: folders, buckets, Hub repos and GitHub behind one small protocol."""

@@ -323,7 +323,7 @@ def open_bucket(target: str) -> Storage:
     return Bucket(connect(address), address, trusted=trusted)
 
 
-class Bucket:
+class Bucket(Storage):
     """Files under a prefix of a bucket, stored with the response headers that installers need.
 
     :param trusted: True if the host is known to support conditional writes.

@@ -18,7 +18,7 @@ from wheelsmith.index.storage.protocol import ConflictError, Listed, Storage, St
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Folder:
+class Folder(Storage):
     """Files in a folder. A transaction holds a lock, which the kernel releases if the process ends."""
 
     def __init__(self, root: Path) -> None:

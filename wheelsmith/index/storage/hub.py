@@ -26,6 +26,7 @@ from wheelsmith.index.storage.protocol import (
     Stored,
     T,
     Write,
+    commit_message,
     hash_in_key,
 )
 
@@ -239,7 +240,7 @@ def open_repo(target: str) -> HubRepo:
     return HubRepo(HfApi(library_name="wheelsmith"), parsed)
 
 
-class HubRepo:
+class HubRepo(Storage):
     """Files of a branch in a Hub repo.
 
     :param commit: if given, files are read from this commit. Otherwise they are read from the head of the branch.
@@ -361,7 +362,7 @@ class HubRepo:
         from huggingface_hub.errors import RepositoryNotFoundError
 
         operations = [_operation(self._target.folder, write) for write in writes]
-        title, body = _commit_message(writes)
+        title, body = commit_message(writes)
 
         def commit() -> None:
             try:
@@ -477,11 +478,3 @@ def _operation(folder: str, write: Write) -> CommitOperationAdd | CommitOperatio
     if hash_in_key(write.key) not in {None, operation.upload_info.sha256.hex()}:
         raise PackageIndexError(f"{write.key} changed before the upload", remedy="build it again")
     return operation
-
-
-def _commit_message(writes: Sequence[Write]) -> tuple[str, str]:
-    """Return the title and the body of a commit message, which list the added wheels."""
-    wheels = sorted(write.key.rpartition("/")[2] for write in writes if write.key.endswith(".whl") and write.content)
-    more = f" and {len(wheels) - 1} more" if len(wheels) > 1 else ""
-    title = f"Add {wheels[0]}{more}" if wheels else "Update the index"
-    return title, "\n".join(wheels)

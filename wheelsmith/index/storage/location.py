@@ -20,8 +20,8 @@ _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]|\$web", re.ASCII)
 # Characters that need no escaping in the URLs for installers.
 _SEGMENT = re.compile(r"[A-Za-z0-9._~-]+", re.ASCII)
 # A URL with a missing slash, such as s3:/bucket. As a folder name it would create a local index by mistake.
-_MISSING_SLASH = re.compile(rf"({'|'.join(BUCKETS)}|hf|file):", re.IGNORECASE)
-_ADDRESS_HELP = "name a folder, or a URL that begins with s3://, gs://, az:// or hf://"
+_MISSING_SLASH = re.compile(rf"({'|'.join(BUCKETS)}|hf|github|file):", re.IGNORECASE)
+_ADDRESS_HELP = "name a folder, or a URL that begins with s3://, gs://, az://, hf:// or github://"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Address:
 
 
 def open_storage(target: str) -> Storage:
-    """Open a folder, ``s3://bucket/prefix``, ``gs://…``, ``az://container/prefix`` or ``hf://[datasets/|spaces/]org/name``.
+    """Open a folder, ``s3://bucket/prefix``, ``gs://…``, ``az://…``, ``hf://[datasets/|…]org/name`` or ``github://…``.
 
     :raises AddressError: the target has none of these forms.
     :raises PackageIndexError: the client library of the storage is not installed.
@@ -67,6 +67,10 @@ def open_storage(target: str) -> Storage:
         from wheelsmith.index.storage.hub import open_repo
 
         return open_repo(target)
+    if scheme == "github":
+        from wheelsmith.index.storage.github import open_github
+
+        return open_github(target)
     raise AddressError(f"{_display(target)} is not the address of a storage", remedy=_ADDRESS_HELP)
 
 

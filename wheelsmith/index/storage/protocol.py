@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
@@ -116,6 +116,11 @@ class Storage(Protocol):
     def listing(self, prefix: str) -> Iterator[Listed]:
         """Yield every file whose key begins with ``prefix``, in any order."""
 
+    def served_at(self, key: str) -> str | None:
+        """Return the URL of a wheel that is served elsewhere than at its key below the index."""
+        del key
+        return None
+
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Run ``work`` and return its result. It may run again if another process was faster.
 
@@ -137,7 +142,7 @@ class Write:
     size: int = 0
 
 
-class Staged:
+class Staged(Storage):
     """A storage that keeps its changes in memory, for showing them or for applying them in one commit."""
 
     def __init__(self, under: Storage) -> None:
@@ -193,9 +198,21 @@ class Staged:
         staged = (self.stat(key) for key in self._writes if key.startswith(prefix))
         yield from (item for item in staged if item)
 
+    def served_at(self, key: str) -> str | None:
+        """Return what the underlying storage returns."""
+        return self._underlying.served_at(key)
+
     def transaction(self, work: Callable[[Storage], T]) -> T:
         """Run ``work`` on this storage."""
         return work(self)
+
+
+def commit_message(writes: Sequence[Write]) -> tuple[str, str]:
+    """Return the title and the body of a commit message, which list the added wheels."""
+    wheels = sorted(write.key.rpartition("/")[2] for write in writes if write.key.endswith(".whl") and write.content)
+    more = f" and {len(wheels) - 1} more" if len(wheels) > 1 else ""
+    title = f"Add {wheels[0]}{more}" if wheels else "Update the index"
+    return title, "\n".join(wheels)
 
 
 HTML = "text/html"

@@ -32,6 +32,7 @@ _SECRETS = {
     "gs": ("GOOGLE_SERVICE_ACCOUNT_KEY",),
     "az": ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY"),
     "hf": ("HF_TOKEN",),
+    "github": ("GITHUB_TOKEN",),
 }
 _BUCKETS = {"s3", "gs", "az"}
 # Requirements that pip installs with wheelsmith, if needed.
@@ -105,7 +106,7 @@ class Pipeline:
         if self.publish is not None and self._scheme not in _SECRETS:
             raise SettingError(
                 "other machines cannot reach the index of --publish",
-                remedy="use --publish s3://…, gs://…, az://… or hf://…",
+                remedy="use --publish s3://…, gs://…, az://…, hf://… or github://…",
             )
         if self.publish and self._scheme in _BUCKETS:
             parse_address(self.publish)
@@ -166,6 +167,11 @@ class Pipeline:
     def secrets(self) -> tuple[str, ...]:
         """Return the names of the environment variables that publishing needs."""
         return _SECRETS.get(self._scheme, ())
+
+    @property
+    def to_releases(self) -> bool:
+        """True if publishing needs the permission to write releases and a branch of a repository on GitHub."""
+        return self._scheme == "github"
 
     @property
     def bucket_extras(self) -> str:

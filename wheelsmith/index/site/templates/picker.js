@@ -4,7 +4,7 @@
   "use strict";
   const $ = (id) => document.getElementById(id);
 
-  const { quoted, rendered, make, words } = Commands;
+  const { quoted, joined, rendered, make, words } = Commands;
 
   const base = document.documentElement.dataset.served;
   for (const code of document.querySelectorAll("[data-base]")) {
@@ -55,7 +55,7 @@
     const wheel = data.wheels[answer.wheel];
     const parts = [make("pre", { className: "command" }, make("code", { id: "command" }, ...words(command)))];
     for (const text of [...answer.notes, ...(note ? [note] : [])]) parts.push(make("p", { className: "note" }, text));
-    const file = make("a", { className: "wheel-name", href: base + wheel.slots.path }, wheel.filename);
+    const file = make("a", { className: "wheel-name", href: joined(base, wheel.slots.path) }, wheel.filename);
     const more = make("a", { href: `#wheel-${wheel.place}` }, "hash, GPU code, provenance");
     more.addEventListener("click", reveal);
     parts.push(make("p", { className: "chosen" }, file, `, ${wheel.size}: `, more));
