@@ -1,5 +1,6 @@
 """The written pipelines, run at a tag by act and gitlab-ci-local, and by a stand-in for what runs Buildkite's steps."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,13 +10,15 @@ import pytest
 import wants
 from loopback_sigstore import GITHUB, GITLAB, GITLAB_PIPELINE, WORKFLOW, gitlab_token, job_tokens, loopback_sigstore
 from node_tools import node_tools
-from releases import released, statuses
+from releases import CACHE, released, statuses
 from run_buildkite import Buildkite
 from run_github import OWN_ACTION, Github
 from run_gitlab import Gitlab
 from served_bucket import fetched
 
 from wheelsmith.base.distribution import DISTRIBUTION
+from wheelsmith.run.shards import read_shards
+from wheelsmith.store import Cost, Costs
 
 pytestmark = pytest.mark.release("act and gitlab-ci-local are other people's programs")
 
@@ -84,6 +87,44 @@ def test_a_tag_becomes_a_signed_and_published_index(released_by):
 
 
 TESTED_CELL = "torch213-cxx11-cpu-x86_64-linux"
+
+
+@pytest.fixture(params=["github", "gitlab"])
+def released_set(request, tmp_path):
+    """A release of two kernels, what runs its pipeline, and the recorded costs before and after a run."""
+    for program in ("g++", "openssl", "git", *(("rsync", "node") if request.param == "gitlab" else ())):
+        wants.program(program)
+    with released(tmp_path, request.param, more_kernels=True) as release:
+        if request.param == "gitlab":
+            cache = release.repository / ".gitlab-ci-local/cache/wheel-costs" / CACHE / "costs.sqlite"
+            yield release, Gitlab(release, node_tools(request.config)), cache, cache
+        else:
+            caches = release.folder / "caches"
+            before, after = (caches / f"wheel-costs-{run}" / "costs.sqlite" for run in ("0", "1-1"))
+            yield release, Github(release), before, after
+
+
+def test_a_set_is_sharded_by_what_its_builds_took_before(released_set):
+    release, runner, before, after = released_set
+    known, heavy = Costs(before), "build other cpu x86_64 torch2.12"
+    keys = [f"build {name} cpu x86_64 torch{torch}" for name in ("tiny", "other") for torch in ("2.12", "2.13")]
+    for key in keys:
+        known.learn([key], Cost(seconds=9000 if key == heavy else 10, memory=0))
+    known.save()
+    ended = runner.run()
+    assert ended.code == 0, ended.text[-MOST:]
+    assert "4 wheels signed, 0 already signed" in ended.text
+    assert "4 wheels published, 0 already there" in ended.text
+    assert statuses(runner.dist) == {"built": 4}
+    assert release.verify().returncode == 0
+    for project in ("tiny", "other"):
+        assert len(json.loads(fetched(f"{release.url}/projects/{project}/catalogue.json"))["wheels"]) == 2
+    plan = read_shards(next(release.folder.rglob("wheelsmith.shards.json")))
+    assert plan.shards[0].cells == ("other/torch212-cxx11-cpu-x86_64-linux",)
+    assert sorted(len(shard.cells) for shard in plan.shards) == [1, 1, 2]
+    # Join has told the next plan what all of them took now.
+    took = {key: Costs(after).find([key]).seconds for key in keys}
+    assert took[heavy] < 9000
 
 
 def outcomes_of(catalogue):

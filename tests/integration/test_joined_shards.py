@@ -12,6 +12,8 @@ from factory import Factory
 from kernels import matrix, tiny_kernel
 from wheels import make_wheel
 
+from wheelsmith.store import Costs
+
 pytestmark = [
     pytest.mark.network,
     pytest.mark.xdist_group("joined shards"),
@@ -84,6 +86,20 @@ def test_one_index_and_one_answer_for_each_cell(built, factory):
     assert before == {path: path.stat().st_mtime_ns for path in before}
     # Nothing of it is what a later build here takes for its own.
     assert not (factory.cache / "store").exists()
+
+
+def test_the_next_plan_elsewhere_knows_what_the_builds_took(factory):
+    for seconds, out in zip((10.0, 11.0), OUTPUTS, strict=True):
+        path = factory.folder / out / "results.json"
+        data = json.loads(path.read_text())
+        ((cell, took),) = data["shard"]["costs"].items()
+        assert (cell, took > 0) == (cell_of(factory, out), True)
+        data["shard"]["costs"][cell] = seconds
+        path.write_text(json.dumps(data))
+    join(factory)
+    known = Costs(factory.cache / "costs.sqlite")
+    took = {known.find([f"build tiny cpu x86_64 torch{torch}"]).seconds for torch in ("2.12", "2.13")}
+    assert took == {10.0, 11.0}
 
 
 def test_wheels_that_require_different_things_are_named(factory, monkeypatch):

@@ -35,6 +35,14 @@ TORCHES = ("2.10", "2.11", "2.12", "2.13")
 _FOR_SOME = "#if __cplusplus > 201703L\n#error no C++20 today\n#endif\n"
 _WATCHED = Path(__file__).with_name("watched.py")
 CACHE = ".wheelsmith-cache"
+# Two kernels with two cells each, in place of one.
+SET = """\
+axes: {torch: [2.12, 2.13], cuda: [cpu]}
+toolchain: host
+kernels:
+  tiny: {path: k}
+  other: {path: k, distribution: other, module: other}
+"""
 # Where each system looks for its pipeline.
 FILES = {"github": ".github/workflows/wheels.yml", "gitlab": ".gitlab-ci.yml", "buildkite": ".buildkite/wheels.yml"}
 
@@ -120,6 +128,7 @@ def released(
     test: str = "",
     hub: bool = False,
     trust: Path | None = None,
+    more_kernels: bool = False,
 ) -> Iterator[Release]:
     """Lay out a repository with a pipeline for a CI system and a tag, a key, and an S3 or a Hub.
 
@@ -128,11 +137,14 @@ def released(
     :param test: the command line that tests what is published, before it is promoted.
     :param hub: publish to a repo of a Hub, not to a bucket.
     :param trust: the trust configuration of a Sigstore, to sign without a key.
+    :param more_kernels: the matrix has several kernels.
     """
     with _hub(folder / "hf") if hub else _bucket() as (index, url, cloud, names), _torches(folder) as torches:
         words = (*WORDS, "--keyless" if trust else "--sign", "--publish", index)
         words += (*TESTING, "--url", url, "--test", test) if test else ()
-        repository = _repository(folder, ("ci", system, *words), broken=broken, workflow=workflow, trust=trust)
+        repository = _repository(
+            folder, ("ci", system, *words), broken=broken, workflow=workflow, trust=trust, more_kernels=more_kernels
+        )
         make = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
         key = subprocess.run(make, check=True, capture_output=True, text=True).stdout
         secrets = {name: cloud.pop(name) for name in names}
@@ -184,12 +196,16 @@ def _torches(folder: Path) -> Iterator[dict[str, str]]:
         yield {"OUTSIDE": str(folder / "outside.json")}
 
 
-def _repository(folder: Path, command: tuple[str, ...], *, broken: bool, workflow: str, trust: Path | None) -> Path:
+def _repository(
+    folder: Path, command: tuple[str, ...], *, broken: bool, workflow: str, trust: Path | None, more_kernels: bool
+) -> Path:
     """Lay out a repository at a tag, and the wheelsmith that its jobs find."""
     factory = Factory.at(folder / "repository")
     source = tiny_kernel(factory.folder / "k") / "tiny.cpp"
     source.write_text(_FOR_SOME * broken + source.read_text())
     matrix(factory.folder, "k", torch=", ".join(TORCHES), more="toolchain: host\n")
+    if more_kernels:
+        (factory.folder / "matrix.yaml").write_text(SET)
     answer = factory.run(*command)
     assert answer.returncode == 0, answer.stderr
     if workflow:

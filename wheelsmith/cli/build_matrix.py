@@ -29,6 +29,7 @@ from wheelsmith.cli.options import (
 )
 from wheelsmith.cli.plan import plan_exit_code, plan_json, show_plan
 from wheelsmith.cli.run_with_reports import exit_code, preparing_reporter, progress_options, run_prepared
+from wheelsmith.model.run_record import RunRecord
 from wheelsmith.run.prepared_set import prepare_set
 from wheelsmith.run.shards import chosen_shard
 
@@ -92,8 +93,9 @@ def command(
         else:
             show_plan(prepared, request, listen)
         ctx.exit(plan_exit_code(prepared))
-    name = chosen.name if chosen else None
-    record = run_prepared(
-        prepared, progress=progress, as_json=as_json, complete=lambda record: replace(record, shard=name)
-    )
+
+    def complete(record: RunRecord) -> RunRecord:
+        return replace(record, shard=chosen.name(request.cache)) if chosen else record
+
+    record = run_prepared(prepared, progress=progress, as_json=as_json, complete=complete)
     ctx.exit(exit_code(record))

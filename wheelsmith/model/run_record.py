@@ -119,10 +119,17 @@ class ShardName(Record):
 
     :param plan: the digest of the plan that all jobs share.
     :param number: the shard's number, starting at 1.
+    :param costs: cell ID → seconds of one core that its build took in this or an earlier run, as far as they are known.
     """
 
     plan: str
     number: int
+    costs: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, without costs if there are none."""
+        data = Record.to_json(self)  # slots replace the class, so super() does not work
+        return data if self.costs else {name: value for name, value in data.items() if name != "costs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

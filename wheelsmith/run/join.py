@@ -36,9 +36,10 @@ from wheelsmith.plan.shards import ShardedPlan, shard_label
 from wheelsmith.run.build import ActiveRun, announce_run, make_output_folder
 from wheelsmith.run.executors import BuildRequest, KernelInputs, open_executor
 from wheelsmith.run.result_collector import ResultCollector
+from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.run.scratch import scratch
 from wheelsmith.source.tree import SourceTree
-from wheelsmith.store import Store
+from wheelsmith.store import Costs, Store
 from wheelsmith.wheel.reader import WheelReader
 
 _EXECUTOR = "local"
@@ -51,10 +52,12 @@ class ShardResult:
     """The result of one cell, as a job reports it.
 
     :param folder: the job's output folder.
+    :param cost: the seconds of one core that the build took; None if they are not known.
     """
 
     folder: Path
     result: BuildResult
+    cost: float | None
 
 
 class MissingShardsError(PackageIndexError):
@@ -88,7 +91,7 @@ def read_shard_results(plan: ShardedPlan, folders: Sequence[Path]) -> dict[str, 
         found[shard.number] = folder
         for name in plan.shards[shard.number - 1].cells:
             if name in record.cells and (result := record.cells[name].result):
-                reported[name] = ShardResult(folder=folder, result=_sanitized(result))
+                reported[name] = ShardResult(folder=folder, result=_sanitized(result), cost=shard.costs.get(name))
     _require_results(plan, reported)
     return reported
 
@@ -155,10 +158,11 @@ def join(  # one parameter for each option
 
     :param reported: cell ID → the result that its job reports.
     :param out: the folder for the index, results and logs.
-    :param cache: the folder for scratch files; the wheels are not added to the cache.
+    :param cache: takes the costs of the builds, for the next ``plan --shards``, but not the wheels.
     :raises WheelsmithError: the output folder or the machine cannot be used.
     """
     make_output_folder(out)
+    _record_costs(plan, reported, cache)
     chosen = choose(engine or AUTO, images=frozenset({None}), trusted=False, cache=cache).engine.name
     with announce_run(plan, chosen, listen, cancel) as run, scratch(cache / "work") as folder:
         store = Store(folder / "cache/store")
@@ -197,6 +201,14 @@ def join(  # one parameter for each option
             for text in requirement_notes(index, wheels):
                 run(Notice(level="warning", text=text))
     return plan.record(run.results, interrupted=cancel.is_set(), older=run.older_wheels or ())
+
+
+def _record_costs(plan: ShardedPlan, reported: Mapping[str, ShardResult], cache: Path) -> None:
+    """Record what the builds took, for the next ``plan --shards``."""
+    costs = Costs(cache / "costs.sqlite")
+    known = {name: each.cost for name, each in reported.items() if each.cost is not None}
+    BuildCosts(costs, (build.plan for build in plan.builds)).learn(known)
+    costs.save()
 
 
 def _import_wheels(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from wheelsmith.base.sanitize import visible
 from wheelsmith.index.entries.state import check_project
 from wheelsmith.model import Listener
 from wheelsmith.model.run_record import ShardName
-from wheelsmith.plan.planned_run import PlannedRun
+from wheelsmith.plan.planned_run import Build, PlannedRun
 from wheelsmith.plan.shards import ShardedPlan, split, split_by_time
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.prepared_set import PreparedSet, prepare_set
@@ -44,8 +45,7 @@ def sharded_plan(prepared: PreparedSet, count: int, *, max_seconds: float, max_s
             raise MatrixError(f"{title} has no name or no version", remedy="set kernel.distribution and version")
     if any(plan.requires for plan in prepared.plans):
         raise MatrixError("kernels that require each other cannot be split into jobs", remedy="build them in one job")
-    costs = BuildCosts(Costs(prepared.request.cache / "costs.sqlite"), (build.plan for build in prepared.builds))
-    known = costs.known()
+    known = _known_costs(prepared.builds, prepared.request.cache)
     shards = (
         split(prepared.builds, known, count)
         if count
@@ -53,6 +53,11 @@ def sharded_plan(prepared: PreparedSet, count: int, *, max_seconds: float, max_s
     )
     planned: dict[str, Any] = {field.name: getattr(prepared, field.name) for field in fields(PlannedRun)}
     return ShardedPlan(**planned, shards=shards)
+
+
+def _known_costs(builds: Iterable[Build], cache: Path) -> dict[str, float]:
+    """Return the ID of a build's first cell → seconds of one core that it took before."""
+    return BuildCosts(Costs(cache / "costs.sqlite"), (build.plan for build in builds)).known()
 
 
 def write_shards(plan: ShardedPlan, path: Path) -> None:
@@ -106,10 +111,10 @@ class ChosenShard:
         """Return the IDs of its cells."""
         return self.plan.shards[self.number - 1].cells
 
-    @property
-    def name(self) -> ShardName:
-        """Return its name in results.json."""
-        return ShardName(plan=self.plan.digest, number=self.number)
+    def name(self, cache: Path) -> ShardName:
+        """Return its name in results.json, with the costs of its builds."""
+        own = (build for build in self.plan.builds if build.plan.cell.id in self.cells)
+        return ShardName(plan=self.plan.digest, number=self.number, costs=_known_costs(own, cache))
 
     def prepare(self, request: Request, listen: Listener) -> PreparedSet:
         """Prepare the cells of this shard.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from wheelsmith.model import BuildPlan, CellFinished, Event, Status, StepFinished
 from wheelsmith.store import Cost, Costs
@@ -27,6 +27,14 @@ class BuildCosts:
         """Return cell ID → seconds of one core that its build took earlier, for builds with a known cost."""
         found = {name: self._costs.find(_cost_keys(plan)) for name, plan in self._plans.items()}
         return {name: cost.seconds for name, cost in found.items() if cost}
+
+    def learn(self, costs: Mapping[str, float]) -> None:
+        """Record the costs of builds on other machines.
+
+        :param costs: cell ID → seconds of one core.
+        """
+        for name in costs.keys() & self._plans.keys():
+            self._costs.learn(_cost_keys(self._plans[name]), Cost(seconds=costs[name], memory=0))
 
     def __call__(self, event: Event) -> None:
         """Record the costs in an event."""
