@@ -9,6 +9,7 @@ from node_tools import node_tools
 from releases import FILES, INDEX, TESTING, WORDS
 from wants import script
 
+from wheelsmith.base.distribution import DISTRIBUTION
 from wheelsmith.plan.shards import Shard
 from wheelsmith.report.pipelines import Pipeline, buildkite_shards
 from wheelsmith.report.shards import format_shards
@@ -34,10 +35,11 @@ KINDS = {
     "published": (*WORDS, "--sign", "--publish", INDEX),
     "promoted": (*TESTED, "--sign"),
     "keyless": (*TESTED, "--keyless"),
+    "watch": ("--wheelsmith", DISTRIBUTION, "--watch", "--output", FILES["github"]),
 }
-# Whose steps all have the token.
-WITHOUT_KEYLESS = {"buildkite"}
-WRITTEN = [(system, kind) for system in SCHEMAS for kind in KINDS if kind != "keyless" or system not in WITHOUT_KEYLESS]
+# Buildkite's steps all have the token.
+WITHOUT = {"keyless": {"buildkite"}, "watch": {"gitlab", "buildkite"}}
+WRITTEN = [(system, kind) for system in SCHEMAS for kind in KINDS if system not in WITHOUT.get(kind, ())]
 every_workflow = pytest.mark.parametrize("workflow", [*KINDS, *OWN], ids=lambda each: getattr(each, "stem", each))
 
 

@@ -234,6 +234,51 @@ def test_one_kernel_of_a_set_takes_a_revision(kernels):
     assert (unknown.returncode, "did you mean 'more'?" in unknown.stderr) == (2, True)
 
 
+def test_a_pull_request_tells_what_is_new_and_how_the_coverage_changes(kernels):
+    (kernels.folder / "matrix.yaml").write_text(SET.replace("cuda: [cpu]", "cuda: [cpu, 13.0]"))
+    answer = kernels.run_in_process("bump", "torch", "2.8", "--engine", "local", "--pull-request", "pr")
+    assert answer.returncode == 0, answer.stderr
+    assert (kernels.folder / "pr/title.txt").read_text() == "Take torch 2.8\n"
+    body = (kernels.folder / "pr/body.md").read_text()
+    assert body.startswith("### Taken into `matrix.yaml`\n\n- torch 2.8\n\n### Coverage")
+    lines = body.splitlines()
+    heads = ("torch 2.8, CPU", "torch 2.8, CUDA 13.0", "torch 2.11, CPU", "torch 2.11, CUDA 13.0", "torch 2.13, CPU")
+    assert f"|  | {' | '.join(heads)} | torch 2.13, CUDA 13.0 |" in lines
+    assert "| tiny | **✓ new** | **· new** |  |  | ✓ | ✓ |" in lines
+    assert "| old | **✓ new** | **· new** | ✓ | ✓ |  |  |" in lines
+    assert "| `tiny/torch28-cxx11-cpu-x86_64-linux` | build | `tiny 1+cpu.torch2.8` |" in lines
+    (excluded,) = (line for line in lines if line.startswith("| `old/torch28-cxx11-cu130-x86_64-linux` | excluded |"))
+    assert "torch 2.8 was built with CUDA" in excluded
+
+
+def test_a_branch_that_moved_is_locked_and_what_is_not_taken_is_told(factory):
+    (factory.folder / "matrix.yaml").write_text(MATRIX.replace("v1.0", "main").replace("2.13]", f"{NEWEST}]"))
+    assert factory.run_in_process("bump", "cuda", "--engine", "local").returncode == 0
+    assert factory.run_in_process("lock", "--engine", "local").returncode == 0
+    before, last = text(factory), tag(factory.folder / "repo")
+    answer = factory.run_in_process("bump", "--all", "--engine", "local", "--pull-request", "pr")
+    assert answer.returncode == 0, answer.stderr
+    assert (text(factory), lock(factory)["source"]["commit"]) == (before, last)
+    title = (factory.folder / "pr/title.txt").read_text()
+    assert title.startswith(f"Take kernel main ({last[:12]}) instead of main (")
+    body = (factory.folder / "pr/body.md").read_text()
+    assert body.startswith("### Taken into `wheelsmith.lock`\n")
+    assert "| pure | ✓ |" in body
+    again = factory.run_in_process("bump", "--all", "--pull-request", "again")
+    assert (again.stdout, (factory.folder / "again").exists()) == ("matrix.yaml is up to date\n", False)
+
+
+def test_a_newest_revision_that_nobody_tells_is_in_the_pull_request(kernels):
+    (kernels.folder / "matrix.yaml").write_text(SET.replace("git: repo", "git: nowhere"))
+    answer = kernels.run_in_process("bump", "--all", "--engine", "local", "--pull-request", "pr")
+    assert answer.returncode == 1, answer.stderr
+    body = (kernels.folder / "pr/body.md").read_text()
+    assert "### Not taken\n\n- the newest pure is not known: there is no git repository" in body
+    assert "### Not planned\n\n- pure: " in body
+    old, new = (f"`more/torch{release.replace('.', '')}-cxx11-cpu-x86_64-linux`" for release in ("2.13", NEWEST))
+    assert f"| {new} | folded | {old}: nothing is compiled |" in body.splitlines()
+
+
 def test_a_new_revision_is_of_the_same_kind():
     found = References(
         branches={"main": "a" * 40, "v1": "b" * 40, "v2": "c" * 40},

@@ -368,6 +368,7 @@ def _new_torch(at: Setting) -> None:
     (at.folder / "matrix.yaml").write_text(f"kernel: {{git: repo, revision: v1}}\n\n{axes}")
     wheelsmith = [at.programs / "wheelsmith", "lock", "--quiet"]
     subprocess.run(wheelsmith, cwd=at.folder, env=at.environment, check=True)
+    _writes_pipelines(at)
 
 
 @setting("docs/how-to/lock.md")

@@ -49,25 +49,37 @@ class Github:
             "KILL": kill,
             "KILLED": str(self._folder / "killed"),
         }
-        argv = [
-            *(script("act"), "push", "-P", "ubuntu-latest=-self-hosted", "--pull=false", "--action-offline-mode"),
-            *("--no-cache-server", f"--eventpath={self._folder / 'event.json'}"),
-            *(f"--secret-file={self._folder / 'secrets'}", *self._stubs()),
-            *(f"--env={name}={value}" for name, value in given.items()),
-        ]
-        environment = self._release.environment | {"XDG_CACHE_HOME": str(self._folder / "act")}
-        answer = subprocess.run(
-            argv, cwd=self._release.repository, env=environment, capture_output=True, text=True, errors="replace"
+        return run_act(
+            *("push", f"--eventpath={self._folder / 'event.json'}", f"--secret-file={self._folder / 'secrets'}"),
+            f"--local-repository={OWN_ACTION}={self._folder / 'action'}",
+            repository=self._release.repository,
+            given=given,
+            environment=self._release.environment | {"XDG_CACHE_HOME": str(self._folder / "act")},
         )
-        return Ended(code=answer.returncode, text=answer.stdout + answer.stderr)
 
     def again(self) -> Ended:
         # act cannot run the failed jobs alone: all are run, as "Re-run all jobs" does.
         return self.run()
 
-    def _stubs(self) -> list[str]:
-        stubs = set()
-        for action in read_facts("wheelsmith.report.pipelines", "actions.json")["actions"].values():
-            name = "/".join(action["uses"].split("/")[:2])
-            stubs.add(f"--local-repository={name}@{action['commit']}={_STUBS / name.split('/')[1]}")
-        return [*sorted(stubs), f"--local-repository={OWN_ACTION}={self._folder / 'action'}"]
+
+def run_act(*argv: str, repository: Path, given: dict[str, str], environment: dict[str, str]) -> Ended:
+    """Run a workflow of a repository on this machine.
+
+    :param argv: the event, and options.
+    :param given: variables for its jobs.
+    :param environment: what the machine that runs them has.
+    """
+    command = [
+        *(script("act"), *argv, "-P", "ubuntu-latest=-self-hosted", "--pull=false", "--action-offline-mode"),
+        *("--no-cache-server", *_stubs(), *(f"--env={name}={value}" for name, value in given.items())),
+    ]
+    answer = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True, errors="replace")
+    return Ended(code=answer.returncode, text=answer.stdout + answer.stderr)
+
+
+def _stubs() -> list[str]:
+    stubs = set()
+    for action in read_facts("wheelsmith.report.pipelines", "actions.json")["actions"].values():
+        name = "/".join(action["uses"].split("/")[:2])
+        stubs.add(f"--local-repository={name}@{action['commit']}={_STUBS / name.split('/')[1]}")
+    return sorted(stubs)

@@ -25,6 +25,7 @@ GIT = {
     "vcs_info": {"vcs": "git", "commit_id": COMMIT, "requested_revision": "main"},
 }
 ARCHIVE = {"url": "https://example.org/w-1-py3-none-any.whl", "archive_info": {"hashes": {"sha256": SHA256}}}
+PINNED = Origin(url=f"{ARCHIVE['url']}#sha256={SHA256}")
 FROM_GIT = Origin(url=f"git+https://git.example.org/w.git@{COMMIT}")
 
 
@@ -190,3 +191,8 @@ def test_a_copy_that_is_not_installed_has_no_origin(monkeypatch):
     monkeypatch.setattr(distribution, "DISTRIBUTION", "no-such-distribution")
     assert distribution.running_origin() is None
     assert distribution.install_command("sign") == "pip install 'no-such-distribution[sign]'"
+
+
+def test_a_wheel_with_its_hash_is_of_a_release_that_an_index_may_have_a_newer_one_of():
+    origins = (PINNED, FROM_GIT, Origin(), Origin(url=f"file:///w.whl#sha256={SHA256}"), Origin(url=ARCHIVE["url"]))
+    assert [each.is_pinned_wheel for each in origins] == [True, False, False, False, False]

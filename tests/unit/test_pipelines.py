@@ -17,6 +17,7 @@ from wheelsmith.report.pipelines import (
     Pipeline,
     buildkite_pipeline,
     buildkite_shards,
+    github_watch_workflow,
     github_workflow,
     gitlab_pipeline,
 )
@@ -34,6 +35,7 @@ TESTED = replace(
 )
 KEYLESS = replace(TESTED, sign=False, keyless=True)
 LEAST = Pipeline(wheelsmith="wheelsmith-factory==1", shards="3")
+WATCH = Pipeline(wheelsmith="wheelsmith-factory==1", matrix="kernels/relu.v1.yaml", watch=True)
 WRITERS = {"github": github_workflow, "gitlab": gitlab_pipeline, "buildkite": buildkite_pipeline}
 SHARDS = (Shard(cells=("a",), seconds=1), Shard(cells=(), seconds=0), Shard(cells=("b",), seconds=1))
 every_system = pytest.mark.parametrize("system", WRITERS)
@@ -48,9 +50,12 @@ def steps(workflow):
     return [(name, step) for name, job in workflow["jobs"].items() for step in job["steps"]]
 
 
-@pytest.mark.parametrize("pipeline", [WHOLE, TESTED, KEYLESS, LEAST], ids=["whole", "tested", "keyless", "least"])
-def test_every_action_is_pinned_to_a_commit_that_is_told_of(pipeline):
-    text = github_workflow(pipeline)
+@pytest.mark.parametrize(
+    "text",
+    [*map(github_workflow, (WHOLE, TESTED, KEYLESS, LEAST)), github_watch_workflow(WATCH)],
+    ids=["whole", "tested", "keyless", "least", "watch"],
+)
+def test_every_action_is_pinned_to_a_commit_that_is_told_of(text):
     used = re.findall(r"uses: (\S+)@(\S+) # (v[\d.]+)$", text, re.MULTILINE)
     known = {(each["uses"], each["commit"], each["version"]) for each in _actions().values()}
     assert len(used) == text.count("uses:")
@@ -420,3 +425,54 @@ def test_buildkite_builds_the_shards_that_have_something_to_build():
 def test_buildkite_leaves_every_dollar_to_the_shell():
     for text in (buildkite_pipeline(TESTED), buildkite_shards(TESTED, SHARDS)):
         assert set(re.findall(r"\$+", text)) == {"$$"}
+
+
+# Watch
+
+
+def test_only_the_job_that_opens_the_pull_request_may_write_and_has_a_token():
+    workflow = yaml.load(github_watch_workflow(WATCH), yaml.BaseLoader)
+    assert workflow["permissions"] == {}
+    assert {name: job["permissions"] for name, job in workflow["jobs"].items()} == {
+        "bump": {"contents": "read"},
+        "propose": {"contents": "write", "pull-requests": "write"},
+    }
+    with_token = [name for name, step in steps(workflow) if "github.token" in str(step) or "secrets." in str(step)]
+    assert with_token == ["propose"]
+    assert {str(step["with"].get("persist-credentials")) for _, step in steps(workflow) if "checkout" in str(step)} == {
+        "false"
+    }
+    propose = " ".join(script(workflow["jobs"]["propose"]))
+    assert not re.search(r"python|pip |wheelsmith ", propose)
+    assert all("${{" not in step.get("run", "") for _, step in steps(workflow))
+
+
+def test_a_pull_request_has_a_branch_for_each_matrix():
+    workflow = yaml.load(github_watch_workflow(WATCH), yaml.BaseLoader)
+    assert workflow["jobs"]["propose"]["steps"][-1]["env"]["BRANCH"] == "wheelsmith/bump-kernels-relu-v1"
+    (bump,) = commands_of(workflow["jobs"]["bump"])
+    assert bump == ["bump", "--all", "--matrix", "kernels/relu.v1.yaml", "--pull-request", "$RUNNER_TEMP/bump"]
+    assert Pipeline(wheelsmith="w").branch == "wheelsmith/bump-matrix"
+
+
+@pytest.mark.parametrize("options", [{"publish": "hf://a/b"}, {"shards": "3"}, {"locked": True}, {"test_on": ("a",)}])
+def test_what_watches_does_not_build(options):
+    option = next(iter(options)).replace("_", "-")
+    with pytest.raises(SettingError, match=f"--watch cannot be used with --{option}"):
+        github_watch_workflow(replace(WATCH, **options))
+
+
+def test_what_watches_is_a_file_of_its_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv):
+        return run_command(monkeypatch, capsys, "ci", "github", "--wheelsmith", "wheelsmith-factory==1", *argv)
+
+    file = tmp_path / ".github/workflows/wheels-watch.yml"
+    assert (run("--watch", "--check").code, file.exists()) == (1, False)
+    assert run("--watch").code == 0
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    words = shlex.split(file.read_text().splitlines()[0].removeprefix("# Written by: wheelsmith "))
+    assert run_command(monkeypatch, capsys, *words, "--check").code == 0
+    assert run("--watch", "--python", "3.13", "--check").code == 1
+    assert run("--watch", "--output", "-").out == file.read_text()

@@ -36,6 +36,11 @@ class Origin:
         """True if the address names a file or a folder of this machine."""
         return urlsplit(self.url).scheme.endswith("file")
 
+    @property
+    def is_pinned_wheel(self) -> bool:
+        """True if the address names a wheel with its hash on another machine, as in pipelines."""
+        return ".whl#sha256=" in self.url and not self.is_local
+
     def requirement(self, extra: str = "") -> str:
         """Return the requirement (PEP 508) that installs from this place."""
         name = f"{DISTRIBUTION}[{extra}]" if extra else DISTRIBUTION

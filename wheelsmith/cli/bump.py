@@ -6,11 +6,13 @@ from pathlib import Path
 
 import click
 
+from wheelsmith.base.files import atomic_write
 from wheelsmith.cli.options import engine_option, make_request, matrix_option, quiet_option
 from wheelsmith.cli.plan import plan_exit_code
 from wheelsmith.plan.lock import lock_path, write_lock
 from wheelsmith.run.build import stored_wheels
-from wheelsmith.run.bump import Bumped, EditedMatrix, plan_bump
+from wheelsmith.run.bump import Bumped, EditedMatrix, plan_before, plan_bump
+from wheelsmith.run.prepare import Request
 
 
 @click.command("bump")
@@ -19,11 +21,17 @@ from wheelsmith.run.bump import Bumped, EditedMatrix, plan_bump
 @matrix_option
 @click.option("--all", "everything", is_flag=True, help="Take everything that `wheelsmith outdated` lists.")
 @click.option("--replace", "instead_of", metavar="RELEASE", help="Remove this release from the axis.")
+@click.option(
+    "--pull-request",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write title.txt and body.md of a pull request to FOLDER.",
+)
 @click.option("--dry-run", is_flag=True, help="Show the change of the matrix and write nothing.")
 @engine_option
 @quiet_option
 @click.pass_context
-def command(
+def command(  # noqa: PLR0913  # one parameter for each option
     ctx: click.Context,
     *,
     what: str | None,
@@ -31,6 +39,7 @@ def command(
     matrix: Path,
     everything: bool,
     instead_of: str | None,
+    pull_request: Path | None,
     dry_run: bool,
     engine: str | None,
     quiet: bool,
@@ -61,7 +70,10 @@ def command(
     if dry_run:
         click.echo(edited.diff(), nl=False)
         return
-    bumped = plan_bump(edited, make_request(matrix, engine), listen)
+    request = make_request(matrix, engine)
+    bumped = plan_bump(edited, request, listen)
+    if pull_request:
+        _write_pull_request(pull_request, edited, bumped, request)
     if bumped.lock:
         write_lock(lock_path(matrix), bumped.lock)
     edited.write()
@@ -70,16 +82,21 @@ def command(
     ctx.exit(plan_exit_code(bumped.prepared))
 
 
+def _write_pull_request(folder: Path, edited: EditedMatrix, bumped: Bumped, request: Request) -> None:
+    from wheelsmith.report.pull_request import pull_request_body, pull_request_title
+
+    body = pull_request_body(edited, bumped, plan_before(edited, request))
+    atomic_write(folder / "title.txt", f"{pull_request_title(edited.steps)}\n".encode())
+    atomic_write(folder / "body.md", body.encode())
+
+
 def _show_new(bumped: Bumped) -> None:
     """Print a table of the cells that are new."""
     from wheelsmith.report import make_console, plan_table, totals
 
-    prepared, new = bumped.prepared, bumped.new
-    plans = [plan for plan in prepared.plans if plan.cell.id in new]
-    excluded = [item for item in prepared.excluded if item.cell.id in new]
-    folded = {name: item for name, item in prepared.folded.items() if name in new}
+    prepared, plans, excluded, folded = bumped.prepared, bumped.plans, bumped.excluded, bumped.folded
     cached = frozenset(stored_wheels(plans, prepared.request.cache, prepared.engine))
-    if new:
+    if bumped.new:
         console = make_console(stderr=False)
         reasons = {"not_folded": prepared.not_folded, "not_upstream": prepared.not_upstream}
         console.print(plan_table(plans, excluded, folded, cached=cached, **reasons))

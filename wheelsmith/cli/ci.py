@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.cli.app import SuggestingGroup
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+_WATCH = ".github/workflows/wheels-watch.yml"
 _TEST_OPTIONS = (
     click.option("--channel", metavar="NAME", help="Channel of INDEX to publish to."),
     click.option("--url", metavar="URL", help="Public address of INDEX."),
@@ -100,11 +102,16 @@ def command() -> None:
 
 @command.command("github")
 @_pipeline_options(".github/workflows/wheels.yml")
-def github(ctx: click.Context, **options: Any) -> None:
+@click.option(
+    "--watch", is_flag=True, help=f"Generate {_WATCH} instead: every week, a pull request with newer releases."
+)
+def github(ctx: click.Context, *, watch: bool, **options: Any) -> None:
     """Generate a workflow for GitHub Actions."""
-    from wheelsmith.report.pipelines import github_workflow
+    from wheelsmith.report.pipelines import github_watch_workflow, github_workflow
 
-    _write(ctx, github_workflow, **options)
+    if watch and ctx.get_parameter_source("output") is ParameterSource.DEFAULT:
+        options["output"] = Path(_WATCH)
+    _write(ctx, github_watch_workflow if watch else github_workflow, watch=watch, **options)
 
 
 @command.command("gitlab")

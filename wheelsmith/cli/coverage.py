@@ -57,24 +57,11 @@ def command(*, target: str, projects: tuple[str, ...], output_format: str) -> No
         data = {"schema_version": 1, "rows": [row.to_json() for row in rows], "common": list(common)}
         click.echo(json.dumps(data, indent=1))
     elif output_format == "markdown":
-        click.echo(_markdown(rows))
+        from wheelsmith.report.markdown import coverage_table
+
+        click.echo("\n".join(coverage_table(rows, rows)))
     else:
         _show(rows, common)
-
-
-def _cells(row: CoverageRow, headings: Sequence[str]) -> list[str]:
-    """Return the sign of each column of a row."""
-    signs = {each.column: each.status.sign for each in row.combinations}
-    return [signs.get(heading, _NO_CELL) for heading in headings]
-
-
-def _markdown(rows: Sequence[CoverageRow]) -> str:
-    from wheelsmith.index.site.coverage import columns
-
-    headings = columns(rows)
-    lines = [["", *headings], ["---", *(":-:" for _ in headings)]]
-    lines += [[row.title, *_cells(row, headings)] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _show(rows: Sequence[CoverageRow], common: Sequence[str]) -> None:
@@ -89,7 +76,7 @@ def _show(rows: Sequence[CoverageRow], common: Sequence[str]) -> None:
     for heading in headings:
         table.add_column(heading.replace(", ", "\n"), justify="center")
     for row in rows:
-        table.add_row(row.title, *_cells(row, headings))
+        table.add_row(row.title, *(row.signs.get(heading, _NO_CELL) for heading in headings))
     console.print(table)
     used = dict.fromkeys(each.status.shown for row in rows for each in row.combinations)
     console.print("\n" + "  ".join(f"{status.sign} {status.meaning}" for status in used))

@@ -1,16 +1,17 @@
-"""Summaries of runs and changes of releases, in the Markdown of GitHub and Buildkite."""
+"""Summaries of runs, changes of releases and coverage, in the Markdown of GitHub and Buildkite."""
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
 from wheelsmith.base.sanitize import visible
 from wheelsmith.base.units import counted, show_duration, show_size
 from wheelsmith.index.entries.catalogue import CellChange, VersionChanges
 from wheelsmith.index.entries.entry import IndexEntry
+from wheelsmith.index.site.coverage import CoverageRow, columns
 from wheelsmith.model import BuildResult, Status
 from wheelsmith.model.run_record import CellRecord, RunRecord
 from wheelsmith.report.style import wall_time
@@ -30,7 +31,7 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
     :param seconds: the duration of the run.
     """
     ending = "Interrupted after" if record.interrupted else "In"
-    lines = [f"### {_count(record)}", "", f"{ending} {show_duration(seconds)}: {_escape(record.kernel)}", ""]
+    lines = [f"### {_count(record)}", "", f"{ending} {show_duration(seconds)}: {escape(record.kernel)}", ""]
     lines += [kept_text(record.older_wheels), ""] if record.older_wheels else []
     reasons = (
         "\n".join(_reason(first, len(others), log=number < _MOST_LOGS))
@@ -39,7 +40,7 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
     lines += islice(reasons, _MOST_REASONS)
     lines += ["", "| combination | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
     rows = map(_row, record.planned)
-    left_out = (f"| `{item.cell.id}` | excluded | {_escape(item.reason[:_SHORT])} | | |" for item in record.excluded)
+    left_out = (f"| `{item.cell.id}` | excluded | {escape(item.reason[:_SHORT])} | | |" for item in record.excluded)
     lines += islice(chain(rows, left_out), _MOST_ROWS)
     if (hidden := len(record.cells) - _MOST_ROWS) > 0:
         lines.append(f"| and {hidden} more | | | | |")
@@ -68,9 +69,9 @@ def _reason(result: BuildResult, others: int, *, log: bool) -> Iterator[str]:
     if failure is None:
         return
     shared = f" (and {counted(others, 'combination')} with the same wheel)" if others else ""
-    yield f"- ✗ **`{result.cell.id}`**{shared}: {_escape(f'{failure.stage}: {failure.message}')}"
+    yield f"- ✗ **`{result.cell.id}`**{shared}: {escape(f'{failure.stage}: {failure.message}')}"
     if failure.remedy:
-        yield f"  <br>help: {_escape(failure.remedy)}"
+        yield f"  <br>help: {escape(failure.remedy)}"
     if failure.tail and log:
         # An empty line would end the block.
         lines = (" ".join(line.splitlines())[:_LONGEST_LINE] for line in failure.tail)
@@ -83,7 +84,7 @@ def _row(cell: CellRecord) -> str:
     result = cell.result
     wheel = result.wheel if result else None
     failure = result.failure if result else None
-    what = f"`{wheel.filename}`" if wheel else _escape(failure.stage) if failure else ""
+    what = f"`{wheel.filename}`" if wheel else escape(failure.stage) if failure else ""
     size = show_size(wheel.size) if wheel else ""
     return f"| `{cell.cell.id}` | {cell.status} | {what} | {size} | {_time(result) if result else ''} |"
 
@@ -147,7 +148,7 @@ def _differences(cell: CellChange) -> Iterator[str]:
         ("Python", before.requires_python, now.requires_python),
     ):
         if old != new:
-            yield f"{what} {_escape(old or 'any version')} → {_escape(new or 'any version')}"
+            yield f"{what} {escape(old or 'any version')} → {escape(new or 'any version')}"
     yield from _added_and_removed("requirement ", before.requires, now.requires)
     if _tags(before) != _tags(now):
         yield f"{_tags(before)} → {_tags(now)}"
@@ -155,9 +156,9 @@ def _differences(cell: CellChange) -> Iterator[str]:
 
 def _added_and_removed(what: str, old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[str]:
     if added := [each for each in new if each not in old]:
-        yield f"new {what}{_escape(', '.join(added))}"
+        yield f"new {what}{escape(', '.join(added))}"
     if removed := [each for each in old if each not in new]:
-        yield f"no {what}{_escape(', '.join(removed))}"
+        yield f"no {what}{escape(', '.join(removed))}"
 
 
 def _tags(wheel: IndexEntry) -> str:
@@ -166,10 +167,30 @@ def _tags(wheel: IndexEntry) -> str:
 
 def _reason_without_wheel(cell: CellChange) -> str:
     """Return the reason why a cell has no wheel."""
-    return _escape(cell.reason or "no longer offered")
+    return escape(cell.reason or "no longer offered")
 
 
-def _escape(text: str) -> str:
+def coverage_table(rows: Sequence[CoverageRow], before: Sequence[CoverageRow]) -> list[str]:
+    """Return the lines of a coverage table that marks what changed.
+
+    :param before: the rows before the change; the same rows for a table without marks.
+    """
+    headings = columns((*before, *rows))
+    old, new = ({row.title: row.signs for row in each} for each in (before, rows))
+    lines = [["", *headings], ["---", *(":-:" for _ in headings)]]
+    for title in dict.fromkeys((*new, *old)):
+        was, now = old.get(title, {}), new.get(title, {})
+        lines.append([title, *(_sign(was.get(heading), now.get(heading)) for heading in headings)])
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _sign(before: str | None, now: str | None) -> str:
+    if before == now:
+        return now or ""
+    return f"{before} → {now or 'none'}" if before else f"**{now} new**"
+
+
+def escape(text: str) -> str:
     """Escape an untrusted text for Markdown, and return it as one line of limited length."""
     words = visible(" ".join(text.split()))
     return _MARKS.sub(r"\\\1", words if len(words) <= _LONGEST_REASON else f"{words[:_LONGEST_REASON]}…")

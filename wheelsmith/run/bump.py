@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wheelsmith.base.errors import MatrixError, Place
+from wheelsmith.base.errors import MatrixError, Place, WheelsmithError
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.suggest import did_you_mean
 from wheelsmith.frameworks import frameworks
@@ -14,7 +14,7 @@ from wheelsmith.matrix.edit import add_release, find_axes, find_kernels, include
 from wheelsmith.matrix.expand import cell_of, expand
 from wheelsmith.matrix.load import load_matrices
 from wheelsmith.matrix.types import Matrix
-from wheelsmith.model import Listener, Notice
+from wheelsmith.model import BuildPlan, Excluded, Folded, Listener, Notice, ignore
 from wheelsmith.plan.lock import Lock, lock_path, read_lock
 from wheelsmith.platforms import platforms
 from wheelsmith.run.lock import reject_dropped_cells, with_addresses
@@ -31,12 +31,16 @@ class EditedMatrix:
     :param before: file → text; names are relative to the folder of the matrix file.
     :param after: the texts with the changes so far.
     :param steps: a line for each change.
+    :param moved: the kernels whose newest commit is taken; the matrix names a branch.
+    :param left: a line for each newer release that is not taken, with the reason.
     """
 
     file: Path
     before: dict[str, str]
     after: dict[str, str]
     steps: tuple[str, ...] = ()
+    moved: frozenset[str] = frozenset()
+    left: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, file: Path) -> EditedMatrix:
@@ -111,11 +115,22 @@ class EditedMatrix:
                 newest = newest_on_axis(edited.matrices, row.name)  # a new torch may allow a newer CUDA
                 if newest and is_newer(newest, axes_of(edited.matrices)[row.name]):
                     edited = edited.with_release(row.name, newest)
-            elif row.problem:
-                listen(Notice(level="warning", text=f"the newest {row.name} is not known: {row.problem}"))
             elif row.revision:
                 edited = edited.with_kernel(row.name, row.revision)
+            elif row.command and row.name in self.kernels:
+                step = f"{row.name} {row.newest} instead of {row.current}"
+                edited = replace(edited, moved=edited.moved | {row.name}, steps=(*edited.steps, step))
+            elif row.problem or row.command:
+                newer = f"{row.name} {row.newest} is newer than {row.current}: {row.command}"
+                reason = f"the newest {row.name} is not known: {row.problem}" if row.problem else newer
+                listen(Notice(level="warning", text=reason))
+                edited = replace(edited, left=(*edited.left, reason))
         return edited
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The names of the files that change."""
+        return tuple(name for name, text in self.after.items() if text != self.before[name])
 
     def diff(self) -> str:
         """Return the changes as a unified diff."""
@@ -127,9 +142,8 @@ class EditedMatrix:
 
     def write(self) -> None:
         """Write the changed files."""
-        for name, text in self.after.items():
-            if text != self.before[name]:
-                atomic_write((self.file.parent / name).resolve(), text.encode())
+        for name in self.changed:
+            atomic_write((self.file.parent / name).resolve(), self.after[name].encode())
 
     def _changed(self, texts: dict[str, str], step: str) -> EditedMatrix:
         if texts == self.after:
@@ -152,6 +166,30 @@ class Bumped:
     new: frozenset[str]
     lock: Lock | None
 
+    @property
+    def plans(self) -> tuple[BuildPlan, ...]:
+        """The plans of new cells."""
+        return tuple(plan for plan in self.prepared.plans if plan.cell.id in self.new)
+
+    @property
+    def excluded(self) -> tuple[Excluded, ...]:
+        """The new cells that are not built."""
+        return tuple(item for item in self.prepared.excluded if item.cell.id in self.new)
+
+    @property
+    def folded(self) -> dict[str, Folded]:
+        """ID of a new cell with a shared wheel → the cell that builds it."""
+        return {name: shared for name, shared in self.prepared.folded.items() if name in self.new}
+
+
+def plan_before(edited: EditedMatrix, request: Request) -> PreparedSet | None:
+    """Plan a matrix without the changes; None if that is no longer possible, for instance if a tag is gone."""
+    lock, matrices = read_lock(lock_path(request.matrix)), load_matrices(edited.file, edited.before)
+    try:
+        return plan_set(request, lock, ignore, matrices=matrices)[0]
+    except WheelsmithError:
+        return None
+
 
 def plan_bump(edited: EditedMatrix, request: Request, listen: Listener) -> Bumped:
     """Plan an edited matrix, and lock what its lock lacks. Nothing is written.
@@ -159,10 +197,12 @@ def plan_bump(edited: EditedMatrix, request: Request, listen: Listener) -> Bumpe
     :raises WheelsmithError: it cannot be planned or locked.
     """
     matrices, before = edited.matrices, load_matrices(edited.file, edited.before)
-    same = [old for old in before if any((old.name, old.kernel) == (new.name, new.kernel) for new in matrices)]
+    stays = [(new.name, new.kernel) for new in matrices if (new.name or KERNEL) not in edited.moved]
+    same = [old for old in before if (old.name, old.kernel) in stays]
     known = {replace(cell_of(answer), kernel=old.name).id for old in same for answer in expand(old)}
     existing, lock = read_lock(lock_path(request.matrix)), None
-    prepared, inputs = plan_set(request, existing, listen, matrices=matrices)
+    kept = _without_sources(existing, edited.moved) if existing else None
+    prepared, inputs = plan_set(request, kept, listen, matrices=matrices)
     # With a lock, all kernels must be planned.
     for name in prepared.failures.keys() - {old.name for old in same if existing is None}:
         raise MatrixError(f"{name}: {prepared.failures[name]}")
@@ -171,3 +211,9 @@ def plan_bump(edited: EditedMatrix, request: Request, listen: Listener) -> Bumpe
         lock = with_addresses(new_lock(prepared, inputs), existing, Toolchains(request.cache, listen))
     answers = (*(plan.cell.id for plan in prepared.plans), *(item.cell.id for item in prepared.excluded))
     return Bumped(prepared=prepared, new=frozenset(answers) - known, lock=lock)
+
+
+def _without_sources(lock: Lock, kernels: frozenset[str]) -> Lock:
+    """Return a lock without the sources of some kernels, so that their newest commits are fetched."""
+    sources = {name: source for name, source in lock.sources.items() if name not in kernels}
+    return replace(lock, source=None if KERNEL in kernels else lock.source, sources=sources)

@@ -62,7 +62,7 @@ def find_newer(matrices: Sequence[Matrix], file: Path) -> tuple[Component, ...]:
         row = Component(name=kernel.name or KERNEL, current=str(kernel.kernel.sdist or kernel.kernel.revision))
         locked = lock.of_kernel(kernel.name) if lock and kernel.name else lock
         questions.append((row, partial(_kernel_row, row, kernel.kernel, locked, base)))
-    if (origin := running_origin()) and not origin.url:
+    if (origin := running_origin()) and (not origin.url or origin.is_pinned_wheel):
         own = Component(name="wheelsmith", current=__version__)
         questions.append((own, partial(_own_row, own)))
     return (*_axis_rows(matrices), *_answers(questions))

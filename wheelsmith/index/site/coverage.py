@@ -99,6 +99,11 @@ class CoverageRow(Record):
         python = () if self.python is None else (f"Python {self.python}",)
         return ", ".join((self.project, *arch, *python))
 
+    @property
+    def signs(self) -> dict[str, str]:
+        """Return column → the sign of its status."""
+        return {each.column: each.status.sign for each in self.combinations}
+
 
 def coverage(states: Iterable[ProjectState]) -> tuple[CoverageRow, ...]:
     """Return the rows of some projects, sorted by name."""

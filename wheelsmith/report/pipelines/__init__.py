@@ -2,4 +2,10 @@
 
 from wheelsmith.report.pipelines.pipeline import WRITTEN, Pipeline
 from wheelsmith.report.pipelines.requirement import running_requirement
-from wheelsmith.report.pipelines.systems import buildkite_pipeline, buildkite_shards, github_workflow, gitlab_pipeline
+from wheelsmith.report.pipelines.systems import (
+    buildkite_pipeline,
+    buildkite_shards,
+    github_watch_workflow,
+    github_workflow,
+    gitlab_pipeline,
+)

@@ -59,6 +59,7 @@ class Pipeline:
     :param locked: fail if anything differs from wheelsmith.lock.
     :param sign: sign with the key in the secret WHEELSMITH_KEY.
     :param keyless: sign with the token of the job.
+    :param watch: look for newer releases and open a pull request, instead of building.
     """
 
     matrix: str = _MATRIX
@@ -76,6 +77,7 @@ class Pipeline:
     locked: bool = False
     sign: bool = False
     keyless: bool = False
+    watch: bool = False
 
     def check(self) -> None:
         """Check that the options are consistent, and that each value is safe in a pipeline file.
@@ -113,6 +115,13 @@ class Pipeline:
 
     def _check_combination(self) -> None:
         """Reject options that contradict one another or that lack another option."""
+        if self.watch:
+            plain = Pipeline(matrix=self.matrix, wheelsmith=self.wheelsmith, python=self.python, watch=True)
+            for option in (
+                field.name for field in fields(self) if getattr(self, field.name) != getattr(plain, field.name)
+            ):
+                text = f"--watch cannot be used with --{option.replace('_', '-')}"
+                raise SettingError(text, remedy="omit it: the pipeline without --watch builds and publishes")
         if self.sign and self.keyless:
             raise SettingError("--sign and --keyless cannot be used together", remedy="choose one of them")
         for name, others in (_REQUIRES | ({"url": ("publish",)} if self.keyless else {})).items():
@@ -152,6 +161,12 @@ class Pipeline:
         """Return the path of the matrix in a file with the command that generated it in its first line."""
         words = shlex.split(text.partition("\n")[0])
         return words[words.index("--matrix") + 1] if "--matrix" in words[:-1] else _MATRIX
+
+    @property
+    def branch(self) -> str:
+        """Return the branch of the pull request of ``watch``, one for each matrix."""
+        words = re.findall(r"[A-Za-z0-9]+", self.matrix.removesuffix(".yaml"))
+        return "-".join(("wheelsmith/bump", *words))
 
     @property
     def runners(self) -> tuple[tuple[int, str | None], ...]:

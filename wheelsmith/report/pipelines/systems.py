@@ -19,9 +19,21 @@ def github_workflow(pipeline: Pipeline) -> str:
 
     :raises SettingError: an option is invalid.
     """
+    return _render_github("github", pipeline)
+
+
+def github_watch_workflow(pipeline: Pipeline) -> str:
+    """Return a workflow for GitHub Actions that takes newer releases into the matrix and opens a pull request.
+
+    :raises SettingError: an option is invalid.
+    """
+    return _render_github("github-watch", pipeline)
+
+
+def _render_github(template: str, pipeline: Pipeline) -> str:
     facts = read_facts(__package__, "actions.json")["actions"]
     actions = {name: f"{each['uses']}@{each['commit']} # {each['version']}" for name, each in facts.items()}
-    return _render("github", pipeline, actions=actions)
+    return _render(template, pipeline, actions=actions)
 
 
 def gitlab_pipeline(pipeline: Pipeline) -> str:
@@ -81,4 +93,4 @@ def buildkite_shards(pipeline: Pipeline, shards: Sequence[Shard]) -> str:
 def _render(system: str, pipeline: Pipeline, **context: object) -> str:
     pipeline.check()
     template = text_environment(__package__).get_template(f"{system}.yml")
-    return template.render(p=pipeline, command=pipeline.command(system), **context)
+    return template.render(p=pipeline, command=pipeline.command(system.removesuffix("-watch")), **context)
