@@ -28,6 +28,7 @@ from loopback_gcs import LoopbackGcs
 from loopback_github import serve_github
 from outside import outside
 from page_examples import Command
+from upload_server import upload_server
 from web_hosts import nginx
 from wheels import make_wheel, offer
 
@@ -500,6 +501,16 @@ def _sign(at: Setting) -> None:
     at.stands_for["s3://wheels/kernels"] = "index"
     _is_served(at, "https://wheels.example.org", "index")
     write(at.folder, {"policy.yaml": "keys: [../home/keys/release.pub]\n"})
+
+
+@setting("docs/how-to/publish-to-pypi.md")
+def _publish_to_pypi(at: Setting) -> None:
+    _default_run(at)
+    (at.programs / "twine").symlink_to(VENV_PROGRAMS / "twine")
+    address = at.enter(upload_server(at.factory.folder / "uploaded"))
+    at.stands_for["twine upload"] = f"twine upload -u u -p p --repository-url {address}/"
+    files = {"torch/__init__.py": b"from torch import version\n", "torch/version.py": b"cuda = '13.0'\n"}
+    _own_python(at, make_wheel(at.folder / "made", "torch", "2.13.0", files=files))
 
 
 @setting("docs/how-to/verify-rebuild.md")

@@ -32,6 +32,7 @@ _COMMANDS = {
     "check": "Check the metadata, symbols and GPU code of wheels.",
     "verify-rebuild": "Rebuild wheels from their recorded plans and compare every byte.",
     "publish": "Publish wheels to a folder, a bucket, a Hub repo or GitHub.",
+    "relabel": "Give checked wheels a version without the local part, for PyPI.",
     "release": "Build, check, sign and publish a locked matrix, then verify the index.",
     "test": "Install the wheel for this machine in a fresh environment and run a command.",
     "promote": "Promote a version from one channel of an index to another.",

@@ -11,7 +11,7 @@ import click
 from wheelsmith.base.errors import ExitCode, WheelError
 from wheelsmith.base.redact import file_name
 from wheelsmith.base.sanitize import visible
-from wheelsmith.cli.options import json_option
+from wheelsmith.cli.options import declare_option, json_option
 from wheelsmith.wheel.reader import WheelReader
 from wheelsmith.wheel.report import CheckReport, Finding
 
@@ -22,14 +22,7 @@ if TYPE_CHECKING:
 @click.command("check")
 @click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-v", "--verbose", is_flag=True, help="Show passed rules too.")
-@click.option(
-    "--declare",
-    "declared",
-    multiple=True,
-    metavar="PATH",
-    help="Allow a file that belongs to another project, or a needed library: its path or name in the finding, or a "
-    "pattern with *. Repeatable.",
-)
+@declare_option
 @json_option()
 @click.pass_context
 def command(

@@ -151,6 +151,16 @@ def json_option(text: str = "Print the result as JSON.") -> Callable[[_F], _F]:
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
+declare_option = click.option(
+    "--declare",
+    "declared",
+    multiple=True,
+    metavar="PATH",
+    help="Allow a file that belongs to another project, or a needed library: its path or name in the finding, or a "
+    "pattern with *. Repeatable.",
+)
+
+
 def disable_network(matrix: Path) -> None:
     """Disable the network. Vendored files are in ``WHEELSMITH_VENDORED`` or next to the matrix."""
     from wheelsmith.plan.lock import vendor_path

@@ -33,6 +33,7 @@ from wheelsmith.run.scratch import scratch
 from wheelsmith.store import Store, StoredWheel, in_use
 from wheelsmith.wheel.reader import WheelReader
 from wheelsmith.wheel.recorded_plan import RecordedPlan
+from wheelsmith.wheel.relabel import relabel
 from wheelsmith.wheel.variant import make_variant
 from wheelsmith.wheel.variant_format import variant_for, variant_version
 
@@ -104,7 +105,7 @@ def _read_record(path: Path, reader: WheelReader) -> RecordedPlan:
 def _rebuilt_wheel(given: Path, result: BuildResult | None, stored: StoredWheel | None, work: Path) -> Path:
     """Return the rebuilt wheel to compare with a given one.
 
-    :param work: a folder for variant wheels.
+    :param work: a folder for relabelled and variant wheels.
     :raises NotRebuiltError: there is none.
     """
     if result is None or stored is None:
@@ -113,10 +114,11 @@ def _rebuilt_wheel(given: Path, result: BuildResult | None, stored: StoredWheel 
         if failure is None:
             raise NotRebuiltError("it was not built")
         raise NotRebuiltError(f"{failure.stage}: {failure.message}", *failure.tail)
-    if not read_wheel_name(given.name).label:
-        return stored.path
+    named, name = read_wheel_name(given.name), read_wheel_name(stored.path.name)
+    if not named.label:
+        relabelled = name.version.local is not None and str(named.version) == name.version.public
+        return relabel(stored.path, Path(tempfile.mkdtemp(dir=work))) if relabelled else stored.path
     # Make the variant wheel from the plain one, as publishing does.
-    name = read_wheel_name(stored.path.name)
     version = variant_version(str(name.version))
     if version is None:
         raise NotRebuiltError(f"{stored.path.name} has no variant wheel")

@@ -62,6 +62,15 @@ def differences(request: dict[str, Any]) -> dict[str, Any]:
     return {"differences": wheel_differences(Path(request["path"]), Path(request["rebuilt"]))}
 
 
+def relabel(request: dict[str, Any]) -> dict[str, Any]:
+    """Copy a wheel without its local version, and leave the copy under ``packed`` in a folder of its own."""
+    from wheelsmith.wheel.relabel import relabel as relabel_wheel
+
+    work = Path(request["work"])
+    work.mkdir()
+    return {"wheel": relabel_wheel(Path(request["path"]), work).name}
+
+
 def _raw_wheel() -> Path:
     (wheel,) = (Path.cwd() / LEFT).iterdir()
     return wheel

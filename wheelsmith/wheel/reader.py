@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import WheelError, WorkerError
 from wheelsmith.base.redact import file_name
 from wheelsmith.model import WheelSpec
-from wheelsmith.wheel.report import CheckReport
+from wheelsmith.wheel.report import PACKED, CheckReport
 from wheelsmith.worker import Worker
 
 if TYPE_CHECKING:
@@ -69,6 +70,16 @@ class WheelReader(Worker):
             "wheelsmith.wheel.operations:differences", given, rebuilt=str(rebuilt.absolute())
         )["differences"]
         return found
+
+    def relabel(self, wheel: Path) -> Path:
+        """Return a copy of a wheel without its local version. It is in ``folder``, and the next call removes it.
+
+        :raises WheelError: the wheel cannot be read.
+        """
+        work = self.folder / "relabelled"
+        remove_tree(work)
+        name = self._read("wheelsmith.wheel.operations:relabel", wheel, work=str(work))["wheel"]
+        return work / PACKED / Path(name).name
 
     def _read(self, operation: str, wheel: Path, **more: Any) -> dict[str, Any]:
         path = wheel.absolute()

@@ -10,10 +10,10 @@ from pathlib import Path
 from wheelsmith.base.units import numbers
 from wheelsmith.wheel.archive import open_wheel
 from wheelsmith.wheel.gpu import GpuCode
-from wheelsmith.wheel.repair import pack, rename_wheel
+from wheelsmith.wheel.relabel import with_version
+from wheelsmith.wheel.repair import pack
 from wheelsmith.wheel.variant_format import VARIANT_FILE, Variant, dump_variants, sm_values
 
-_VERSION = re.compile(rb"^Version:.*$", re.MULTILINE)
 # The features of NVIDIA's provider: https://github.com/wheelnext/nvidia-variant-provider
 _FEATURES = frozenset({"cuda_version_lower_bound", "cuda_version_upper_bound", "sm_arch"})
 _CUDA = re.compile(r"\d{1,2}\.\d{1,2}")
@@ -30,12 +30,7 @@ def make_variant(plain: Path, variant: Variant, version: str, work: Path) -> Pat
     :param work: an empty folder for temporary files and the result.
     :raises WheelError: the plain wheel cannot be read.
     """
-    contents = open_wheel(plain)
-    metadata = contents.files[f"{contents.info}/METADATA"]
-    headers, blank, text = metadata.partition(b"\n\n")
-    headers = _VERSION.sub(f"Version: {version}".encode(), headers, count=1)
-    stem = f"{contents.filename.partition('-')[0]}-{version}"
-    made = rename_wheel(contents, stem, headers + blank + text)
+    made = with_version(open_wheel(plain), version)
     files = {**made.files, f"{made.info}/{VARIANT_FILE}": dump_variants([variant])}
     packed = pack(replace(made, files=files), work)
     return packed.rename(packed.with_name(f"{packed.stem}-{variant.label}.whl"))

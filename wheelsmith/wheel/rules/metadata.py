@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 from packaging.metadata import Metadata, RawMetadata, parse_email
@@ -16,6 +17,7 @@ from wheelsmith.base.sanitize import join_truncated
 from wheelsmith.model import same_version
 from wheelsmith.wheel.gpu import combine_gpu_code
 from wheelsmith.wheel.inspection import Inspection
+from wheelsmith.wheel.relabel import replace_version
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
 from wheelsmith.wheel.variant import property_mistakes
@@ -180,19 +182,30 @@ def _check_recorded_plan(wheel: Inspection) -> Iterator[Finding]:
         return
     if recorded is None:
         return
-    planned, own = recorded.data["wheel"], (wheel.name.project, str(wheel.name.version))
-    # In a variant wheel, the label replaces the local version.
-    same = (canonicalize_name(planned["distribution"]), planned["version"]) == own or wheel.name.label is not None
-    mistakes = [] if same else [f"it records a plan for {planned['distribution'][:80]} {planned['version'][:80]}"]
-    metadata = hashlib.sha256(wheel.metadata_file).hexdigest()
-    if same and wheel.name.label is None and planned.get("metadata") not in {None, metadata}:
+    planned, version = recorded.data["wheel"], str(wheel.name.version)
+    distribution, built = planned["distribution"][:80], planned["version"][:80]
+    # `relabel` removes the local version. In a variant wheel, the label replaces it.
+    relabelled = version != planned["version"] and version == planned["version"].partition("+")[0]
+    same = version == planned["version"] or relabelled or wheel.name.label is not None
+    same = same and canonicalize_name(planned["distribution"]) == wheel.name.project
+    mistakes = [] if same else [f"it records a plan for {distribution} {built}"]
+    if same and planned.get("metadata") not in {None, _planned_metadata(wheel, planned["version"])}:
         mistakes = ["it records a plan with another METADATA"]
-    yield finding("recorded-plan", mistakes, f"the plan {recorded.digest[:12]} of {planned['distribution'][:80]}")
+    text = f"the plan {recorded.digest[:12]} of {distribution}"
+    found = finding("recorded-plan", mistakes, f"{text} {built}; it was relabelled" if relabelled else text)
+    yield replace(found, note=relabelled)
+
+
+def _planned_metadata(wheel: Inspection, version: str) -> str:
+    """Return the sha256 that METADATA has with the planned version."""
+    found = wheel.metadata_file
+    return hashlib.sha256(found if str(wheel.name.version) == version else replace_version(found, version)).hexdigest()
 
 
 RECORDED_PLAN = Rule(
     name="recorded-plan",
-    proves="a recorded plan has the wheel's name, version and METADATA",
+    proves="a recorded plan has the wheel's name, version and METADATA; the version of a relabelled or variant wheel "
+    "may lack its local part",
     leaves_open="whether the plan builds this wheel (see `wheelsmith verify-rebuild`)",
     examine=_check_recorded_plan,
 )
