@@ -510,7 +510,8 @@ def _publish_to_pypi(at: Setting) -> None:
     address = at.enter(upload_server(at.factory.folder / "uploaded"))
     at.stands_for["twine upload"] = f"twine upload -u u -p p --repository-url {address}/"
     files = {"torch/__init__.py": b"from torch import version\n", "torch/version.py": b"cuda = '13.0'\n"}
-    _own_python(at, make_wheel(at.folder / "made", "torch", "2.13.0", files=files))
+    # The user's pip may know where the real 2.13.0 is.
+    _own_python(at, make_wheel(at.folder / "made", "torch", "2.13.9", files=files))
 
 
 @setting("docs/how-to/verify-rebuild.md")
