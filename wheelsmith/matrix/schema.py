@@ -391,12 +391,6 @@ class MatrixModel(_Model):
         return axes
 
 
-def top_level_keys() -> tuple[list[str], list[str]]:
-    """Return the keys of a file, and those of an entry of ``kernels``."""
-    schema = json_schema()
-    return [*schema["properties"]], [*schema["$defs"]["KernelEntry"]["properties"]]
-
-
 class KernelInSetModel(MatrixModel):
     """One of several kernels, with the common settings of the file."""
 

@@ -23,8 +23,6 @@ from wheelsmith.base.json_dataclass import Record
 _LONGEST_CODE = 1 << 18  # bytes of a parsed file; each may become a kilobyte of syntax tree
 # Repeated spaces within a line. configparser's regular expression backtracks over each if the line has no "=".
 _SPACES = re.compile(r"(?<=\S)[^\S\n]{2,}")
-
-
 # Files with only a version, and Python files that usually assign __version__.
 _VERSION_FILE = re.compile(r"([^/]+/)?version(\.txt)?|(src/)?[^/]+/(__init__|__about__|_?version)\.py", re.IGNORECASE)
 _LONGEST_VERSION = 100  # bytes
@@ -118,9 +116,8 @@ def likely_version(paths: Iterable[str], read: Callable[[str], bytes]) -> tuple[
     for path in filter(_VERSION_FILE.fullmatch, paths):
         content = read(path)
         tree = parse_code(content) if path.endswith(".py") else None
-        found = (
-            dict(_constants(tree)).get("__version__") if tree else content[:_LONGEST_VERSION].decode(errors="replace")
-        )
+        text = content[:_LONGEST_VERSION].decode(errors="replace")
+        found = dict(_constants(tree)).get("__version__") if tree else text
         with suppress(InvalidVersion):
             return Version(str(found)).public, path
     return None
