@@ -165,7 +165,7 @@ def make_output_folder(out: Path) -> None:
 def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: ActiveRun, cancel: Flag) -> None:
     request = prepared.request
     cached, to_recheck, to_build = _sort_builds(prepared)
-    costs = Costs(request.cache / "costs.sqlite")
+    costs = Costs.in_cache(request.cache)
     build_costs = BuildCosts(costs, (build.plan for build in to_build))
 
     def listen(event: Event) -> None:

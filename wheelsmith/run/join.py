@@ -205,7 +205,7 @@ def join(  # one parameter for each option
 
 def _record_costs(plan: ShardedPlan, reported: Mapping[str, ShardResult], cache: Path) -> None:
     """Record what the builds took, for the next ``plan --shards``."""
-    costs = Costs(cache / "costs.sqlite")
+    costs = Costs.in_cache(cache)
     known = {name: each.cost for name, each in reported.items() if each.cost is not None}
     BuildCosts(costs, (build.plan for build in plan.builds)).learn(known)
     costs.save()

@@ -57,7 +57,7 @@ def sharded_plan(prepared: PreparedSet, count: int, *, max_seconds: float, max_s
 
 def _known_costs(builds: Iterable[Build], cache: Path) -> dict[str, float]:
     """Return the ID of a build's first cell → seconds of one core that it took before."""
-    return BuildCosts(Costs(cache / "costs.sqlite"), (build.plan for build in builds)).known()
+    return BuildCosts(Costs.in_cache(cache), (build.plan for build in builds)).known()
 
 
 def write_shards(plan: ShardedPlan, path: Path) -> None:

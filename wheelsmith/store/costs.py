@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 _NEW_WEIGHT = 0.5  # weight of a new measurement in the average time
 _DECAY = 0.9  # factor of the stored peak memory after each lower measurement
@@ -42,6 +43,11 @@ class Costs:
             with contextlib.suppress(sqlite3.Error, OSError), self._open() as database:
                 rows = database.execute(_SELECT)
                 self._known = {key: Cost(seconds=seconds, memory=memory) for key, seconds, memory in rows}
+
+    @classmethod
+    def in_cache(cls, cache: Path) -> Self:
+        """Return the database of a cache."""
+        return cls(cache / "costs.sqlite")
 
     def find(self, keys: Iterable[str]) -> Cost | None:
         """Return the cost of the first known key. Pass the most specific key first."""

@@ -90,7 +90,11 @@ def buildkite_shards(pipeline: Pipeline, shards: Sequence[Shard]) -> str:
     return _render("buildkite-shards", pipeline, shards=shards)
 
 
-def _render(system: str, pipeline: Pipeline, **context: object) -> str:
+def _render(name: str, pipeline: Pipeline, **context: object) -> str:
+    """Return a file for a CI system.
+
+    :param name: the name of the template: that of the CI system, and what the file is for if there are several.
+    """
     pipeline.check()
-    template = text_environment(__package__).get_template(f"{system}.yml")
-    return template.render(p=pipeline, command=pipeline.command(system.removesuffix("-watch")), **context)
+    template = text_environment(__package__).get_template(f"{name}.yml")
+    return template.render(p=pipeline, command=pipeline.command(name.partition("-")[0]), **context)

@@ -74,7 +74,7 @@ def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = No
         toolchains=ToolchainPrefetcher(Toolchains(work.cache, listen, cancel)),
         store=Store(work.cache / "store"),
         objects=Objects(work.cache / "objects"),
-        costs=Costs(work.cache / "costs.sqlite"),
+        costs=Costs.in_cache(work.cache),
         limits=replace(work.limits, memory=work.limits.memory or memory, cpus=cpus),
         memory=memory,
         cores=cores,
