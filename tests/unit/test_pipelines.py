@@ -1,5 +1,6 @@
 """The pipelines that wheelsmith writes: pinned, without rights that nobody asked for, secrets in one job alone."""
 
+import json
 import re
 import shlex
 import tomllib
@@ -21,6 +22,7 @@ from wheelsmith.report.pipelines import (
     github_workflow,
     gitlab_pipeline,
 )
+from wheelsmith.report.shards import format_shards
 
 WHOLE = Pipeline(wheelsmith="wheelsmith-factory[x]", sign=True, publish="s3://wheels/kernels", locked=True, shards="3")
 TESTED = replace(
@@ -425,6 +427,53 @@ def test_buildkite_builds_the_shards_that_have_something_to_build():
 def test_buildkite_leaves_every_dollar_to_the_shell():
     for text in (buildkite_pipeline(TESTED), buildkite_shards(TESTED, SHARDS)):
         assert set(re.findall(r"\$+", text)) == {"$$"}
+
+
+# aarch64
+
+NATIVE = replace(WHOLE, aarch64_on="arm-runner")
+OF_AARCH64 = (*SHARDS, Shard(cells=("c",), seconds=1, arch="aarch64"))
+
+
+@every_system
+def test_projects_for_aarch64_are_planned_and_built_on_a_runner_of_their_own(system):
+    text = WRITERS[system](NATIVE)
+    assert "--arch aarch64 --shards" in text
+    assert "--add-plan wheelsmith.aarch64.json" in text
+    assert "aarch64" not in WRITERS[system](WHOLE)
+    assert f"--aarch64-on {NATIVE.aarch64_on}" in text.partition("\n")[0]
+
+
+def test_github_builds_a_shard_for_aarch64_on_its_runner():
+    jobs = read(NATIVE)["jobs"]
+    assert [name for name, job in jobs.items() if job["runs-on"] == NATIVE.aarch64_on] == ["plan-aarch64"]
+    assert jobs["plan"]["needs"] == "plan-aarch64"
+    assert jobs["build"]["runs-on"] == "${{ matrix.arch == 'aarch64' && 'arm-runner' || 'ubuntu-latest' }}"
+    assert json.loads(format_shards(OF_AARCH64, "github-matrix", ()))["include"][-1] == {
+        "shard": "4/4",
+        "number": 4,
+        "arch": "aarch64",
+    }
+
+
+def test_gitlab_builds_as_many_shards_on_the_runner_for_aarch64():
+    jobs = read(NATIVE, "gitlab")
+    assert {name for name, job in jobs.items() if job.get("tags") == ["arm-runner"]} == {
+        "wheels:plan-aarch64",
+        "wheels:build-aarch64",
+    }
+    assert '--shard "$CI_NODE_INDEX/6"' in jobs["wheels:build"]["script"][0]
+    assert '--shard "$((3 + CI_NODE_INDEX))/6"' in jobs["wheels:build-aarch64"]["script"][0]
+    assert jobs["wheels:join"]["needs"] == ["wheels:plan", "wheels:build", "wheels:build-aarch64"]
+
+
+def test_buildkite_builds_a_shard_for_aarch64_on_its_queue():
+    built = yaml.load(buildkite_shards(NATIVE, OF_AARCH64), yaml.BaseLoader)["steps"]
+    assert [step.get("agents") for step in built] == [None, None, {"queue": "arm-runner"}]
+    first, second = read(NATIVE, "buildkite")["steps"][:2]
+    assert (first["agents"], second["depends_on"]) == ({"queue": "arm-runner"}, first["key"])
+    with pytest.raises(SettingError, match="queue release"):
+        buildkite_pipeline(replace(WHOLE, aarch64_on="release"))
 
 
 # Watch

@@ -302,7 +302,7 @@ def test_a_project_may_use_all_of_an_image():
         ),
         ({"python": "3.9"}, "Python 3.9 is too old to build projects: use 3.10 or newer"),
         ({"spec": ProjectSpec(name="p", version="1", requires=(), torch=">=2.12")}, "requires torch>=2.12, which"),
-        ({"arch": "aarch64"}, "no C++ compiler for aarch64"),
+        ({"arch": "aarch64"}, "cannot compile for aarch64 on x86_64"),
         (
             {"resolved": NoEnvironmentError("No matching distribution found")},
             "for Python 3.12: No matching distribution found",
@@ -318,6 +318,7 @@ def test_a_cell_that_cannot_be_built_has_a_reason(options, words):
     made, _ = plan(**options)
     assert isinstance(made, Excluded)
     assert words in made.reason
+    assert made.waits is ("arch" in options)
 
 
 @pytest.mark.parametrize(

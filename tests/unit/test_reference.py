@@ -31,5 +31,5 @@ def test_every_option_is_in_the_section_of_its_command():
     sections = dict(part.split("\n", 1) for part in re.split(r"^#+ ", generate.command_page(), flags=re.MULTILINE)[1:])
     for command, place in generate.walk_commands():
         names = {option.opts[0] for option in command.params if isinstance(option, click.Option)}
-        shown = set(re.findall(r"(?<![\w-])--?[a-z-]+", sections[place.command_path.partition(" ")[2]]))
+        shown = set(re.findall(r"(?<![\w-])--?[a-z0-9-]+", sections[place.command_path.partition(" ")[2]]))
         assert names <= shown, place.command_path

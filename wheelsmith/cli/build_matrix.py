@@ -80,8 +80,8 @@ def command(
         disable_network(matrix)
     request = make_request(matrix, **options)
     chosen = chosen_shard(shard, shard_plan_path(shard_plan, matrix)) if shard is not None else None
-    if chosen and (request.only or request.skip or request.kernels):
-        raise click.UsageError("--kernel, --only and --skip cannot be used with --shard")
+    if chosen and (request.arch or request.only or request.skip or request.kernels):
+        raise click.UsageError("--arch, --kernel, --only and --skip cannot be used with --shard")
     if chosen and not chosen.cells:
         click.echo(f"shard {shard} is empty: nothing to build", err=True)
         ctx.exit(ExitCode.OK)

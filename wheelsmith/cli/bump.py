@@ -92,7 +92,7 @@ def _write_pull_request(folder: Path, edited: EditedMatrix, bumped: Bumped, requ
 
 def _show_new(bumped: Bumped) -> None:
     """Print a table of the cells that are new."""
-    from wheelsmith.report import make_console, plan_table, totals
+    from wheelsmith.report import left_out, make_console, plan_table, totals
 
     prepared, plans, excluded, folded = bumped.prepared, bumped.plans, bumped.excluded, bumped.folded
     cached = frozenset(stored_wheels(plans, prepared.request.cache, prepared.engine))
@@ -101,4 +101,4 @@ def _show_new(bumped: Bumped) -> None:
         reasons = {"not_folded": prepared.not_folded, "not_upstream": prepared.not_upstream}
         console.print(plan_table(plans, excluded, folded, cached=cached, **reasons))
     reused = sum(plan.cell.id not in folded and plan.build_digest in cached for plan in plans)
-    click.echo(f"new: {totals(plans, folded)} ({reused} cached), {len(excluded)} excluded")
+    click.echo(f"new: {totals(plans, folded)} ({reused} cached), {left_out(excluded)}")

@@ -71,6 +71,11 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
             help="Requirement of wheelsmith for pip.",
         ),
         click.option("--python", default="3.12", show_default=True, metavar="VERSION", help="Python for wheelsmith."),
+        click.option(
+            "--aarch64-on",
+            metavar="RUNNER",
+            help="Runner that builds projects for aarch64: a GitHub label, a GitLab tag or a Buildkite queue.",
+        ),
         click.option("--sign", is_flag=True, help="Sign with the private key in the secret WHEELSMITH_KEY."),
         click.option("--keyless", is_flag=True, help="Sign with the token of the job. Not available on Buildkite."),
         click.option(

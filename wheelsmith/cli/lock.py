@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,7 +20,7 @@ from wheelsmith.cli.options import (
     selection_options,
 )
 from wheelsmith.plan.lock import Lock, differences, lock_path, read_lock, vendor_path, write_lock
-from wheelsmith.run.lock import reject_dropped_cells, with_addresses, without_packages
+from wheelsmith.run.lock import reject_dropped_cells, with_addresses, with_waiting, without_packages
 from wheelsmith.run.prepared_set import new_lock, plan_set, prepare_set
 from wheelsmith.toolchain import Toolchains
 
@@ -55,6 +56,7 @@ def command(
         raise MatrixError(f"{name} cannot be locked: {reason}")
     reject_dropped_cells(existing, prepared.excluded)
     updated = with_addresses(new_lock(prepared, inputs), kept, Toolchains(request.cache, listen))
+    updated = with_waiting(updated, existing, prepared.excluded) if existing else updated
     for difference in differences(existing, updated) if existing else ():
         click.echo(f"changed: {difference}", err=True)
     write_lock(path, updated)
@@ -89,14 +91,13 @@ def _read_existing(path: Path, *, readable: bool) -> Lock | None:
 @click.pass_context
 def vendor_command(
     ctx: click.Context,
+    /,
     *,
     matrix: Path,
-    kernels: tuple[str, ...],
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
     engine: str | None,
     quiet: bool,
     folder: Path | None,
+    **selection: Any,
 ) -> None:
     """Download all build inputs to a folder, for builds without a network.
 
@@ -107,7 +108,7 @@ def vendor_command(
 
     listen = reporter("quiet" if quiet else "plain", matrix.parent)
     target = (folder or vendor_path(matrix)).absolute()
-    prepared = prepare_set(make_request(matrix, engine, kernels=kernels, only=only, skip=skip, locked=True), listen)
+    prepared = prepare_set(make_request(matrix, engine, locked=True, **selection), listen)
     if prepared.failures:
         name, reason = next(iter(prepared.failures.items()))
         raise MatrixError(

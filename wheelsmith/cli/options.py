@@ -96,7 +96,7 @@ engine_option = click.option(
 
 
 def selection_options(command: _F) -> _F:
-    """Add ``--only`` and ``--skip``."""
+    """Add ``--arch``, ``--only`` and ``--skip``."""
     for name, text in (("--skip", "Skip these combinations"), ("--only", "Use only these combinations")):
         command = click.option(
             name,
@@ -105,7 +105,8 @@ def selection_options(command: _F) -> _F:
             shell_complete=_complete_cells,
             help=f"{text}, such as 'torch2{{11,13}}-*-cu130-*'. Repeatable.",
         )(command)
-    return command
+    arches = click.Choice(("x86_64", "aarch64"))
+    return click.option("--arch", type=arches, help="Use only combinations of this architecture.")(command)
 
 
 kernel_option = click.option(

@@ -27,6 +27,7 @@ from wheelsmith.cli.options import (
     shard_plan_path,
 )
 from wheelsmith.model import Listener, Notice
+from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.plan.shards import Shard, shard_label
 from wheelsmith.run.build import stored_wheels
 from wheelsmith.run.prepare import Request
@@ -107,6 +108,13 @@ def build_matrix_options(
 @shards_options
 @shard_plan_option
 @click.option(
+    "--add-plan",
+    "added_plans",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Add the combinations that wait from the shard plan of a machine that can build them. Repeatable.",
+)
+@click.option(
     "--format",
     "output_format",
     type=click.Choice(["table", "github-matrix", "gitlab", "buildkite"]),
@@ -117,11 +125,9 @@ def build_matrix_options(
 @click.pass_context
 def command(  # noqa: PLR0913  # one parameter for each option
     ctx: click.Context,
+    /,
     *,
     matrix: Path,
-    kernels: tuple[str, ...],
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
     engine: str | None,
     locked: bool,
     offline: bool,
@@ -132,23 +138,28 @@ def command(  # noqa: PLR0913  # one parameter for each option
     max_hours: int,
     cores: int,
     shard_plan: Path | None,
+    added_plans: tuple[Path, ...],
     output_format: str,
+    **selection: Any,
 ) -> None:
     """Show what would be built and why the rest is excluded."""
     from wheelsmith.report import reporter
 
     if offline:
         disable_network(matrix)
-    request = make_request(matrix, engine, kernels=kernels, only=only, skip=skip, locked=locked)
+    request = make_request(matrix, engine, locked=locked, **selection)
     if shards is None and output_format in {"gitlab", "buildkite"}:
         raise click.UsageError(f"--format {output_format} requires --shards")
     listen = reporter("quiet" if quiet else "plain", matrix.parent)
     prepared = prepare_set(request, listen)
+    planned: PlannedRun = prepared
     if shards is not None:
-        from wheelsmith.run.shards import sharded_plan, write_shards
+        from wheelsmith.run.shards import add_plan, read_shards, sharded_plan, write_shards
 
         max_seconds = max_hours * _HOUR * cores
-        plan = sharded_plan(prepared, shards, max_seconds=max_seconds, max_shards=max_shards)
+        planned = plan = sharded_plan(prepared, shards, max_seconds=max_seconds, max_shards=max_shards)
+        for path in added_plans:
+            planned = plan = add_plan(plan, read_shards(path))
         write_shards(plan, shard_plan_path(shard_plan, matrix))
         if long_shards := _labels_of_long_shards(plan.shards, max_seconds):
             limit = f"{max_hours} hours on {counted(cores, 'core')}"
@@ -164,7 +175,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
         click.echo(json.dumps({"include": [{"cell": plan.cell.id} for plan in prepared.plans]}))
     else:
         show_plan(prepared, request, listen)
-    ctx.exit(plan_exit_code(prepared))
+    ctx.exit(plan_exit_code(planned))
 
 
 def _labels_of_long_shards(shards: Sequence[Shard], max_seconds: float) -> list[str]:
@@ -186,11 +197,11 @@ def _show_shards(
         click.echo(format_shards(shards, output_format, options))
 
 
-def plan_exit_code(prepared: PreparedSet) -> ExitCode:
+def plan_exit_code(planned: PlannedRun) -> ExitCode:
     """Return the exit code of a command that only plans."""
-    if prepared.failures:
+    if planned.failures:
         return ExitCode.CELLS_FAILED
-    return ExitCode.OK if prepared.plans else ExitCode.NOTHING_SELECTED
+    return ExitCode.OK if planned.plans else ExitCode.NOTHING_SELECTED
 
 
 def plan_json(prepared: PreparedSet) -> dict[str, object]:

@@ -29,13 +29,20 @@ from wheelsmith.run.relabel import PYPI_LIMIT, choose_wheels, relabel
 @declare_option
 @json_option()
 def command(
-    *, wheels: tuple[Path, ...], out: Path, only: tuple[str, ...], skip: tuple[str, ...], as_json: bool, **options: Any
+    *,
+    wheels: tuple[Path, ...],
+    out: Path,
+    arch: str | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Give checked wheels a version without the local part, for PyPI.
 
     WHEELS are files, or folders with wheels or an index. Only the version in names, METADATA and RECORD changes.
     """
-    relabelled = relabel(choose_wheels(wheels, only=only, skip=skip), out, **options)
+    relabelled = relabel(choose_wheels(wheels, arch=arch, only=only, skip=skip), out, **options)
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "wheels": [each.to_json() for each in relabelled]}, indent=1))
         return

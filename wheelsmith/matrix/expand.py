@@ -90,17 +90,22 @@ _LIST_ALL = "list all combinations with: wheelsmith plan"
 
 
 def select(
-    answers: Mapping[str, Sequence[Cell | Excluded]], *, only: Sequence[str] = (), skip: Sequence[str] = ()
+    answers: Mapping[str, Sequence[Cell | Excluded]],
+    *,
+    arch: str | None = None,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
 ) -> dict[str, tuple[Cell | Excluded, ...]]:
-    """Return the cells whose id matches a pattern of ``only`` and no pattern of ``skip``, by kernel.
+    """Return the cells of an architecture whose id matches a pattern of ``only`` and no pattern of ``skip``, by kernel.
 
     An empty ``only`` matches every cell. Patterns are globs with braces: ``torch2{11,13}-*-cu130-*``. A pattern without
     the name of a kernel selects cells of every kernel.
 
     :param answers: name of a kernel → its cells, excluded or not; "" for the only kernel of a file.
+    :param arch: None for every architecture.
     :raises SelectionError: a pattern matches no cell, or no cell remains.
     """
-    if not only and not skip:
+    if not only and not skip and arch is None:
         return {kernel: tuple(found) for kernel, found in answers.items()}
     ids = {f"{kernel}/{cell_of(each).id}".lstrip("/"): (kernel, each) for kernel in answers for each in answers[kernel]}
     for pattern in (*only, *skip):
@@ -109,6 +114,7 @@ def select(
     kept: dict[str, list[Cell | Excluded]] = {}
     for name, (kernel, answer) in ids.items():
         wanted = not only or any(_matches_cell(pattern, name) for pattern in only)
+        wanted = wanted and arch in {None, cell_of(answer).arch}
         if wanted and not any(_matches_cell(pattern, name) for pattern in skip):
             kept.setdefault(kernel, []).append(answer)
     if not kept:

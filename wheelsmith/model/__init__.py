@@ -3,10 +3,12 @@
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.model.cell import (
     CUDA,
+    EXCLUDED,
     HOST,
     NO_FRAMEWORK,
     PINNED,
     TORCH,
+    WAITING,
     Cell,
     CellSettings,
     Excluded,

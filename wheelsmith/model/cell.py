@@ -9,6 +9,7 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import is_prerelease
 
 HOST, PINNED = "host", "pinned"
+EXCLUDED, WAITING = "excluded", "waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,16 @@ class Cell(ReleaseRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excluded(Record):
-    """A cell that is not built, and the reason."""
+    """A cell that is not built, and the reason.
+
+    :param waits: True if a machine of the cell's architecture can build it.
+    """
 
     cell: Cell
     reason: str
+    waits: bool = False
+
+    @property
+    def status(self) -> str:
+        """Return the status for reports."""
+        return WAITING if self.waits else EXCLUDED

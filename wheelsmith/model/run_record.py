@@ -11,13 +11,12 @@ from wheelsmith import __version__
 from wheelsmith.base.files import read_bounded
 from wheelsmith.base.json_dataclass import Record, read_json
 from wheelsmith.model.build_host import ImageId
-from wheelsmith.model.cell import TORCH, Cell, Excluded
+from wheelsmith.model.cell import EXCLUDED, TORCH, WAITING, Cell, Excluded
 from wheelsmith.model.plan import SCHEMA_VERSION, BuildPlan, Folded, SourceId
 from wheelsmith.model.result import BuildResult, Status
 
 RESULTS = "results.json"
 _MAX_SIZE = 256 << 20  # bytes of results.json
-_EXCLUDED = "excluded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +65,15 @@ class PlannedCell(Record):
 class CellRecord(Record):
     """One cell of a run.
 
-    :param reason: why the cell is excluded; None for a cell that has a plan.
+    :param reason: why the cell is excluded or waits; None for a cell that has a plan.
+    :param waits: see ``Excluded``.
     :param planned: None for an excluded cell.
     :param result: None for a cell that is excluded or that the run did not reach.
     """
 
     cell: Cell
     reason: str | None = None
+    waits: bool = False
     planned: PlannedCell | None = None
     result: BuildResult | None = None
 
@@ -84,7 +85,8 @@ class CellRecord(Record):
     def to_json(self) -> dict[str, Any]:
         """Return the fields of the result and the plan in one object."""
         if self.planned is None:
-            return {"cell": self.cell.to_json(), "status": _EXCLUDED, "reason": self.reason}
+            status = WAITING if self.waits else EXCLUDED
+            return {"cell": self.cell.to_json(), "status": status, "reason": self.reason}
         result = self.result.to_json() if self.result else {"cell": self.cell.to_json(), "status": Status.CANCELLED}
         planned = self.planned.to_json()
         if self.planned.not_upstream is None:
@@ -100,8 +102,8 @@ class CellRecord(Record):
         if not isinstance(data, dict) or "cell" not in data:
             raise ValueError("expected a cell of a run")
         cell = Cell.from_json(data["cell"])
-        if data.get("status") == _EXCLUDED:
-            return cls(cell=cell, reason=str(data.get("reason")))
+        if (status := data.get("status")) in {EXCLUDED, WAITING}:
+            return cls(cell=cell, reason=str(data.get("reason")), waits=status == WAITING)
         of_plan = {each.name for each in fields(PlannedCell)}
         planned = PlannedCell.from_json({name: value for name, value in data.items() if name in of_plan})
         rest = {name: value for name, value in data.items() if name not in of_plan}
@@ -189,7 +191,7 @@ class RunRecord(Record):
     def excluded(self) -> tuple[Excluded, ...]:
         """Return the cells that are not built, with their reasons."""
         cells = (cell for cell in self.cells.values() if cell.reason is not None)
-        return tuple(Excluded(cell=cell.cell, reason=str(cell.reason)) for cell in cells)
+        return tuple(Excluded(cell=cell.cell, reason=str(cell.reason), waits=cell.waits) for cell in cells)
 
     @property
     def results(self) -> tuple[BuildResult, ...]:

@@ -23,6 +23,10 @@ class NotBuildableError(Exception):  # internal; planning turns it into an exclu
     """The cell cannot be built. The message is the reason."""
 
 
+class NeedsOtherMachineError(NotBuildableError):
+    """The cell can be built, but only on a machine of its own architecture."""
+
+
 def collect_reasons(checks: Iterable[Callable[[], object]]) -> tuple[str, ...]:
     """Return all reasons why a cell cannot be built, so that users see them together.
 

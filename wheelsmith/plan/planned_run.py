@@ -182,7 +182,7 @@ class PlannedRun:
             planned = PlannedCell.of(plan, shared.get(name), self.not_folded.get(name), self.not_upstream.get(name))
             cells[name] = CellRecord(cell=plan.cell, planned=planned, result=found.get(name))
         for item in self.excluded:
-            cells[item.cell.id] = CellRecord(cell=item.cell, reason=item.reason[:_MAX_REASON])
+            cells[item.cell.id] = CellRecord(cell=item.cell, reason=item.reason[:_MAX_REASON], waits=item.waits)
         return RunRecord(
             kernel=self.kernel,
             interrupted=interrupted,

@@ -32,6 +32,7 @@ from wheelsmith.model import (
     wheel_stem,
 )
 from wheelsmith.plan.feasibility import (
+    NeedsOtherMachineError,
     NotBuildableError,
     check_python,
     find_compilers,
@@ -94,7 +95,7 @@ def plan_project(
         make = _pure_plan if spec.is_pure else _compiled_plan
         return make(cell, spec, source, names, build_host, resolve=resolve, settings=given)
     except NotBuildableError as impossible:
-        return Excluded(cell=cell, reason=str(impossible))
+        return Excluded(cell=cell, reason=str(impossible), waits=isinstance(impossible, NeedsOtherMachineError))
 
 
 def _missing_metadata(spec: ProjectSpec, what: str, revision: str | None) -> MatrixError:
@@ -180,9 +181,12 @@ def _compiled_plan(
         )
     if cell.framework == NO_FRAMEWORK and spec.builds_with_torch:
         raise NotBuildableError("the project's build requires torch: use the axis torch in matrix.yaml")
-    toolset = find_compilers(cell, build_host)
     if cell.arch != build_host.machine:
-        raise NotBuildableError(f"a project's own build system cannot compile for {cell.arch} on {build_host.machine}")
+        raise NeedsOtherMachineError(
+            f"a project's own build system cannot compile for {cell.arch} on {build_host.machine}: "
+            f"build it on such a machine with --arch {cell.arch}"
+        )
+    toolset = find_compilers(cell, build_host)
     check_python(python, build_host)
     home, toolkit = find_toolkit(cell, build_host) or ("", None)
     archs = requested_capabilities(cell)

@@ -21,10 +21,12 @@ class Shard(Record):
 
     :param cells: cell IDs. Cells that share a wheel are in the same shard.
     :param seconds: the estimated time in core seconds, rounded up.
+    :param arch: the architecture of the machine that must build them; None for one like that of the plan.
     """
 
     cells: tuple[str, ...]
     seconds: int
+    arch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

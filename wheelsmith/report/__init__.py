@@ -6,6 +6,7 @@ from wheelsmith.report.tables import (
     exclusion_reasons,
     inventory_table,
     kernel_table,
+    left_out,
     newer_table,
     plan_table,
     pruning_table,

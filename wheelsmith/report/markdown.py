@@ -12,7 +12,7 @@ from wheelsmith.base.units import counted, show_duration, show_size
 from wheelsmith.index.entries.catalogue import CellChange, VersionChanges
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.site.coverage import CoverageRow, columns
-from wheelsmith.model import BuildResult, Status
+from wheelsmith.model import BuildResult, Excluded, Status
 from wheelsmith.model.run_record import CellRecord, RunRecord
 from wheelsmith.report.style import wall_time
 from wheelsmith.report.summary import failures, kept_text
@@ -40,11 +40,14 @@ def markdown_summary(record: RunRecord, seconds: float) -> str:
     lines += islice(reasons, _MOST_REASONS)
     lines += ["", "| combination | status | wheel | size | time |", "| --- | --- | --- | --- | --- |"]
     rows = map(_row, record.planned)
-    left_out = (f"| `{item.cell.id}` | excluded | {escape(item.reason[:_SHORT])} | | |" for item in record.excluded)
-    lines += islice(chain(rows, left_out), _MOST_ROWS)
+    lines += islice(chain(rows, map(_left_out, record.excluded)), _MOST_ROWS)
     if (hidden := len(record.cells) - _MOST_ROWS) > 0:
         lines.append(f"| and {hidden} more | | | | |")
     return "\n".join(lines) + "\n"
+
+
+def _left_out(item: Excluded) -> str:
+    return f"| `{item.cell.id}` | {item.status} | {escape(item.reason[:_SHORT])} | | |"
 
 
 def _count(record: RunRecord) -> str:

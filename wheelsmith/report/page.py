@@ -67,7 +67,7 @@ def _score(built: int, builds: int, cells: int) -> str:
 
 def _tally(record: RunRecord) -> list[tuple[int, str]]:
     counts = Counter(result.status.value for result in record.results)
-    counts["excluded"] = len(record.excluded)
+    counts.update(item.status for item in record.excluded)
     counts["kernel not planned" if len(record.failures) == 1 else "kernels not planned"] = len(record.failures)
     return [(count, word) for word, count in counts.items() if count]
 
@@ -75,7 +75,7 @@ def _tally(record: RunRecord) -> list[tuple[int, str]]:
 def _grid_cell(record: CellRecord) -> GridCell:
     result, link = record.result, f"#cell-{record.cell.id}"
     if record.planned is None:
-        return GridCell(status=GridStatus.EXCLUDED, link=link)
+        return GridCell(status=GridStatus.CANCELLED if record.waits else GridStatus.EXCLUDED, link=link)
     if result is None or result.wheel is None:
         return GridCell(status=GridStatus(record.status.value), link=link)
     folded = record.planned.folded

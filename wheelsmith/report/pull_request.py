@@ -12,7 +12,7 @@ from wheelsmith.index.site.grid import GridStatus
 from wheelsmith.plan.lock import lock_path
 from wheelsmith.plan.planned_run import PlannedRun
 from wheelsmith.report.markdown import coverage_table, escape
-from wheelsmith.report.tables import totals
+from wheelsmith.report.tables import left_out, totals
 from wheelsmith.run.bump import Bumped, EditedMatrix
 
 _MOST_STEPS = 3  # in a title
@@ -41,7 +41,7 @@ def pull_request_body(edited: EditedMatrix, bumped: Bumped, before: PlannedRun |
         *([lock_path(edited.file)] if bumped.lock else []),
     ]
     failures = bumped.prepared.failures.items()
-    counts = f"{totals(bumped.plans, bumped.folded)}, {len(bumped.excluded)} excluded"
+    counts = f"{totals(bumped.plans, bumped.folded)}, {left_out(bumped.excluded)}"
     sections = {
         f"Taken into {listed([f'`{place}`' for place in places])}": [f"- {escape(step)}" for step in edited.steps],
         "Not taken": [f"- {escape(reason)}" for reason in edited.left],
@@ -65,7 +65,7 @@ def _new(bumped: Bumped) -> Iterator[str]:
         status, what = ("folded", f"`{shared.cell}`: {escape(shared.reason)}") if shared else ("build", wheel)
         yield f"| `{plan.cell.id}` | {status} | {what} |"
     for item in bumped.excluded:
-        yield f"| `{item.cell.id}` | excluded | {escape(item.reason)} |"
+        yield f"| `{item.cell.id}` | {item.status} | {escape(item.reason)} |"
 
 
 def _rows(planned: PlannedRun) -> tuple[CoverageRow, ...]:
@@ -73,7 +73,7 @@ def _rows(planned: PlannedRun) -> tuple[CoverageRow, ...]:
     found: dict[tuple[str, str, str | None], list[Covered]] = {}
     for run, _ in planned.by_kernel(()):
         statuses = {plan.cell: GridStatus.BUILT for plan in run.plans}
-        statuses |= {item.cell: GridStatus.EXCLUDED for item in run.excluded}
+        statuses |= {item.cell: GridStatus.EXCLUDED for item in run.excluded if not item.waits}
         for cell, status in statuses.items():
             covered = Covered(framework=cell.framework, release=cell.release, compute=cell.compute, status=status)
             found.setdefault((run.distribution or run.kernel, cell.arch, cell.python), []).append(covered)

@@ -22,7 +22,12 @@ def format_shards(shards: Sequence[Shard], output_format: str, options: Sequence
     labels = {number: shard_label(number, shards) for number, shard in enumerate(shards, 1) if shard.cells}
     data: dict[str, Any]
     if output_format == "github-matrix":  # artifact names cannot contain the slash of a shard, so there is a number too
-        data = {"include": [{"shard": label, "number": number} for number, label in labels.items()]}
+        data = {
+            "include": [
+                {"shard": label, "number": number, **({"arch": arch} if (arch := shards[number - 1].arch) else {})}
+                for number, label in labels.items()
+            ]
+        }
     elif output_format == "gitlab":
         data = {"parallel": {"matrix": [{"SHARD": list(labels.values())}]}}
     else:

@@ -15,7 +15,7 @@ from wheelsmith.base.units import counted, numbers, release_order, show_duration
 from wheelsmith.frameworks import framework
 from wheelsmith.model import BuildResult, RunFinished, RunStarted, Status
 from wheelsmith.report.style import print_words
-from wheelsmith.report.tables import sharing_reasons, totals
+from wheelsmith.report.tables import left_out, sharing_reasons, totals
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def show_start(started: RunStarted, console: Console) -> None:
     """Print the number of cells and builds, and the engine."""
     text = totals(started.plans, started.folded)
-    print_words(console, f"{started.kernel} · {text} · {len(started.excluded)} excluded · {started.engine}")
+    print_words(console, f"{started.kernel} · {text} · {left_out(started.excluded)} · {started.engine}")
     for line in sharing_reasons(started.folded):
         print_words(console, f"  {line}")
 
@@ -38,7 +38,7 @@ def show_summary(finished: RunFinished, out: Path, console: Console) -> None:
         for other in others:
             print_words(console, f"✗ {other.cell.id}  shares the wheel of {first.cell.id}", "red")
     counts = Counter(result.status.value for result in finished.results)
-    counts["excluded"] = len(finished.excluded)
+    counts.update(item.status for item in finished.excluded)
     text = " · ".join(f"{count} {word}" for word, count in counts.items() if count) or "no combinations"
     ending = "interrupted after" if finished.interrupted else "in"
     print_words(console, f"{text} {ending} {show_duration(finished.seconds)}", "bold")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wheelsmith.base.units import counted, is_prerelease, show_duration, show_size
-from wheelsmith.model import UPSTREAM, BuildPlan, Excluded, Folded
+from wheelsmith.model import EXCLUDED, UPSTREAM, WAITING, BuildPlan, Excluded, Folded
 from wheelsmith.plan.shards import Shard, shard_label
 from wheelsmith.store import CacheInventory, Kind, Pruning
 
@@ -50,7 +50,7 @@ def plan_table(
         reasons = (("no shared wheel", not_folded.get(cell)), ("not from upstream", not_upstream.get(cell)))
         table.add_row(cell, status, Text("; ".join((wheel, *(f"{what}: {why}" for what, why in reasons if why)))))
     for item in excluded:
-        table.add_row(item.cell.id, "excluded", Text(item.reason), style="dim")
+        table.add_row(item.cell.id, item.status, Text(item.reason), style="dim")
     return table
 
 
@@ -63,9 +63,9 @@ def kernel_table(
         status = "folded" if plan.cell.id in folded else _status(plan, cached)
         statuses.setdefault(plan.cell.kernel, Counter())[status] += 1
     for item in excluded:
-        statuses.setdefault(item.cell.kernel, Counter())["excluded"] += 1
-    upstream = (UPSTREAM,) * any(UPSTREAM in counts for counts in statuses.values())
-    columns = ("build", "cached", *upstream, "folded", "excluded")
+        statuses.setdefault(item.cell.kernel, Counter())[item.status] += 1
+    rare = (each for each in (UPSTREAM, WAITING) if any(each in counts for counts in statuses.values()))
+    columns = ("build", "cached", "folded", EXCLUDED, *rare)
     table = _table("kernel", *columns, right=True)
     for kernel, counts in statuses.items():
         table.add_row(str(kernel), *(str(counts[each] or "") for each in columns))
@@ -92,8 +92,15 @@ def sharing_reasons(folded: Mapping[str, Folded]) -> list[str]:
 
 def exclusion_reasons(excluded: Iterable[Excluded]) -> list[str]:
     """Return a line for each reason for excluded combinations, the most frequent first."""
-    counts = Counter(item.reason for item in excluded)
-    return [f"{count} excluded: {reason}" for reason, count in counts.most_common()]
+    counts = Counter(f"{item.status}: {item.reason}" for item in excluded)
+    return [f"{count} {text}" for text, count in counts.most_common()]
+
+
+def left_out(excluded: Sequence[Excluded]) -> str:
+    """Return the number of excluded combinations, and of those that wait for another machine."""
+    waiting = sum(item.waits for item in excluded)
+    text = f"{len(excluded) - waiting} excluded"
+    return f"{text}, {waiting} waiting" if waiting else text
 
 
 def shard_table(shards: Sequence[Shard], cores: int) -> Table:

@@ -17,7 +17,7 @@ from wheelsmith.matrix.types import Matrix
 from wheelsmith.model import BuildPlan, Excluded, Folded, Listener, Notice, ignore
 from wheelsmith.plan.lock import Lock, lock_path, read_lock
 from wheelsmith.platforms import platforms
-from wheelsmith.run.lock import reject_dropped_cells, with_addresses
+from wheelsmith.run.lock import reject_dropped_cells, with_addresses, with_waiting
 from wheelsmith.run.outdated import KERNEL, axes_of, find_newer, is_newer, newest_kernel, newest_on_axis
 from wheelsmith.run.prepare import Request
 from wheelsmith.run.prepared_set import PreparedSet, new_lock, plan_set
@@ -209,6 +209,7 @@ def plan_bump(edited: EditedMatrix, request: Request, listen: Listener) -> Bumpe
     if existing:
         reject_dropped_cells(existing, prepared.excluded)
         lock = with_addresses(new_lock(prepared, inputs), existing, Toolchains(request.cache, listen))
+        lock = with_waiting(lock, existing, prepared.excluded)
     answers = (*(plan.cell.id for plan in prepared.plans), *(item.cell.id for item in prepared.excluded))
     return Bumped(prepared=prepared, new=frozenset(answers) - known, lock=lock)
 

@@ -161,8 +161,27 @@ def reject_dropped_cells(before: Lock | None, excluded: Iterable[Excluded]) -> N
     """
     known = set(before.cells if before else ())
     for item in excluded:
-        if item.cell.id in known:
+        if item.cell.id in known and not item.waits:
             raise MatrixError(f"{item.cell.id} was locked and cannot be planned now: {item.reason}")
+
+
+def with_waiting(updated: Lock, known: Lock, excluded: Iterable[Excluded]) -> Lock:
+    """Keep the inputs of combinations that wait for another machine, which has locked them before.
+
+    :param known: the existing lock file.
+    """
+    waiting = {item.cell.id: item.cell.arch for item in excluded if item.waits and item.cell.id in known.cells}
+    if not waiting:
+        return updated
+    names, requests = {pin.name for pin in updated.pins}, {each.request for each in updated.environments}
+    pins = (pin for pin in known.pins if pin.name not in names)
+    others = (each for each in known.environments if each.request.arch in waiting.values())
+    return replace(
+        updated,
+        cells=tuple(sorted({*updated.cells, *waiting})),
+        pins=tuple(sorted((*updated.pins, *pins), key=lambda pin: pin.name)),
+        environments=(*updated.environments, *(each for each in others if each.request not in requests)),
+    )
 
 
 def without_packages(lock: Lock, names: tuple[str, ...]) -> Lock:

@@ -64,6 +64,7 @@ class Request:
     kernels: tuple[str, ...] = ()
     cache: Path = field(default_factory=default_cache)
     cache_limit: int | None = None
+    arch: str | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     engine: str | None = None
@@ -259,7 +260,7 @@ def prepare_matrix(
 
 def _set_of_one(matrix: Matrix, request: Request, listen: Listener) -> PartOfSet:
     everything = expand(matrix)
-    selected = select({"": everything}, only=request.only, skip=request.skip)[""]
+    selected = select({"": everything}, arch=request.arch, only=request.only, skip=request.skip)[""]
     return PartOfSet(everything, selected, choose_machine([matrix], request, selected, listen))
 
 

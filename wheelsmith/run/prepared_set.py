@@ -119,7 +119,7 @@ def plan_set(
     found, nightly = find_prereleases([*selected.values()], lock, listen)
     selected = dict(zip(selected, found, strict=True))
     everything = {name: expand(matrix) for name, matrix in selected.items()}
-    chosen = select(everything, only=request.only, skip=request.skip)
+    chosen = select(everything, arch=request.arch, only=request.only, skip=request.skip)
     machine = choose_machine([*selected.values()], request, chain.from_iterable(chosen.values()), listen)
     toolchains = Toolchains(request.cache, listen)
     inputs = {

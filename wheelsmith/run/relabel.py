@@ -87,7 +87,9 @@ def relabel(
         )
 
 
-def choose_wheels(places: Sequence[Path], *, only: Sequence[str], skip: Sequence[str]) -> list[WheelUpload]:
+def choose_wheels(
+    places: Sequence[Path], *, arch: str | None = None, only: Sequence[str] = (), skip: Sequence[str] = ()
+) -> list[WheelUpload]:
     """Return the plain wheels that serve a selected cell, with these cells only.
 
     :param places: wheels, and folders with wheels or an index.
@@ -97,9 +99,9 @@ def choose_wheels(places: Sequence[Path], *, only: Sequence[str], skip: Sequence
     found += external_wheels(place for place in places if not place.is_dir())
     plain = {upload.entry.sha256: upload for upload in found if upload.entry.variant is None}.values()
     every = dict.fromkeys(cell for upload in plain for cell in upload.entry.cells)
-    selected = select({"": tuple(every)}, only=only, skip=skip)[""]
+    selected = select({"": tuple(every)}, arch=arch, only=only, skip=skip)[""]
     kept = [(upload, tuple(cell for cell in upload.entry.cells if cell in selected)) for upload in plain]
-    everything = not (only or skip)
+    everything = not (arch or only or skip)
     return [replace(each, entry=replace(each.entry, cells=cells)) for each, cells in kept if cells or everything]
 
 

@@ -28,6 +28,8 @@ from wheelsmith.wheel.recorded_plan import plan_differences
 
 _MAX_SIZE = 256 << 20  # bytes; a plan of flash-attn2 has one megabyte
 _SHARD = re.compile(r"(?P<number>\d{1,6})/(?P<count>\d{1,6})", re.ASCII)
+# The fields that the plans of one matrix have in common on every machine.
+_COMMON = ("kernel", "distribution", "version", "cells", "trees", "commit", "matrix_sha256")
 _PLAN_FIRST = "write it once for all jobs: wheelsmith plan --shards 3"
 
 
@@ -53,6 +55,37 @@ def sharded_plan(prepared: PreparedSet, count: int, *, max_seconds: float, max_s
     )
     planned: dict[str, Any] = {field.name: getattr(prepared, field.name) for field in fields(PlannedRun)}
     return ShardedPlan(**planned, shards=shards)
+
+
+def add_plan(plan: ShardedPlan, other: ShardedPlan) -> ShardedPlan:
+    """Add the combinations that wait in a plan from the plan of a machine that can build them.
+
+    :raises MatrixError: the plans are not of the same matrix and source.
+    """
+    if differing := [name for name in _COMMON if getattr(plan, name) != getattr(other, name)]:
+        raise MatrixError(
+            f"the plans of two machines differ in {', '.join(differing)}", remedy="plan the same commit with both"
+        )
+    waiting = {item.cell.id: item.cell.arch for item in plan.excluded if item.waits}
+    planned = waiting.keys() & {each.cell.id for each in other.plans}
+    answered = planned | (waiting.keys() & {item.cell.id for item in other.excluded})
+    parts = (tuple(cell for cell in shard.cells if cell in planned) for shard in other.shards)
+    return replace(
+        plan,
+        plans=(*plan.plans, *(each for each in other.plans if each.cell.id in planned)),
+        excluded=(
+            *(item for item in plan.excluded if item.cell.id not in answered),
+            *(item for item in other.excluded if item.cell.id in answered),
+        ),
+        not_folded=plan.not_folded | {name: why for name, why in other.not_folded.items() if name in planned},
+        shards=(
+            *plan.shards,
+            *(
+                replace(shard, cells=part, arch=next(map(waiting.get, part), None))
+                for shard, part in zip(other.shards, parts, strict=True)
+            ),
+        ),
+    )
 
 
 def _known_costs(builds: Iterable[Build], cache: Path) -> dict[str, float]:

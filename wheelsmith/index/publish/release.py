@@ -151,6 +151,7 @@ def unserved_of_run(
     left_out = [
         CellWithoutWheel(cell=item.cell, version=version, status=NoWheel.EXCLUDED, reason=item.reason)
         for item in excluded
+        if not item.waits
     ]
     return (*failed, *left_out)
 

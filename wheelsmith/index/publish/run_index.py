@@ -142,7 +142,8 @@ def _change(
     hashes = {entry.filename: entry.sha256 for entry in added}
     answers = unserved_of_run(str(version), results, run.excluded)
     finished = (each for each in results if each.status is not Status.CANCELLED)
-    digests = {item.cell.id: "" for item in run.excluded} | {each.cell.id: each.plan_digest for each in finished}
+    digests = {item.cell.id: "" for item in run.excluded if not item.waits}
+    digests |= {each.cell.id: each.plan_digest for each in finished}
 
     def change(before: ProjectState) -> ProjectState:
         kept = keep_valid(before, run, digests, hashes, others)

@@ -48,6 +48,7 @@ class Pipeline:
     :param shards: ``auto``, or the number of build jobs.
     :param wheelsmith: the requirement of wheelsmith that pip installs.
     :param python: the Python version that runs wheelsmith.
+    :param aarch64_on: the runner that builds projects for aarch64; None builds none.
     :param publish: the index to publish to; None keeps the wheels as the pipeline's artifact.
     :param channel: the channel of the index to publish to; None publishes to the index itself.
     :param url: the address at which the index is served.
@@ -66,6 +67,7 @@ class Pipeline:
     shards: str = "auto"
     wheelsmith: str
     python: str = "3.12"
+    aarch64_on: str | None = None
     publish: str | None = None
     channel: str | None = None
     url: str | None = None
@@ -225,6 +227,7 @@ _PATTERNS = {
     "project": _PROJECT,
     "test": _SAFE_COMMAND,
     "test_on": _RUNNER,
+    "aarch64_on": _RUNNER,
     "promote": _CHANNEL,
     "require": _CHANNEL,
 }

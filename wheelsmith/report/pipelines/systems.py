@@ -68,14 +68,19 @@ def buildkite_pipeline(pipeline: Pipeline) -> str:
             "--keyless is not supported: on Buildkite, steps that run a kernel's code can get the token too",
             remedy="use --sign, with a key that only the agents of the queue release have",
         )
-    if _RELEASE_QUEUE in pipeline.test_on:
+    if _RELEASE_QUEUE in {*pipeline.test_on, pipeline.aarch64_on}:
         raise SettingError(
-            f"tests cannot run on the queue {_RELEASE_QUEUE}: its agents have secrets, and tests run a kernel's code",
-            remedy="pass a queue without secrets to --test-on",
+            f"builds and tests cannot run on the queue {_RELEASE_QUEUE}: its agents have secrets, "
+            "and a kernel's code would run there",
+            remedy="pass a queue without secrets to --test-on and --aarch64-on",
         )
     # The build steps do not depend on the options for signing and publishing.
     building = Pipeline(
-        matrix=pipeline.matrix, locked=pipeline.locked, wheelsmith=pipeline.wheelsmith, python=pipeline.python
+        matrix=pipeline.matrix,
+        locked=pipeline.locked,
+        wheelsmith=pipeline.wheelsmith,
+        python=pipeline.python,
+        aarch64_on=pipeline.aarch64_on,
     )
     return _render(
         "buildkite", pipeline, shards_command=f"{building.command('buildkite')} --steps wheelsmith.shards.json"
