@@ -1,12 +1,14 @@
 """The live view as a picture: what a terminal of each size shows of a run."""
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from plans import plan
 from rich.console import Console
 
-from wheelsmith.model import BuildResult, Cell, Status, Timing
+from wheelsmith.model import BuildResult, Cell, Failure, Status, Timing
 from wheelsmith.model.events import (
     CellFinished,
     CellLine,
@@ -15,9 +17,10 @@ from wheelsmith.model.events import (
     CellStarted,
     CommandStarted,
     Load,
+    RunStarted,
     StepFinished,
 )
-from wheelsmith.report.live import RunningCell, RunProgress, rows, shorten_start, status_line
+from wheelsmith.report.live import LiveReporter, RunningCell, RunProgress, rows, shorten_start, status_line
 from wheelsmith.report.reporters import JsonReporter
 from wheelsmith.report.style import print_words
 from wheelsmith.run.schedule import BuildCosts
@@ -175,3 +178,22 @@ def test_events_as_json_leave_out_the_commands(capsys):
     JsonReporter()(CommandStarted(cell_id="a", command="x"))
     JsonReporter()(CellStarted(cell_id="a"))
     assert capsys.readouterr().out == '{"event": "CellStarted", "cell_id": "a"}\n'
+
+
+def test_a_finished_kernel_of_a_set_is_one_line(tmp_path):
+    """Its cells have none, unless they failed."""
+    console = Console(file=io.StringIO(), width=100)
+    reporter = LiveReporter(console, tmp_path)
+    cells = [replace(plan(number).cell, kernel=kernel) for number, kernel in ((1, "relu"), (2, "relu"), (3, "gelu"))]
+    plans = tuple(plan(1).of_cell(cell) for cell in cells)
+    reporter(RunStarted(kernel="2 kernels", engine="bwrap", plans=plans, excluded=(), folded={}))
+    failure = Failure(stage="compile", message="nvcc failed")
+    for cell, status in zip(cells, (Status.FOLDED, Status.BUILT, Status.FAILED), strict=True):
+        result = BuildResult(cell=cell, plan_digest="", status=status, failure=failure if cell is cells[2] else None)
+        reporter(CellFinished(result=result))
+    _, *lines = console.file.getvalue().splitlines()
+    assert [" ".join(line.split()) for line in lines] == [
+        "✓ relu 1 folded, 1 built",
+        f"✗ {cells[2].id} failed: compile",
+        "✗ gelu 1 failed",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +35,7 @@ from wheelsmith.model import (
     Transfer,
 )
 from wheelsmith.report.reporters import PlainReporter
-from wheelsmith.report.style import ID_WIDTH
+from wheelsmith.report.style import ID_WIDTH, status_sign
 
 # Columns of the terminal from which a row shows the newest step, and from which it shows the stage, too.
 _WITH_STEP, _WITH_STAGE = 76, 100
@@ -202,7 +203,10 @@ def status_line(progress: RunProgress, running: Mapping[str, RunningCell], now: 
 
 
 class LiveReporter(PlainReporter):
-    """Prints a line for each finished cell, above a live table of running cells and the status line."""
+    """Prints a line for each finished cell, above a live table of running cells and the status line.
+
+    In a run of several kernels, it prints a line for each finished kernel, and one for each failed cell.
+    """
 
     def __init__(self, console: Console, out: Path) -> None:
         super().__init__(console, out)
@@ -210,6 +214,8 @@ class LiveReporter(PlainReporter):
         self._progress = RunProgress(start=time.monotonic())
         self._transfer: Transfer | None = None
         self._preparing: dict[str, float] = {}
+        self._left: Counter[str] = Counter()  # name of a kernel → the number of its cells that are not finished
+        self._statuses: dict[str, Counter[str]] = {}
         self._live = Live(self, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Self:
@@ -251,13 +257,30 @@ class LiveReporter(PlainReporter):
                 builds = (plan.cell for plan in event.plans if plan.cell.id not in event.folded)
                 computes = {cell.id: cell.compute for cell in builds}
                 self._progress = RunProgress(start=time.monotonic(), cells=len(event.plans), computes=computes)
+                self._left = Counter(plan.cell.kernel for plan in event.plans if plan.cell.kernel)
             case CellFinished(result=result):
                 self._progress.finish(result, self._running.pop(result.cell.id, None))
+                if kernel := result.cell.kernel:
+                    self._finish_cell_of(kernel, result, event)
+                    return
             case RunFinished():
                 self._live.stop()
             case _:
                 pass
         super().__call__(event)
+
+    def _finish_cell_of(self, kernel: str, result: BuildResult, event: CellFinished) -> None:
+        """Print the line of a failed cell, and that of its kernel after the last cell."""
+        if result.status is Status.FAILED:
+            super().__call__(event)
+        statuses = self._statuses.setdefault(kernel, Counter())
+        statuses[result.status] += 1
+        self._left[kernel] -= 1
+        if not self._left[kernel]:
+            worst = next((each for each in (Status.FAILED, Status.CANCELLED) if statuses[each]), Status.BUILT)
+            mark, style = status_sign(worst, self._console)
+            counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
+            self._print(f"{mark} {kernel:<{ID_WIDTH}}  {counts}", style)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the current state within the height of the terminal. Hidden rows are counted."""
