@@ -62,6 +62,7 @@ from wheelsmith.model.build_host import AUTO
 from wheelsmith.platforms import Platform, platforms
 
 CxxStandard = Literal["torch", "project"]
+Size = Annotated[int, BeforeValidator(parse_size)]
 
 
 class _Model(BaseModel):
@@ -232,6 +233,9 @@ class SettingsModel(_Model):
     toolchain: Toolchain | None = Field(None, description="The C++ compilers")
     manylinux: Manylinux | None = Field(None, description="The manylinux policy of pinned compilers")
     image: Image | None = Field(None, description="The required container image")
+    max_size: Size | None = Field(
+        None, alias="max-size", description="The maximum size of a wheel", json_schema_extra=as_text
+    )
     env: Env | None = Field(None, description="Further environment variables for a project's build")
     build_requires: BuildRequires | None = Field(
         None, alias="build-requires", description="Further build requirements of a project"
@@ -276,12 +280,12 @@ class EngineModel(_Model):
     image: Image | None = Field(
         None, description="A container image: a recipe of wheelsmith image, or a reference; default: manylinux_2_28"
     )
-    memory: Annotated[int, BeforeValidator(parse_size)] | None = Field(
+    memory: Size | None = Field(
         None,
         description="Memory limit, such as 8GiB",
         json_schema_extra=as_text,
     )
-    disk: Annotated[int, BeforeValidator(parse_size)] | None = Field(
+    disk: Size | None = Field(
         None,
         description="Disk limit, such as 8GiB; default: 16GiB",
         json_schema_extra=as_text,
@@ -341,6 +345,12 @@ class MatrixModel(_Model):
     )
     manylinux: Manylinux = Field(
         "2_28", description="The manylinux policy of pinned compilers: the glibc version that wheels need"
+    )
+    max_size: Size | None = Field(
+        None,
+        alias="max-size",
+        description="The maximum size of a wheel, such as 100MB; the build of a larger wheel fails",
+        json_schema_extra=as_text,
     )
     env: Env | None = Field(
         None,

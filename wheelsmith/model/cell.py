@@ -23,6 +23,7 @@ class CellSettings(Record):
     :param toolchain: the C++ compilers: the name of pinned compilers, ``pinned`` for the first ones that match, or
         ``host`` for those of the machine or the image. None uses pinned compilers if there are any for the machine.
     :param manylinux: the manylinux policy of pinned compilers, e.g. ``2_28``.
+    :param max_size: maximum size of the wheel in bytes; None for no limit.
     """
 
     gpu_archs: tuple[str, ...] | None = None
@@ -31,6 +32,14 @@ class CellSettings(Record):
     torch_headers: str = "whole"
     toolchain: str | None = None
     manylinux: str = "2_28"
+    max_size: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as plain data, without the limit of the size if there is none."""
+        data = Record.to_json(self)  # slots replace the class, so super() does not work
+        if self.max_size is None:
+            del data["max_size"]
+        return data
 
 
 TORCH, CUDA = "torch", "cuda"

@@ -41,6 +41,7 @@ from wheelsmith.run.prepared_set import PreparedSet
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.run.scratch import scratch
+from wheelsmith.run.wheel_sizes import size_failure
 from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
 from wheelsmith.wheel.checker_version import checker_digest
 
@@ -93,7 +94,9 @@ class ActiveRun:
         self._listen(event)
 
     def finish(self, result: BuildResult) -> None:
-        """Record the result of a cell. It fails if another cell has another wheel of the same name."""
+        """Record the result of a cell. It fails if its wheel is too large, or another one has the same name."""
+        if failure := size_failure(result):
+            result = replace(result, status=Status.FAILED, wheel=None, failure=failure)
         if wheel := result.wheel:
             sha256, first = self._first.setdefault(wheel.filename, (wheel.sha256, result.cell.id))
             if sha256 != wheel.sha256:

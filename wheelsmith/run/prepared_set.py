@@ -36,7 +36,9 @@ from wheelsmith.run.prepare import (
     prepare_matrix,
 )
 from wheelsmith.run.project_source import read_spec
+from wheelsmith.run.wheel_sizes import oversized_wheels
 from wheelsmith.source.tree import SourceTree
+from wheelsmith.store import Store
 from wheelsmith.toolchain import Toolchains
 
 
@@ -92,6 +94,8 @@ def prepare_set(request: Request, listen: Listener = log_notices) -> PreparedSet
     for name, each in planned.prepared.items():
         for notice in kernel_notices(each):
             _teller(name, listen)(notice)
+    for notice in oversized_wheels(planned.plans, planned.out, Store(request.cache / "store")):
+        listen(notice)
     for text in _shared_modules(planned.plans):
         listen(Notice(level="warning", text=text))
     return planned
