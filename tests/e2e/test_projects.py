@@ -73,6 +73,7 @@ def built(project, out):
         return path.name, {name: wheel.read(name) for name in names}
 
 
+@pytest.mark.timeout(1800)  # it compiles with all of torch's headers three times
 def test_the_same_bytes_again(project):
     """From what was compiled before, compiled once more, and by a compiler before which nothing of ours stands."""
     before = built(project, "dist")
