@@ -162,6 +162,13 @@ class Excluded(Record):
     reason: str
     waits: bool = False
 
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, with ``waits`` only if it is true."""
+        data = Record.to_json(self)  # slots replace the class, so super() does not work
+        if not self.waits:
+            del data["waits"]
+        return data
+
     @property
     def status(self) -> str:
         """Return the status for reports."""
