@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import run_command
-from kernels import pure_kernel, tiny_kernel
+from kernels import pure_kernel, tiny_kernel, write
 from quick_builds import use_quick_builds
 
 from wheelsmith.index.publish.publishing import publish_folders
@@ -247,3 +247,44 @@ def test_a_selection_that_is_none_is_told(argv, message, run):
     answer = run("build-matrix", *argv)
     assert answer.code in {2, 3}
     assert message in answer.err
+
+
+COMMON = """\
+axes: {torch: [2.13], cuda: [cpu], python: ["3.11", "3.12"]}
+env: {OPTION: "1"}
+rules: [{where: {python: "3.12"}, set: {before-build: "true"}}]
+kernels:
+  tiny: {path: tiny%s}
+  project: {path: project}
+"""
+PROJECT = """\
+from setuptools import Extension, setup
+setup(name="project", version="1", ext_modules=[Extension("project", ["project.c"])])
+"""
+
+
+def test_settings_for_projects_do_not_apply_to_kernels_that_have_none(run, tmp_path):
+    """One wheel of a kernel with a build.toml serves every Python."""
+    write(tmp_path / "project", {"setup.py": PROJECT, "project.c": ""})
+    (tmp_path / "matrix.yaml").write_text(COMMON % "")
+    planned = json.loads(run("plan", "--kernel", "tiny", "--json").out)
+    assert [each["cell"]["python"] for each in planned["plans"]] == [None]
+    some = json.loads(run("plan", "--kernel", "tiny", "--only", "*-cp312", "--json").out)
+    assert some["plans"] == planned["plans"]
+    both = json.loads(run("plan", "--json").out)
+    found = {(each["cell"]["kernel"], each["cell"]["python"]) for each in (*both["plans"], *both["excluded"])}
+    assert found == {("tiny", None), ("project", "3.11"), ("project", "3.12")}
+
+
+@pytest.mark.parametrize(
+    ("own", "remedy"),
+    [
+        ("axes: {python: ['3.12']}", "remove python from axes"),
+        ("env: {OTHER: '2'}", "set compiler flags with cxx-flags and cuda-flags in build.toml"),
+    ],
+)
+def test_settings_for_projects_in_the_entry_of_such_a_kernel_are_a_mistake(run, own, remedy):
+    Path("matrix.yaml").write_text(COMMON % f", {own}")
+    answer = run("plan", "--kernel", "tiny")
+    assert answer.code != 0
+    assert remedy in answer.err

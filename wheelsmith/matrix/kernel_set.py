@@ -30,11 +30,13 @@ class KernelNode:
 
     :param name: the name in ``kernels``, or after the included file.
     :param folder: the folder of the included file, relative to the main file; ``.`` for the main file.
+    :param own: the keys that are not common to all kernels, and the names of the kernel's own axes.
     """
 
     name: str
     folder: str
     node: yaml.MappingNode
+    own: tuple[str, ...]
 
 
 def has_kernels(root: yaml.Node) -> bool:
@@ -58,12 +60,13 @@ def split_kernels(root: yaml.MappingNode, read: Callable[[str, Place], yaml.Node
         if not isinstance(included, yaml.MappingNode) or INCLUDE in _keys(included):
             raise MatrixError("an included file has kernel or kernels, and no include", where=place_of(included))
         folder = str(PurePosixPath(item.value).parent)
-        own = _merge(common, _without(included, {KERNELS, *OF_RUN}))
+        own = _without(included, {KERNELS, *OF_RUN})
+        merged = _merge(common, own)
         if _KERNEL in _keys(included):
             name = name_after(item.value)
             _check_name(name, place_of(item))
-            found.append(KernelNode(name=name, folder=folder, node=own))
-        found += _entries(included, own, folder)
+            found.append(KernelNode(name=name, folder=folder, node=merged, own=_own_keys(own)))
+        found += _entries(included, merged, folder)
     _check_distinct(found)
     if not found:
         raise MatrixError("there is no kernel", where=place_of(root), remedy="add one under kernels")
@@ -99,7 +102,13 @@ def _entries(root: yaml.MappingNode, common: yaml.MappingNode, folder: str) -> I
                     raise MatrixError(
                         f"{other.value} is the same for all kernels", where=place_of(other), remedy="move it to the top"
                     )
-            yield KernelNode(name=name.value, folder=folder, node=_merge(common, _nest_source(entry)))
+            own = _own_keys(entry)
+            yield KernelNode(name=name.value, folder=folder, node=_merge(common, _nest_source(entry)), own=own)
+
+
+def _own_keys(entry: yaml.MappingNode) -> tuple[str, ...]:
+    axes = _value(entry, _AXES)
+    return tuple(sorted(_keys(entry) | (_keys(axes) if axes else set())))
 
 
 def _nest_source(entry: yaml.MappingNode) -> yaml.MappingNode:

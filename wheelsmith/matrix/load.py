@@ -94,7 +94,7 @@ def _make_matrices(root: yaml.Node, file: str, read: Callable[[str, Place], yaml
             mistakes |= {str(mistake): mistake for mistake in error.mistakes}
         else:
             kernel = _relative_to(made.kernel, each.folder)
-            found.append(replace(made, name=each.name, kernel=kernel))
+            found.append(replace(made, name=each.name, kernel=kernel, own=each.own))
     if mistakes:
         raise MatrixMistakesError(tuple(mistakes.values()))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -188,6 +188,7 @@ class Matrix(Record):
     """A kernel and the combinations to build.
 
     :param name: the name in ``kernels``; None for the only kernel of a file.
+    :param own: for one of several kernels, the keys and axes that are not common to all of them.
     :param place: the place of its source in the file, such as ``matrix.yaml:7:11``.
     :param version: overrides the version in build.toml.
     :param framework: the framework that has an axis.
@@ -206,6 +207,7 @@ class Matrix(Record):
 
     kernel: KernelRef
     name: str | None = None
+    own: tuple[str, ...] = ()
     place: str | None = None
     version: str | None
     framework: str = TORCH
@@ -221,3 +223,8 @@ class Matrix(Record):
     output: OutputSettings = field(default_factory=OutputSettings)
     sha256: str | None = None
     places: dict[str, str] = field(default_factory=dict)
+
+    def without_project_settings(self) -> Matrix:
+        """Return the matrix without the settings that apply only to projects with their own build system."""
+        rules = tuple(replace(rule, project=ProjectSettings()) for rule in self.rules)
+        return replace(self, python=(), project=ProjectSettings(), rules=rules)

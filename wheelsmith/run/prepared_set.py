@@ -160,6 +160,7 @@ def _plan_kernels(
 
     :param parts: the cells of each kernel.
     """
+    matrices, parts = {**matrices}, {**parts}
     kernels: dict[str, Prepared] = {}
     failures: dict[str, str] = {}
     sources: dict[str, SourceTree] = {}
@@ -167,7 +168,10 @@ def _plan_kernels(
     for name in parts:
         with _recorded(matrix := matrices[name], failures, listen):
             source = sources[name] = fetch_named(matrix, request, inputs[name], _teller(name, listen))
-            specs[name] = matrix, read_spec(source, matrix, request.matrix.name)
+            spec = read_spec(source, matrix, request.matrix.name)
+            if isinstance(spec, KernelSpec):
+                matrices[name], parts[name] = _without_project_settings(matrix, parts[name])
+            specs[name] = matrices[name], spec
     for name, required in order_kernels(specs).items():
         with _recorded(matrices[name], failures, listen):
             kernels[name] = prepare_matrix(
@@ -180,6 +184,19 @@ def _plan_kernels(
                 required=[_required(each, kernels.get(each), specs[each]) for each in required],
             )
     return {name: kernels[name] for name in matrices if name in kernels}, failures
+
+
+def _without_project_settings(matrix: Matrix, part: PartOfSet) -> tuple[Matrix, PartOfSet]:
+    """Return a kernel in kernel-builder layout, and its cells, without what the file has for projects.
+
+    One wheel serves every Python, so a cell is selected if it is for any of the file's Pythons.
+    """
+    plain = matrix.without_project_settings()
+    if not matrix.python:
+        return plain, part
+    everything = expand(plain)
+    chosen = {replace(cell_of(each), python=None).id for each in part.selected}
+    return plain, PartOfSet(everything, tuple(each for each in everything if cell_of(each).id in chosen), part.machine)
 
 
 def _shared_modules(plans: Iterable[BuildPlan]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -35,6 +35,8 @@ _INDEX_TIMEOUT = 3.0  # seconds; the answer is only a hint
 _FORMS = f"a folder, an archive, name==1.2 from a package index, hub:org/name, or {GIT_FORM}"
 # An address such as git@host:org/project.git, with the revision after another @.
 _SCP_ADDRESS = re.compile(r"(?P<address>[^@/]+@[^:/]+:[^@]+)(@(?P<revision>.+))?")
+# The keys of ``ProjectSettings`` in matrix.yaml.
+_OF_PROJECTS = {field.name.replace("_", "-") for field in fields(ProjectSettings)}
 
 
 def parse_source(argument: str, folder: Path, listen: Listener = log_notices) -> KernelRef:
@@ -214,13 +216,15 @@ def _check_release(spec: ProjectSpec, requested: str) -> None:
 
 
 def _reject_project_settings(matrix: Matrix, file: str) -> None:
-    if matrix.python:
+    """Reject settings that do not apply to a kernel in kernel-builder layout, unless they are common to several."""
+    if matrix.python and (matrix.name is None or "python" in matrix.own):
         raise MatrixError(
             "one wheel of a kernel in kernel-builder layout supports every Python",
             where=Place(file=file),
             remedy="remove python from axes",
         )
-    if any(each != ProjectSettings() for each in (matrix.project, *(rule.project for rule in matrix.rules))):
+    given = (matrix.project, *(rule.project for rule in matrix.rules))
+    if any(each != ProjectSettings() for each in given) and (matrix.name is None or _OF_PROJECTS & {*matrix.own}):
         raise MatrixError(
             "env, build-requires and similar settings are for projects with their own build system; a kernel in "
             "kernel-builder layout is configured in build.toml",

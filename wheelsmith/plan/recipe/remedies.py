@@ -123,7 +123,8 @@ def _plan_remedies(code: ProjectCode, plan: BuildPlan) -> Iterator[str]:
 def _undeclared(code: ProjectCode, plan: BuildPlan) -> list[str]:
     """Return the modules that setup.py imports and the build environment lacks."""
     environment = plan.project.environment if plan.project else ()
-    known = {wheel.name for wheel in environment} | _OWN_TOOLS | sys.stdlib_module_names - {"distutils"}
+    installed = {wheel.name for wheel in environment} | {wheel.project for wheel in plan.requires}
+    known = installed | _OWN_TOOLS | sys.stdlib_module_names - {"distutils"}
     own = {path.partition("/")[0].removesuffix(".py") for path in code.paths}
     imports = code.setup.imports
     names = {name: canonicalize_name(re.split("[<>=]", _DISTRIBUTIONS.get(name, name))[0]) for name in imports}
