@@ -64,8 +64,8 @@ def kernel_table(
         statuses.setdefault(plan.cell.kernel, Counter())[status] += 1
     for item in excluded:
         statuses.setdefault(item.cell.kernel, Counter())[item.status] += 1
-    rare = (each for each in (UPSTREAM, WAITING) if any(each in counts for counts in statuses.values()))
-    columns = ("build", "cached", "folded", EXCLUDED, *rare)
+    unused = {each for each in (UPSTREAM, WAITING) if not any(each in counts for counts in statuses.values())}
+    columns = [each for each in ("build", "cached", UPSTREAM, "folded", EXCLUDED, WAITING) if each not in unused]
     table = _table("kernel", *columns, right=True)
     for kernel, counts in statuses.items():
         table.add_row(str(kernel), *(str(counts[each] or "") for each in columns))
