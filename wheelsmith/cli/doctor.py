@@ -28,8 +28,7 @@ from wheelsmith.engine import (
     this_machine,
 )
 from wheelsmith.frameworks import frameworks
-from wheelsmith.matrix.values import ARCHES
-from wheelsmith.model import PINNED, CellSettings, ImageId, ignore
+from wheelsmith.model import ARCHES, PINNED, CellSettings, ImageId, ignore
 from wheelsmith.platforms import cxx_toolchain, header_libraries, platforms, python_headers
 from wheelsmith.toolchain import Toolchains
 

@@ -12,6 +12,7 @@ import click
 
 from wheelsmith.base.offline import go_offline, vendored_folder
 from wheelsmith.base.units import parse_seconds, parse_size
+from wheelsmith.model import ARCHES
 from wheelsmith.model.build_host import AUTO, ENGINES
 
 if TYPE_CHECKING:
@@ -105,8 +106,9 @@ def selection_options(command: _F) -> _F:
             shell_complete=_complete_cells,
             help=f"{text}, such as 'torch2{{11,13}}-*-cu130-*'. Repeatable.",
         )(command)
-    arches = click.Choice(("x86_64", "aarch64"))
-    return click.option("--arch", type=arches, help="Use only combinations of this architecture.")(command)
+    return click.option("--arch", type=click.Choice(ARCHES), help="Use only combinations of this architecture.")(
+        command
+    )
 
 
 kernel_option = click.option(

@@ -21,11 +21,10 @@ from wheelsmith.base.units import listed
 from wheelsmith.frameworks import NIGHTLY, Framework, read_prerelease
 from wheelsmith.matrix.placeholders import check_placeholders
 from wheelsmith.matrix.types import is_specifier
-from wheelsmith.model import HOST, MAX_VERSION_LENGTH, PINNED, TORCH
+from wheelsmith.model import ARCHES, HOST, MAX_VERSION_LENGTH, PINNED, TORCH
 from wheelsmith.model.build_host import AUTO, ENGINES
 from wheelsmith.platforms import CPU, Platform, cxx_toolchains, platforms
 
-ARCHES = ("x86_64", "aarch64")
 # Other names of the architectures, and of true and false.
 _ARCH_NAMES = {"amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
 _BOOLEANS = {"yes": "true", "on": "true", "true": "true", "no": "false", "off": "false", "false": "false"}

@@ -2,6 +2,7 @@
 
 from wheelsmith.model.build_host import BuildHost, ImageId, Toolset
 from wheelsmith.model.cell import (
+    ARCHES,
     CUDA,
     EXCLUDED,
     HOST,

@@ -10,6 +10,7 @@ from wheelsmith.base.units import is_prerelease
 
 HOST, PINNED = "host", "pinned"
 EXCLUDED, WAITING = "excluded", "waiting"
+ARCHES = ("x86_64", "aarch64")  # the architectures of wheels, as ``uname -m`` prints them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

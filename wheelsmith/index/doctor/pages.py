@@ -23,7 +23,7 @@ from wheelsmith.index.doctor.finding import IndexFinding, Severity, finding
 from wheelsmith.index.doctor.http_exchange import JSON, Exchange, IndexClient
 from wheelsmith.index.entries.metadata import differing_requirements
 from wheelsmith.index.resolve.choose import runs_with_torch
-from wheelsmith.model import WheelName, read_wheel_name
+from wheelsmith.model import ARCHES, WheelName, read_wheel_name
 from wheelsmith.toolchain.package_index import html_base
 
 ACCEPTED = ("text/html", "application/vnd.pypi.simple.v1+html", JSON)
@@ -246,7 +246,7 @@ def check_project(page: Exchange, project: str, wheels: Sequence[PageFile]) -> I
     names = [file.wheel for file in wheels if file.wheel]
     for name in (each for each in names if not each.version.is_prerelease):
         ends = " ".join(f"{tag.platform} " for tag in name.tags).replace("any ", "x86_64 aarch64 ")
-        own = {arch for arch in ("x86_64", "aarch64") if f"{arch} " in ends}
+        own = {arch for arch in ARCHES if f"{arch} " in ends}
         archs.setdefault(Version(name.version.public), set()).update(own)
     newest = max(archs, default=None)
     if newest and (missing := set[str]().union(*archs.values()) - archs[newest]):

@@ -16,6 +16,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion
 
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.model import ARCHES
 
 # Marker environments for which torch has wheels.
 _ENVIRONMENTS = tuple(
@@ -34,7 +35,7 @@ _ENVIRONMENTS = tuple(
         "sys_platform": "linux",
     }
     for python in ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
-    for arch in ("x86_64", "aarch64")
+    for arch in ARCHES
 )
 
 

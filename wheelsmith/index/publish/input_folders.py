@@ -34,12 +34,11 @@ from wheelsmith.index.publish.release import IndexRelease, UploadReader, WheelUp
 from wheelsmith.index.resolve.target import accepts, combined_specifier
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Storage
-from wheelsmith.model import TORCH, Cell, WheelName, read_wheel_name
+from wheelsmith.model import ARCHES, TORCH, Cell, WheelName, read_wheel_name
 from wheelsmith.model.run_record import RunRecord
 from wheelsmith.platforms import cuda_toolkits
 
 _CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)(?P<threads>t?)")
-_ARCHS = ("x86_64", "aarch64")
 _SHOWN = 80  # characters of a requirement
 
 
@@ -157,7 +156,7 @@ def _cudas(local: LocalVersion, of_framework: Framework, release: str) -> tuple[
 def _archs(name: WheelName) -> tuple[str, ...]:
     platforms = {tag.platform for tag in name.tags}
     return tuple(
-        a for a in _ARCHS if "any" in platforms or any(_is_linux(p) and p.endswith(f"_{a}") for p in platforms)
+        a for a in ARCHES if "any" in platforms or any(_is_linux(p) and p.endswith(f"_{a}") for p in platforms)
     )
 
 

@@ -13,7 +13,7 @@ from packaging.version import Version
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.sanitize import visible
 from wheelsmith.frameworks import framework, frameworks, torch_releases
-from wheelsmith.model import CUDA, TORCH, Cell
+from wheelsmith.model import ARCHES, CUDA, TORCH, Cell
 from wheelsmith.platforms import CPU, platform_of, platforms
 
 _STABLE = "torch-stable-abi"
@@ -24,7 +24,6 @@ _COMPILED = re.compile(
 _NOARCH = re.compile(r"torch-(?P<backend>[a-z]+)")
 _UNIVERSAL = "universal"  # in older repos: one folder for every backend
 _BACKENDS = (CPU, CUDA)
-_ARCHS = ("x86_64", "aarch64")
 
 
 class NoWheelError(Exception):  # the reason of a VariantResult
@@ -65,8 +64,8 @@ def read_variant_name(name: str) -> HubVariant:
         raise NoWheelError(f"{visible(name[:80])!r} is not a variant name")
     if found["os"] != "linux":
         raise NoWheelError(f"it is for {found['os']}, but wheelsmith makes wheels for Linux")
-    if found["arch"] not in _ARCHS:
-        raise NoWheelError(f"it is for {found['arch']}, but wheelsmith makes wheels for {' and '.join(_ARCHS)}")
+    if found["arch"] not in ARCHES:
+        raise NoWheelError(f"it is for {found['arch']}, but wheelsmith makes wheels for {' and '.join(ARCHES)}")
     platform = platform_of(found["compute"])
     if platform is None and found["compute"] != CPU:
         raise _unsupported_platform(found["compute"])
@@ -111,7 +110,7 @@ def cells_of(variant: HubVariant) -> tuple[Cell, ...]:
             for release, known in reversed(torch_releases().items())  # the plan names the first one
             for backend in variant.backends
             for toolkit in ((None,) if backend == CPU else known.cuda)
-            for arch in _ARCHS
+            for arch in ARCHES
         )
         return tuple(cell for cell in everything if _why_not(cell) is None)
     own = _cell(variant.framework, variant.release, variant.toolkit, variant.arch or "")
