@@ -19,7 +19,8 @@ How much of a real project's sdist is compiled when its matrix grows, and after 
 nvcc has several for each source, g++ has one. Each run uses the cache of the previous run, except the repeated one:
 its cache was empty before the killed run. Toolchains and environments are cached. "Build system alone" is engine
 `local`, which neither wraps the compilers nor stores results. Both ways build as many combinations in parallel as the
-machine has cores. torch-scatter does not use ninja: alone it compiles one source at a time.
+machine has cores. torch-scatter does not use ninja: alone it compiles one source at a time. Processor time is that of
+the whole machine.
 """
 
 
@@ -31,6 +32,7 @@ class Run(Record):
     :param compiled: the number of compiled phases.
     :param reused: the number of reused phases.
     :param seconds: wall time.
+    :param cpu: seconds for which the machine's cores were busy; None if unknown.
     """
 
     what: str
@@ -38,6 +40,7 @@ class Run(Record):
     compiled: int
     reused: int
     seconds: float
+    cpu: float | None = None
 
 
 def write_page(known: dict[str, Any]) -> None:
@@ -49,11 +52,12 @@ def _section(name: str, runs: list[dict[str, Any]]) -> str:
     lines = [
         f"## {name}",
         "",
-        "| run | combinations | phases needed | compiled | wall |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| run | combinations | phases needed | compiled | wall | processor time |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for run in map(Run.from_json, runs):
         needed = run.compiled + run.reused
         counted = f"{needed} | {run.compiled}" if needed else "| "
-        lines.append(f"| {run.what} | {run.cells} | {counted} | {duration(run.seconds)} |")
+        cpu = "" if run.cpu is None else duration(run.cpu)
+        lines.append(f"| {run.what} | {run.cells} | {counted} | {duration(run.seconds)} | {cpu} |")
     return "\n".join([*lines, ""])

@@ -155,6 +155,22 @@ def test_an_object_goes_where_it_is_wanted(calls):
     assert made.read("a/y.o")
 
 
+@pytest.mark.parametrize("option", ["-g", "-g2"])
+def test_debug_information_that_a_linker_removes_is_not_made(option, calls):
+    build = f"{BUILD.replace('-g', option)} $LDFLAGS"
+    whole = calls.run(build, FILES)
+    assert b".debug_info" in whole.read("one.o")
+    stripped = replace(calls, linker_options="-Xlinker -s").run(build.replace("$LDFLAGS", "-Xlinker -s"), FILES)
+    assert [kind for kind, _ in stripped.kinds] == [*HOST, *HOST]
+    assert b".debug_info" not in stripped.read("one.o")
+    directly = whole.work / "src" / "both.so"
+    subprocess.run(["strip", directly], check=True)
+    linked = whole.work / "ours.so"
+    linked.write_bytes(stripped.read("both.so"))
+    subprocess.run(["strip", linked], check=True)
+    assert directly.read_bytes() == linked.read_bytes()
+
+
 @pytest.mark.release("runs many builds")
 def test_more_builds_than_cores_and_memory_come_to_an_end(tmp_path):
     """What waits holds no core; and of what it holds of memory, none keeps what it waits for from running."""

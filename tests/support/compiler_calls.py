@@ -11,7 +11,7 @@ from plans import plan
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.engine import Command, Exit, Limits, Mount, available_memory, engines
-from wheelsmith.model import BuildPlan, BuildResult, Failure, Status, StepFinished, Toolset, WheelRecord
+from wheelsmith.model import BuildPlan, BuildResult, Failure, Project, Status, StepFinished, Toolset, WheelRecord
 from wheelsmith.pipeline import BuildContext, ToolchainPrefetcher
 from wheelsmith.pipeline.cell_log import CellLog
 from wheelsmith.pipeline.compiler_proxy import CompilerProxy
@@ -115,6 +115,7 @@ class Calls:
     """Runs scripts, each in a sandbox of its own, with one cache and one board.
 
     :param cache: with the toolchains, which may be another's.
+    :param linker_options: the builds' LDFLAGS.
     """
 
     folder: Path
@@ -123,6 +124,7 @@ class Calls:
     memory: int = field(default_factory=lambda: available_memory() // 2)
     limits: Limits = field(default_factory=lambda: Limits(seconds=120, memory=4096 * MIB))
     reuse: bool = True
+    linker_options: str = ""
     _runs: int = 0
 
     def run(self, script, files, *, toolkit=None):
@@ -138,8 +140,9 @@ class Calls:
         events = []
         context = self._context(events.append)
         toolset = Toolset(arch="x86_64", cxx="g++", version="v", digest="d")
+        project = Project(python="3.12", environment=(), variables={"LDFLAGS": self.linker_options})
         callers = [
-            Caller(script, files, replace(plan(n), toolset=toolset, toolkit=toolkit), context)
+            Caller(script, files, replace(plan(n), toolset=toolset, toolkit=toolkit, project=project), context)
             for n, (script, files) in enumerate(scripts)
         ]
         run_builds(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.model import StepKind
-from wheelsmith.plan.recipe.compiler_call import compiler_call
+from wheelsmith.plan.recipe.compiler_call import compiler_call, without_debug_information
 from wheelsmith.plan.recipe.phases import NotSplittableError
 
 NVCC = "/opt/cuda/bin/nvcc"
@@ -23,6 +23,13 @@ def test_a_call_of_setuptools():
         *("-c", "csrc/a.cpp", "-o", "build/obj/a.cpp.o"),
     )
     assert (made.source, made.output, made.dependency_options) == ("csrc/a.cpp", "build/temp/csrc/a.o", ())
+
+
+def test_only_debug_information_of_the_host_is_left_out():
+    made = without_debug_information(call("-fno-g -g -O2 -g2 -I-g -g0 -c a.cpp -o a.o"))
+    assert made.step.argv[1:-4] == ("-fno-g", "-O2", "-I-g", "-g0")
+    cuda = call("-g -c a.cu -o a.o", "nvcc")
+    assert without_debug_information(cuda) == cuda
 
 
 def test_a_call_of_torchs_ninja_file():

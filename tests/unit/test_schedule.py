@@ -207,7 +207,7 @@ def chain(name, pieces):
             name=f"{name}:{n}",
             group=name,
             run=lambda _: (),
-            demand=Resources(memory=memory),
+            demand=Resources(memory=memory, is_guess=memory % 2 == 1),
             seconds=seconds,
             rank=seconds + 1,
         )

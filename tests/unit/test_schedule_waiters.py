@@ -14,10 +14,9 @@ CALLS = st.lists(st.lists(SIZES, min_size=1, max_size=3), max_size=4)
 BUILDS = st.lists(st.tuples(SIZES, CALLS), min_size=1, max_size=7)
 
 
-def task(name, group, memory, *, needs=(), cores=1):
-    return Task(
-        name=name, group=group, run=lambda _: (), demand=Resources(cores=cores, memory=memory), needs=needs, rank=memory
-    )
+def task(name, group, memory, *, needs=(), cores=1, is_guess=False):
+    demand = Resources(cores=cores, memory=memory, is_guess=is_guess)
+    return Task(name=name, group=group, run=lambda _: (), demand=demand, needs=needs, rank=memory)
 
 
 @dataclass
@@ -74,7 +73,7 @@ class Machine:
             names = [f"{group}:{number}:{n}" for n in range(len(phases))]
             self.open.setdefault(group, set()).update(names)
             self.board.add(
-                task(name, group, memory, needs=tuple(names[n - 1 : n]) if n else ())
+                task(name, group, memory, needs=tuple(names[n - 1 : n]) if n else (), is_guess=memory % 2 == 1)
                 for n, (name, memory) in enumerate(zip(names, phases, strict=True))
             )
 
@@ -115,3 +114,22 @@ def test_one_that_cannot_begin_before_waiters_end_keeps_nobody_from_what_they_wa
         board.done(call)
     board.done(waiter)
     assert board.take() == large
+
+
+def test_a_guess_gets_an_equal_share_of_the_memory_and_no_more():
+    def demand(memory, *, is_guess):
+        return (task("a", "a", memory, is_guess=is_guess),)
+
+    shares = {}
+    for is_guess in (True, False):
+        for memory in (2, 9):
+            board = TaskQueue(Capacity(cores=4, memory=20), [("a", demand(memory, is_guess=is_guess))])
+            shares[memory, is_guess] = board.take().demand.memory
+    assert shares == {(2, True): 5, (9, True): 9, (2, False): 2, (9, False): 9}
+
+
+def test_a_guess_takes_no_memory_that_is_held_by_waiters():
+    board = TaskQueue(Capacity(cores=2, memory=20), [("waiter", (task("waiter", "waiter", 8),))])
+    board.wait(board.take())
+    board.add(task(name, "waiter", 1, is_guess=True) for name in "ab")
+    assert [board.take().demand.memory for _ in range(2)] == [6, 6]

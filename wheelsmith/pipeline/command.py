@@ -149,7 +149,6 @@ def build_command(plan: BuildPlan, context: BuildContext, work: Path) -> Command
             **plan.environment,
             **_variables(project, context),
             "PYTHONPATH": ":".join(importable),
-            "PYTHONDONTWRITEBYTECODE": "1",
         },
         workdir=sandbox_paths.WORK,
         limits=context.limits,
@@ -174,12 +173,14 @@ def _build_argv(plan: BuildPlan) -> tuple[str, ...]:
 
 def _variables(project: Project | None, context: BuildContext) -> dict[str, str]:
     if project is None:
-        return {"WHEELSMITH_JOBS": str(context.cores)}
+        return {"WHEELSMITH_JOBS": str(context.cores), "PYTHONDONTWRITEBYTECODE": "1"}
+    # A setup.py that imports torch runs three times, and compiling torch's modules takes longer than importing them.
+    bytecode = {"PYTHONPYCACHEPREFIX": f"{sandbox_paths.WORK}/bytecode"}
     if not context.engine.isolates:
-        return dict.fromkeys(_JOBS, str(context.cores)) | project.variables
+        return dict.fromkeys(_JOBS, str(context.cores)) | project.variables | bytecode
     # More calls than cores, so that the scheduler can choose. Waiting calls cost nothing.
     proxy_variables = {"WHEELSMITH_LAUNCH": sandbox_paths.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER}
-    return dict.fromkeys(_JOBS, str(context.all_cores + 1)) | project.variables | proxy_variables
+    return dict.fromkeys(_JOBS, str(context.all_cores + 1)) | project.variables | proxy_variables | bytecode
 
 
 def _toolkit_mounts(plan: BuildPlan, project: Project, context: BuildContext) -> tuple[Mount, ...]:

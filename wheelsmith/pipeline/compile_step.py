@@ -152,7 +152,8 @@ class CompileStep:
     def _estimate(self, job: Job) -> tuple[Resources, float]:
         """Estimate memory and time of a job, with the sizes of its inputs."""
         cost = self._estimates.of(job, self._size(job))
-        return Resources(memory=self.context.cap_memory(int(cost.memory * _HEADROOM) + _SPARE)), cost.seconds
+        memory = self.context.cap_memory(int(cost.memory * _HEADROOM) + _SPARE)
+        return Resources(memory=memory, is_guess=self._estimates.find(job) is None), cost.seconds
 
     def _size(self, job: Job) -> int | None:
         """Return the bytes of a job's inputs, or None if unknown."""

@@ -24,6 +24,7 @@ from wheelsmith.base.json_dataclass import parse_json
 
 _FOLDER = PurePosixPath(sandbox_paths.CALLS).name
 _TICK = 0.01  # minimum seconds between polls
+_LONGEST_PAUSE = 0.1  # maximum seconds between polls of a build that makes no call
 _PAUSE_FACTOR = 4  # the pause after a poll is at least this many times its duration
 _MAX_REQUEST = 1 << 16  # bytes; parsed, it may use twelve times as much memory
 _MAX_ANSWER = 1 << 10
@@ -182,7 +183,7 @@ class CallExchange:
         :raises OutputError: the build replaced the folder, or made too many calls or an impossible one.
         :raises BuildOverdueError: the build exceeded its time limit.
         """
-        pause = _TICK
+        pause, last = _TICK, time.monotonic()
         while not self._ended.wait(pause):
             began = time.monotonic()
             self._open = [call for call in self._open if not call.is_over]
@@ -195,8 +196,11 @@ class CallExchange:
                 calls = list(new)
             self._open += calls
             yield from calls
+            now = time.monotonic()
+            last = now if calls else last
+            # Polls cost a tenth of a core for each build, so there are fewer while its calls wait for compilers.
             # A build with many files in this folder must not slow down the others.
-            pause = max(_TICK, _PAUSE_FACTOR * (time.monotonic() - began))
+            pause = max(_TICK, min(_LONGEST_PAUSE, (now - last) / 4), _PAUSE_FACTOR * (now - began))
             if len(self._seen) > _MAX_CALLS:
                 raise OutputError(f"the build called compilers more than {_MAX_CALLS} times")
 

@@ -27,7 +27,12 @@ from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.failures import StageError, command_failed
 from wheelsmith.pipeline.jobs import Job, group_phases, has_fixed_time
 from wheelsmith.pipeline.tasks import MIB, PACK_SECONDS, Resources, Task, TaskAdder
-from wheelsmith.plan.recipe.compiler_call import CompilerCall, compiler_call, with_source_path
+from wheelsmith.plan.recipe.compiler_call import (
+    CompilerCall,
+    compiler_call,
+    with_source_path,
+    without_debug_information,
+)
 from wheelsmith.plan.recipe.phases import NotSplittableError, Phase, PhaseKind, single_phase
 from wheelsmith.platforms import platforms
 
@@ -320,6 +325,8 @@ class CompilerProxy:
             call = compiler_call(request.program, request.words, nvcc=self._nvcc())
         except NotSplittableError:
             return (passthrough_call(name, _output_name(request.words), pending, plan.cell.id, context, self.log),)
+        if self._strips():
+            call = without_debug_information(call)
         return InterceptedCompile(
             name=name,
             step=call.step,
@@ -333,6 +340,11 @@ class CompilerProxy:
             call=call,
             quota=self._quota,
         ).tasks()
+
+    def _strips(self) -> bool:
+        """Return True if linkers remove debug information, which `env` in matrix.yaml can change."""
+        project = self.plan.project
+        return project is not None and "-s" in project.variables.get("LDFLAGS", "").split()
 
     def _nvcc(self) -> str | None:
         """Return the path of nvcc in the sandbox, or None without a pinned toolkit, whose calls are not intercepted."""

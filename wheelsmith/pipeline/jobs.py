@@ -19,18 +19,19 @@ from wheelsmith.plan.recipe.phases import Phase, PhaseKind, needs_source
 from wheelsmith.store import Cost
 from wheelsmith.store.objects import FORMAT
 
-# Cost of a phase without earlier measurements, measured with torch/all.h of torch 2.11.
+# Cost of a phase without earlier measurements, measured with torch/all.h of torch 2.11. The memory of g++ is that for
+# torch/extension.h of torch 2.13.
 _DEFAULT_COST = {
     PhaseKind.PREPROCESS: Cost(seconds=2.0, memory=400 * MIB),
     PhaseKind.CUDAFE: Cost(seconds=20.0, memory=2000 * MIB),
     PhaseKind.CICC: Cost(seconds=20.0, memory=2700 * MIB),
     PhaseKind.PTXAS: Cost(seconds=2.0, memory=500 * MIB),
     PhaseKind.FATBINARY: Cost(seconds=0.1, memory=200 * MIB),
-    PhaseKind.HOST: Cost(seconds=12.0, memory=1400 * MIB),
+    PhaseKind.HOST: Cost(seconds=12.0, memory=1650 * MIB),
     PhaseKind.WHOLE: Cost(seconds=60.0, memory=2700 * MIB),
 }
 # Bytes of memory for each byte of input.
-_MEMORY_PER_BYTE = {PhaseKind.CUDAFE: 115, PhaseKind.CICC: 155, PhaseKind.HOST: 85}
+_MEMORY_PER_BYTE = {PhaseKind.CUDAFE: 115, PhaseKind.CICC: 155, PhaseKind.HOST: 94}
 _BASE_MEMORY = 50 * MIB
 # Memory factor of debug information, which Python's own flags enable; measured with torch/extension.h of torch 2.13.
 _DEBUG_FACTOR = 1.35
@@ -195,11 +196,14 @@ class Estimates:
 
         :param size: bytes of its inputs; None if unknown.
         """
-        cost = self._costs.find(self._keys(job.kind, _target(job)))
-        if cost:
+        if cost := self.find(job):
             return cost
         guess = _guess(job, size)
         return replace(guess, memory=int(guess.memory * self._factors.of(self._guess_kind(job))))
+
+    def find(self, job: Job) -> Cost | None:
+        """Return the recorded cost of a job, or None."""
+        return self._costs.find(self._keys(job.kind, _target(job)))
 
     def path(self, kinds: Iterable[PhaseKind]) -> float:
         """Return the expected seconds of a sequence of phases before the dry run."""

@@ -16,10 +16,12 @@ class Resources:
 
     :param cores: 0 for a task that only waits for the network or the disk.
     :param memory: bytes.
+    :param is_guess: the memory is a guess, so the task gets an equal share of all memory if that is more.
     """
 
     cores: int = 1
     memory: int = 0
+    is_guess: bool = False
 
 
 class TaskAdder(Protocol):

@@ -43,7 +43,9 @@ def build_project(plan: dict[str, Any], source: str, target: str) -> int:
     if refusal := _find_problem(source, settings, wheel["distribution"], wheel["version"].partition("+")[0]):
         return _fail(refusal)
     words = [f"-C{name}={value}" for name, values in settings.items() for value in values]
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", *words, "--outdir", target, source]
+    # _find_problem has checked the requirements. For setuptools, another check would run setup.py again.
+    options = ("--wheel", "--no-isolation", "--skip-dependency-check")
+    command = [sys.executable, "-m", "build", *options, *words, "--outdir", target, source]
     return subprocess.run(command, check=False).returncode
 
 

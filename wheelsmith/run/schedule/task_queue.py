@@ -174,7 +174,7 @@ class TaskQueue:
                 for _, _, other in self._ready[:place]:
                     self._overtaken[other.name] = self._overtaken.get(other.name, 0) + 1
                 del self._ready[place]
-                return task
+                return task if reserved else self._with_share(task)
             if not reserved and self._overtaken.get(task.name, 0) >= _MAX_OVERTAKEN and self._fits_with_waiters(task):
                 reserved = task.demand.memory
         return None
@@ -182,6 +182,13 @@ class TaskQueue:
     def _has_cores(self, task: Task) -> bool:
         # A task that needs more cores than the machine has runs alone, like one that needs more memory.
         return task.demand.cores <= self._cores or self._cores == self._machine.cores
+
+    def _with_share(self, task: Task) -> Task:
+        """Return a task whose memory is a guess with an equal share of the memory, if that is more and free."""
+        share = min(self._memory, self._memory_without_waiters() // self._machine.cores)
+        if not task.demand.is_guess or share <= task.demand.memory:
+            return task
+        return replace(task, demand=replace(task.demand, memory=share))
 
     def _lacks_memory(self, task: Task) -> bool:
         runs_alone = self._memory >= self._memory_without_waiters() and self._fits_with_waiters(task)
