@@ -1,5 +1,6 @@
 """Toolchains are what they were when they were made, or are made again, or are named as what is wrong."""
 
+import errno
 import json
 import os
 import shutil
@@ -159,6 +160,26 @@ def test_a_copy_of_the_cache_is_as_good(cache, folder, tmp_path):
     assert make(other) == 0
     assert manifest_path(other / "prefix" / NAME).read_bytes() != before
     assert find_change(other / "prefix" / NAME) is None
+
+
+def test_a_copy_that_cannot_be_written_is_as_good(cache, folder, tmp_path, monkeypatch):
+    """For example, a cache in an image, which another user reads."""
+    other = tmp_path / "other"
+    shutil.copytree(cache, other, symlinks=True)
+    before = manifest_path(other / "prefix" / NAME).read_bytes()
+
+    def refuse(path, content):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(proofs, "atomic_write", refuse)
+    assert make(other) == 0
+    assert manifest_path(other / "prefix" / NAME).read_bytes() == before
+    copied = header(other / "prefix" / NAME)
+    writable(copied)
+    copied.write_text("#define A 2\n")
+    copied.chmod(header(folder).stat().st_mode)
+    copied.parent.chmod(header(folder).parent.stat().st_mode)
+    assert find_change(other / "prefix" / NAME) == "the content of include/ATen/a.h changed"
 
 
 @pytest.fixture

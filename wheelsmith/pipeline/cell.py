@@ -12,6 +12,7 @@ from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import OutputError, WheelsmithError
 from wheelsmith.engine import Command, Exit, ExitReason, available_cores
 from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Notice, Status
+from wheelsmith.pipeline.build_host import check_build_host
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
 from wheelsmith.pipeline.command import build_command, compile_steps, lay_out, without_compiling
 from wheelsmith.pipeline.compile_step import CompileStep
@@ -122,6 +123,7 @@ class CellBuild:
             self._stored = stored
             return self._test_task()
         self._log.enter("fetch")
+        check_build_host(plan, context.engine)
         self._lay_out()
         steps = compile_steps(plan)
         if context.engine.isolates and plan.project:

@@ -11,6 +11,7 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +76,8 @@ def find_change(folder: Path) -> str | None:
     to_compare = [name for name, status in files.items() if status != manifest.files[name]]
     if changed := _first_changed_content(folder, manifest, to_compare):
         return changed
-    _save(folder, files, manifest.contents)
+    with suppress(OSError):  # the cache may be read-only; then every run compares the content
+        _save(folder, files, manifest.contents)
     return None
 
 
