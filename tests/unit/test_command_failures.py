@@ -3,6 +3,7 @@
 import pytest
 
 from wheelsmith.engine import Exit, ExitReason, Limits
+from wheelsmith.pipeline.compile_step import lacks_declaration
 from wheelsmith.pipeline.failures import command_failed
 
 
@@ -25,3 +26,20 @@ def test_of_another_mistake_no_memory_is_blamed():
     exit_ = Exit(reason=ExitReason.EXITED, code=1, seconds=1.0)
     failure = command_failed("compile", "the compiler", exit_, Limits(), ("a.cpp:1: error: expected ';'",)).failure
     assert failure.remedy is None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('/work/src/a.cu(7): error: identifier "at" is undefined', True),
+        ('/work/src/a.cu(7): error: namespace "torch" has no member "zeros_like"', True),
+        ("a.cpp:3:5: error: 'Tensor' is not a member of 'at'", True),
+        ("a.cpp:3:5: error: 'foo' was not declared in this scope; did you mean 'fool'?", True),
+        ("a.cpp:3:5: error: invalid use of incomplete type 'class c10::Scalar'", True),
+        ("a.cpp:3:5: error: expected ';' before '}' token", False),
+        ("a.cpp:3:5: warning: 'x' was not declared", False),
+        ('/work/src/a.cu(7): error: expected a ";"', False),
+    ],
+)
+def test_a_missing_declaration_is_known(line, expected):
+    assert lacks_declaration(["", line]) is expected

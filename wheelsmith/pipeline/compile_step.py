@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,10 @@ from wheelsmith.store import Cost
 _HEADROOM = 1.1  # factor over the memory that a phase needed before
 _SPARE = 64 * MIB
 _DRY_RUN_MEMORY = 200 * MIB
+_UNDECLARED = re.compile(
+    r"error: .*(was not declared|has not been declared|is not a member of|does not name a type|incomplete type"
+    r"|has no member|is undefined)"
+)
 
 
 @dataclass(kw_only=True)
@@ -245,8 +250,8 @@ class CompileStep:
         if not exit_.ok:
             limits = command.limits
             failed = command_failed("compile", f"{self.source}: {job.name}", exit_, limits, output.tail, output.excerpt)
-            if self.plan.cell.settings.torch_headers == "light" and exit_.reason is ExitReason.EXITED:
-                failed.failure = replace(failed.failure, remedy="if a declaration is missing: torch-headers: whole")
+            if self.plan.cell.settings.torch_headers == "light" and lacks_declaration((*output.head, *output.tail)):
+                failed.failure = replace(failed.failure, remedy="light headers may lack it; set torch-headers: whole")
             raise failed
         self._estimates.learn(job, self._size(job), Cost(seconds=exit_.seconds, memory=exit_.peak_memory or memory))
         return exit_
@@ -297,6 +302,11 @@ class CompileStep:
                 reused=exit_ is None,
             )
         )
+
+
+def lacks_declaration(lines: Iterable[str]) -> bool:
+    """Return True if a line of g++ or cudafe++ reports a name or a member that is not declared."""
+    return any(map(_UNDECLARED.search, lines))
 
 
 def _without_headroom(memory: int) -> int:
