@@ -8,7 +8,7 @@ import pytest
 from kernels import matrix, pure_kernel
 
 from wheelsmith.base.errors import SettingError
-from wheelsmith.model import BuildResult, CellFinished, Expectation, Failure, RunFinished, Status, ignore
+from wheelsmith.model import BuildResult, CellFinished, Expectation, Failure, RunFinished, Status, Toolset, ignore
 from wheelsmith.run.build import build, make_build_request
 from wheelsmith.run.executors import EXECUTORS, BuildRequest, open_executor
 from wheelsmith.run.prepare import Request, prepare
@@ -95,6 +95,18 @@ def test_a_failure_is_an_answer(executor, two, tmp_path):
     assert len(found) == 2
     assert {result.status for result in found.values()} == {Status.FAILED}
     assert all("was changed after the build was planned" in result.failure.message for result in found.values())
+
+
+def test_a_plan_of_other_compilers_is_neither_built_nor_stored(executor, two):
+    made_up = Toolset(arch="x86_64", cxx="g++", version="g++ 99", digest="f" * 64)
+    right, wrong = two.to_build[0], replace(two.to_build[1], toolset=made_up)
+    found = Heard().of(executor, replace(two, to_build=(right, wrong)))
+    assert found[right.cell.id].status is Status.BUILT
+    failed = found[wrong.cell.id]
+    assert failed.status is Status.FAILED
+    assert failed.failure.message.startswith("the plan was made for another machine: g++ is ")
+    assert failed.failure.message.endswith(", not g++ 99 (ffffffffffff)")
+    assert Store(two.cache / "store").find(wrong.build_digest) is None
 
 
 def test_a_cancelled_run_does_not_go_on(executor, work):
