@@ -78,12 +78,12 @@ def test_pinned_compilers_are_not_those_of_the_machine():
         (
             {"project": PROJECT},
             replace(HOST, image=IMAGE),
-            "the image is debian (111111111111), not missing",
+            "builds run in debian (111111111111), not in no image",
         ),
         (
             {"project": replace(PROJECT, python_digest=None), "image": IMAGE},
             replace(HOST, image=replace(IMAGE, digest="sha256:" + "2" * 64)),
-            "the image is debian (222222222222), not debian (111111111111)",
+            "builds run in debian (222222222222), not in debian (111111111111)",
         ),
         (
             {"toolkit": TOOLKIT, "image": IMAGE},

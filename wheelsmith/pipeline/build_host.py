@@ -34,7 +34,7 @@ def check_build_host(plan: BuildPlan, engine: Engine) -> None:
 def _differences(plan: BuildPlan, host: BuildHost) -> Iterator[str]:
     toolset, project = plan.toolset, plan.project
     if project and _image(host.image) != _image(plan.image):
-        yield f"the image is {_image(host.image)}, not {_image(plan.image)}"
+        yield f"builds run in {_image(host.image)}, not in {_image(plan.image)}"
     if toolset and not toolset.prefix:
         found = host.toolset(toolset.arch)
         if found is None or found.digest != toolset.digest:
@@ -53,7 +53,7 @@ def _differences(plan: BuildPlan, host: BuildHost) -> Iterator[str]:
 
 
 def _image(image: ImageId | None) -> str:
-    return f"{image.name} ({_short(image.digest)})" if image else "missing"
+    return f"{image.name} ({_short(image.digest)})" if image else "no image"
 
 
 def _short(digest: str) -> str:
