@@ -20,7 +20,7 @@ nvcc has several for each source, g++ has one. Each run uses the cache of the pr
 its cache was empty before the killed run. Toolchains and environments are cached. "Build system alone" is engine
 `local`, which neither wraps the compilers nor stores results. Both ways build as many combinations in parallel as the
 machine has cores. torch-scatter does not use ninja: alone it compiles one source at a time. Processor time is that of
-the whole machine. Runs without it were measured on another day, when this machine was faster.
+the whole machine. Runs without it are older: compare only runs that have it.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,15 @@ class Written:
 
     files: int = 0
     bytes: int = 0
+
+
+def busy_seconds() -> float:
+    """Return the seconds for which this machine's cores were busy since it started, without work at a lower priority.
+
+    Unlike the time of child processes, this includes processes in sandboxes.
+    """
+    user, _niced, system = map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:4])
+    return (user + system) / os.sysconf("SC_CLK_TCK")
 
 
 def run_timed(

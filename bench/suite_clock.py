@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.stopwatch import busy_seconds
+
 COMPILERS = {
     "nvcc",
     "cudafe++",
@@ -34,7 +36,6 @@ COMPILERS = {
 _LOOK = 0.2  # seconds
 _TRICKLE = 20_000  # bytes in a sample that do not count as a download
 _IDLE = 0.15  # part of one core
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 class SuiteClock:
@@ -84,9 +85,9 @@ class SuiteClock:
         self._target.write_text(json.dumps({"tests": self._tests, "waits": self._waits}, indent=1) + "\n")
 
     def _watch(self) -> None:
-        received, busy, then = _received(), _busy(), time.monotonic()
+        received, busy, then = _received(), busy_seconds(), time.monotonic()
         while not self._stop.wait(_LOOK):
-            now_received, now_busy, now = _received(), _busy(), time.monotonic()
+            now_received, now_busy, now = _received(), busy_seconds(), time.monotonic()
             took = now - then
             if _compiling():
                 kind = "compilers"
@@ -104,12 +105,6 @@ class SuiteClock:
 def _received() -> int:
     lines = Path("/proc/net/dev").read_text().splitlines()[2:]
     return sum(int(line.split(":")[1].split()[0]) for line in lines if line.split(":")[0].strip() != "lo")
-
-
-def _busy() -> float:
-    fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
-    user, _niced, system = (int(field) for field in fields[:3])
-    return (user + system) / _TICK
 
 
 def _compiling() -> bool:

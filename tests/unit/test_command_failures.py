@@ -3,8 +3,7 @@
 import pytest
 
 from wheelsmith.engine import Exit, ExitReason, Limits
-from wheelsmith.pipeline.compile_step import lacks_declaration
-from wheelsmith.pipeline.failures import command_failed
+from wheelsmith.pipeline.failures import command_failed, lacks_declaration
 
 
 @pytest.mark.parametrize(

@@ -175,12 +175,13 @@ def _variables(project: Project | None, context: BuildContext) -> dict[str, str]
     if project is None:
         return {"WHEELSMITH_JOBS": str(context.cores), "PYTHONDONTWRITEBYTECODE": "1"}
     # A setup.py that imports torch runs three times, and compiling torch's modules takes longer than importing them.
-    bytecode = {"PYTHONPYCACHEPREFIX": f"{sandbox_paths.WORK}/bytecode"}
-    if not context.engine.isolates:
-        return dict.fromkeys(_JOBS, str(context.cores)) | project.variables | bytecode
-    # More calls than cores, so that the scheduler can choose. Waiting calls cost nothing.
-    proxy_variables = {"WHEELSMITH_LAUNCH": sandbox_paths.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER}
-    return dict.fromkeys(_JOBS, str(context.all_cores + 1)) | project.variables | proxy_variables | bytecode
+    own = {"PYTHONPYCACHEPREFIX": f"{sandbox_paths.WORK}/bytecode"}
+    jobs = context.cores
+    if context.engine.isolates:
+        own |= {"WHEELSMITH_LAUNCH": sandbox_paths.CALLS, "WHEELSMITH_LAUNCHER": _LAUNCHER}
+        # More calls than cores, so that the scheduler can choose. Waiting calls cost nothing.
+        jobs = context.all_cores + 1
+    return dict.fromkeys(_JOBS, str(jobs)) | project.variables | own
 
 
 def _toolkit_mounts(plan: BuildPlan, project: Project, context: BuildContext) -> tuple[Mount, ...]:

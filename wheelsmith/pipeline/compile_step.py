@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from wheelsmith.model import BuildPlan, Step, StepFinished, StepKind
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
 from wheelsmith.pipeline.command import compile_command, host_compiler_mounts, toolchain_mounts
 from wheelsmith.pipeline.context import BuildContext
-from wheelsmith.pipeline.failures import command_failed
+from wheelsmith.pipeline.failures import command_failed, lacks_declaration
 from wheelsmith.pipeline.jobs import NAMED, Estimates, Job, all_inputs, group_phases, job_key
 from wheelsmith.pipeline.outputs import OutputLostError, StepOutputs
 from wheelsmith.pipeline.tasks import MIB, PACK_SECONDS, Resources, RetryTask, Task
@@ -27,10 +26,6 @@ from wheelsmith.store import Cost
 _HEADROOM = 1.1  # factor over the memory that a phase needed before
 _SPARE = 64 * MIB
 _DRY_RUN_MEMORY = 200 * MIB
-_UNDECLARED = re.compile(
-    r"error: .*(was not declared|has not been declared|is not a member of|does not name a type|incomplete type"
-    r"|has no member|is undefined)"
-)
 
 
 @dataclass(kw_only=True)
@@ -134,7 +129,7 @@ class CompileStep:
         ranks: dict[str, float] = {}
         for job in reversed(jobs):
             later = (ranks[user.name] for user in jobs if set(user.reads.values()) & set(job.writes))
-            ranks[job.name] = self._estimates.of(job).seconds + max(later, default=PACK_SECONDS)
+            ranks[job.name] = self._estimates.seconds(job) + max(later, default=PACK_SECONDS)
         return tuple(self._task(job, ranks[job.name]) for job in jobs)
 
     def _jobs(self, phases: tuple[Phase, ...]) -> tuple[Job, ...]:
@@ -156,9 +151,10 @@ class CompileStep:
 
     def _estimate(self, job: Job) -> tuple[Resources, float]:
         """Estimate memory and time of a job, with the sizes of its inputs."""
-        cost = self._estimates.of(job, self._size(job))
+        recorded = self._estimates.find(job)
+        cost = recorded or self._estimates.guess(job, self._size(job))
         memory = self.context.cap_memory(int(cost.memory * _HEADROOM) + _SPARE)
-        return Resources(memory=memory, is_guess=self._estimates.find(job) is None), cost.seconds
+        return Resources(memory=memory, is_guess=recorded is None), cost.seconds
 
     def _size(self, job: Job) -> int | None:
         """Return the bytes of a job's inputs, or None if unknown."""
@@ -250,7 +246,8 @@ class CompileStep:
         if not exit_.ok:
             limits = command.limits
             failed = command_failed("compile", f"{self.source}: {job.name}", exit_, limits, output.tail, output.excerpt)
-            if self.plan.cell.settings.torch_headers == "light" and lacks_declaration((*output.head, *output.tail)):
+            light = self.plan.cell.settings.torch_headers == "light"
+            if light and exit_.reason is ExitReason.EXITED and lacks_declaration((*output.head, *output.tail)):
                 failed.failure = replace(failed.failure, remedy="light headers may lack it; set torch-headers: whole")
             raise failed
         self._estimates.learn(job, self._size(job), Cost(seconds=exit_.seconds, memory=exit_.peak_memory or memory))
@@ -302,11 +299,6 @@ class CompileStep:
                 reused=exit_ is None,
             )
         )
-
-
-def lacks_declaration(lines: Iterable[str]) -> bool:
-    """Return True if a line of g++ or cudafe++ reports a name or a member that is not declared."""
-    return any(map(_UNDECLARED.search, lines))
 
 
 def _without_headroom(memory: int) -> int:

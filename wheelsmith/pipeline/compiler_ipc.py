@@ -25,6 +25,7 @@ from wheelsmith.base.json_dataclass import parse_json
 _FOLDER = PurePosixPath(sandbox_paths.CALLS).name
 _TICK = 0.01  # minimum seconds between polls
 _LONGEST_PAUSE = 0.1  # maximum seconds between polls of a build that makes no call
+_IDLE_FACTOR = 0.25  # until then, the pause is this part of the time since the last call
 _PAUSE_FACTOR = 4  # the pause after a poll is at least this many times its duration
 _MAX_REQUEST = 1 << 16  # bytes; parsed, it may use twelve times as much memory
 _MAX_ANSWER = 1 << 10
@@ -200,7 +201,7 @@ class CallExchange:
             last = now if calls else last
             # Polls cost a tenth of a core for each build, so there are fewer while its calls wait for compilers.
             # A build with many files in this folder must not slow down the others.
-            pause = max(_TICK, min(_LONGEST_PAUSE, (now - last) / 4), _PAUSE_FACTOR * (now - began))
+            pause = max(_TICK, min(_LONGEST_PAUSE, _IDLE_FACTOR * (now - last)), _PAUSE_FACTOR * (now - began))
             if len(self._seen) > _MAX_CALLS:
                 raise OutputError(f"the build called compilers more than {_MAX_CALLS} times")
 

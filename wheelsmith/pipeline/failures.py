@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterable
 
 from wheelsmith.base.errors import WheelsmithError, system_error
 from wheelsmith.base.units import show_binary_size, show_duration
@@ -14,6 +15,10 @@ from wheelsmith.wheel import CheckReport
 _MORE_MEMORY = "engine.memory in matrix.yaml (a cell) or --memory (the run)"
 # Without control groups, the kernel refuses memory to the compiler, which prints one of these messages or aborts.
 _OUT_OF_MEMORY = re.compile(r"out of memory|memory exhausted|Cannot allocate memory|MemoryError|bad_alloc")
+_UNDECLARED = re.compile(
+    r"error: .*(was not declared|has not been declared|is not a member of|does not name a type|incomplete type"
+    r"|has no member|is undefined)"
+)
 _ABORTED = 128 + signal.SIGABRT  # exit code of a shell
 
 
@@ -63,6 +68,11 @@ def command_failed(
     reported = exit_.reason is ExitReason.EXITED and not _lacked_memory(exit_, tail)
     failure = Failure(stage=stage, message=message, remedy=remedy, tail=excerpt or tail)
     return StageError(failure, status, reported=reported)
+
+
+def lacks_declaration(lines: Iterable[str]) -> bool:
+    """Return True if a line of g++ or cudafe++ reports a name or a member that is not declared."""
+    return any(map(_UNDECLARED.search, lines))
 
 
 def check_failed(report: CheckReport) -> StageError:

@@ -191,19 +191,21 @@ class Estimates:
         self._project = plan.wheel.distribution
         self._costs, self._factors = context.costs, context.guess_factors
 
-    def of(self, job: Job, size: int | None = None) -> Cost:
-        """Return the expected cost of a job.
-
-        :param size: bytes of its inputs; None if unknown.
-        """
-        if cost := self.find(job):
-            return cost
-        guess = _guess(job, size)
-        return replace(guess, memory=int(guess.memory * self._factors.of(self._guess_kind(job))))
-
     def find(self, job: Job) -> Cost | None:
         """Return the recorded cost of a job, or None."""
         return self._costs.find(self._keys(job.kind, _target(job)))
+
+    def guess(self, job: Job, size: int | None) -> Cost:
+        """Return the expected cost of a job without a record.
+
+        :param size: bytes of its inputs; None if unknown.
+        """
+        guess = _guess(job, size)
+        return replace(guess, memory=int(guess.memory * self._factors.of(self._guess_kind(job))))
+
+    def seconds(self, job: Job) -> float:
+        """Return the expected duration of a job before its inputs exist."""
+        return (self.find(job) or self.guess(job, None)).seconds
 
     def path(self, kinds: Iterable[PhaseKind]) -> float:
         """Return the expected seconds of a sequence of phases before the dry run."""

@@ -245,7 +245,7 @@ def check_project(page: Exchange, project: str, wheels: Sequence[PageFile]) -> I
     archs: dict[Version, set[str]] = {}
     names = [file.wheel for file in wheels if file.wheel]
     for name in (each for each in names if not each.version.is_prerelease):
-        ends = " ".join(f"{tag.platform} " for tag in name.tags).replace("any ", "x86_64 aarch64 ")
+        ends = " ".join(f"{tag.platform} " for tag in name.tags).replace("any ", f"{' '.join(ARCHES)} ")
         own = {arch for arch in ARCHES if f"{arch} " in ends}
         archs.setdefault(Version(name.version.public), set()).update(own)
     newest = max(archs, default=None)

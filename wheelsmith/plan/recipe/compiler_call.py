@@ -103,8 +103,10 @@ def without_debug_information(call: CompilerCall) -> CompilerCall:
     instead of 1.6 GiB for a source that includes torch/extension.h of torch 2.13.
     https://gcc.gnu.org/onlinedocs/gcc/Developer-Options.html#index-fcompare-debug
     """
+    if call.step.kind is StepKind.NVCC:
+        return call
     argv = tuple(word for word in call.step.argv if not _DEBUG.fullmatch(word))
-    return call if call.step.kind is StepKind.NVCC else replace(call, step=replace(call.step, argv=argv))
+    return replace(call, step=replace(call.step, argv=argv))
 
 
 def with_source_path(phases: tuple[Phase, ...], source: str, path: str) -> tuple[Phase, ...]:
