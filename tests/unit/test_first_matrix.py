@@ -1,11 +1,14 @@
 """What stands in a first matrix.yaml, and the sources that it may be of."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wheelsmith.base.errors import MatrixError
 from wheelsmith.frameworks import frameworks
+from wheelsmith.matrix.expand import expand, project_settings
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.matrix.types import KernelRef
 from wheelsmith.plan.recipe.project_hints import hint_for, project_hints
@@ -114,6 +117,14 @@ def test_what_a_project_is_told_can_be_read(name):
     if hint.before_build:
         told = parse_matrix(text.replace("# before-build:", "before-build:"))
         assert told.project.before_build == hint.before_build
+
+
+def test_settings_of_cells_with_cuda_are_a_rule():
+    hint = replace(hint_for("natten"), cuda_env={"CMAKE_ARGS": '-DD="x y"'}, cuda_why="CMakeLists.txt:1 sets D to cpu")
+    draft = Draft(kernel=KernelRef(path="."), framework="torch", releases=("2.13",), computes=(CPU, "13.0"), hint=hint)
+    matrix = parse_matrix(render(draft))
+    found = {cell.toolkit: project_settings(matrix, cell).env for cell in expand(matrix)}
+    assert found == {None: hint.env, "13.0": hint.env | hint.cuda_env}
 
 
 def test_every_framework_has_a_first_matrix():

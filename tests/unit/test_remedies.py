@@ -222,5 +222,71 @@ def test_a_standard_that_depends_on_torch_is_let_be():
     assert planned('# flags = ["-std=c++17"]') == []
 
 
+RULE = 'add to matrix.yaml: rules: [{"where": {"cuda": "*.*"}, "set": {"env": {"CMAKE_ARGS": "%s"}}}]'
+SKBUILD = '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "default", "argument"),
+    [
+        ('set(BACKEND "cpu" CACHE STRING "The backend (cpu, cuda, hip)")', "BACKEND to cpu", "-DBACKEND=cuda"),
+        (
+            'set(DEVICE CPU CACHE STRING "" FORCE)\nset_property(CACHE DEVICE PROPERTY STRINGS CPU CUDA)',
+            "DEVICE to CPU",
+            "-DDEVICE=CUDA",
+        ),
+        ('option(GGML_CUDA "ggml: use CUDA" OFF)', "GGML_CUDA to OFF", "-DGGML_CUDA=ON"),
+        ('OPTION ( USE_CUDA "(with nvcc)" )', "USE_CUDA to OFF", "-DUSE_CUDA=ON"),
+        ('set(WITH_GPU 0 CACHE BOOL "compile for CUDA")', "WITH_GPU to 0", "-DWITH_GPU=ON"),
+        ('cmake_dependent_option(WITH_CUDA "" no "NOT APPLE" OFF)', "WITH_CUDA to no", "-DWITH_CUDA=ON"),
+    ],
+)
+def test_a_build_by_cmake_that_leaves_cuda_out_by_default_is_told_to_use_it(text, default, argument):
+    files = {"setup": None, "pyproject__toml": SKBUILD, "CMakeLists__txt": f"project(x) # option(A_CUDA)\n{text}\n"}
+    line = f"CMakeLists.txt:2 sets {default}; {RULE % argument}"
+    assert planned(**files) == [line]
+    assert planned(**files, plan=cell_plan(cuda=None, archs=())) == []
+    assert planned(**files, plan=cell_plan(CMAKE_ARGS=argument)) == []
+    for message in (
+        "the wheel check failed: gpu-code: no machine code for 9.0",
+        "the wheel check failed: the version is for cu130, but the wheel does not use CUDA",
+        "the build made a wheel for platform any, not linux_x86_64",
+    ):
+        assert failure_remedy(code(**files), cell_plan(), message, ()) == line
+    files["pyproject__toml"] += f"cmake.define.{default.partition(' ')[0]} = true\n"
+    assert planned(**files) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'option(USE_CUDA "" ON)',
+        'option(NO_CUDA "" OFF)',
+        'option(GGML_CUDA_GRAPHS "use CUDA graphs" OFF)',
+        'option(BUILD_TESTS_CUDA "" OFF)',
+        'option(USE_GPU "OpenCL" OFF)',
+        'set(BACKEND "auto" CACHE STRING "auto, cpu or cuda")',
+        'set(BACKEND "cpu" CACHE STRING "cpu or hip")',
+        'set(CUDA_VERSION "13.0" CACHE STRING "CUDA version")',
+        "set(USE_CUDA OFF)",
+        "option()\nset(\noption(USE_CUDA",
+    ],
+)
+def test_other_variables_of_cmake_are_let_be(text):
+    assert planned(None, pyproject__toml=SKBUILD, CMakeLists__txt=text) == []
+
+
+def test_the_folders_that_cmakelists_adds_are_read():
+    lists = {
+        "CMakeLists__txt": "add_subdirectory(vendor/engine out)\nadd_subdirectory(gone)",
+        "vendor/engine/CMakeLists__txt": "add_subdirectory(core)\nadd_subdirectory(../..)",
+        "vendor/engine/core/CMakeLists__txt": 'option(E_CUDA "" OFF)',
+        "other/CMakeLists__txt": 'option(O_CUDA "" OFF)',
+    }
+    (line,) = planned('os.environ["CMAKE_ARGS"]', **lists)
+    assert line.endswith(RULE % "-DE_CUDA=ON")
+    assert planned('run(["cmake", "."])', **lists) == []  # it reads no CMAKE_ARGS
+
+
 def test_what_is_not_python_says_nothing():
     assert read_setup_code(b"setup(") == read_setup_code(b"")

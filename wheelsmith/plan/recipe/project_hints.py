@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from packaging.utils import canonicalize_name
@@ -20,6 +20,8 @@ class SuggestedSettings(Record):
     :param before_build: a command that fixes the source, so that it compiles or follows the matrix's settings.
     :param needs_before_build: the build fails without the command.
     :param cxx_standard: the value of ``cxx-standard``, or None for the default.
+    :param cuda_env: environment variables of the cells with CUDA.
+    :param cuda_why: the reason for these.
     """
 
     env: dict[str, str]
@@ -29,6 +31,8 @@ class SuggestedSettings(Record):
     needs_before_build: bool
     before_build_why: str | None
     cxx_standard: str | None = None
+    cuda_env: dict[str, str] = field(default_factory=dict)
+    cuda_why: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import BuildPlan
 from wheelsmith.plan.feasibility import least_cxx_std
+from wheelsmith.plan.recipe.cmake_code import CMakeSwitch, read_switches
 from wheelsmith.plan.recipe.project_hints import SuggestedSettings, hint_for
 from wheelsmith.plan.recipe.setup_code import SetupCode, lacking_sources, old_standard, read_setup_code, standard_files
 
@@ -45,6 +46,7 @@ _TOO_OLD = re.compile(r"#error\W+C\+\+(\d+) or later|requires? (?:at least )?C\+
 _WRONG_CAPABILITY = re.compile(r"Unsupported gpu architecture|no machine code for")
 _LACKS_GPU = re.compile(r"\b(gpu|cuda|nvidia|device)", re.IGNORECASE)
 _NO_CODE = re.compile(r"platform any|does not use (?P<device>CUDA)")
+_WITHOUT_CUDA = re.compile(rf"{_NO_CODE.pattern}|no machine code for")
 _NETWORK = "a build has no network"
 _NO_GPU = "no build sees a GPU"
 
@@ -55,11 +57,13 @@ class ProjectCode(Record):
 
     :param paths: all of its files.
     :param standards: build file → the content that may name a C++ standard.
+    :param switches: the variables of CMake that leave CUDA out, if the build passes ``CMAKE_ARGS`` to CMake.
     """
 
     paths: tuple[str, ...]
     setup: SetupCode
     standards: dict[str, str]
+    switches: tuple[CMakeSwitch, ...]
 
 
 def read_project_code(paths: Collection[str], read: Callable[[str], bytes]) -> ProjectCode:
@@ -71,7 +75,15 @@ def read_project_code(paths: Collection[str], read: Callable[[str], bytes]) -> P
     # The CMakeLists.txt of some projects builds something else.
     only = ("setup.py",) if code and b"cmake" not in code.lower() else paths
     standards = {path: read(path).decode(errors="replace") for path in standard_files(only)}
-    return ProjectCode(paths=tuple(paths), setup=read_setup_code(code), standards=standards)
+    build = code + (read("pyproject.toml") if "pyproject.toml" in paths else b"")
+    # scikit-build reads CMAKE_ARGS, and so does many a setup.py. Others have no common way to set a variable.
+    switches = read_switches(paths, read) if re.search(rb"scikit-build|skbuild|CMAKE_ARGS", build) else ()
+    return ProjectCode(
+        paths=tuple(paths),
+        setup=read_setup_code(code),
+        standards=standards,
+        switches=tuple(switch for switch in switches if switch.name.encode() not in build),
+    )
 
 
 def plan_remedies(code: ProjectCode, plans: Iterable[BuildPlan]) -> Iterator[str]:
@@ -96,7 +108,8 @@ def suggest_settings(code: ProjectCode, plans: Iterable[BuildPlan]) -> Suggested
     modules = dict.fromkeys(name for plan in plans for name in _undeclared(code, plan))
     patch, why = next((found for plan in plans if (found := _patch(code.setup, plan))), (None, None))
     old = any(_older_standard(code, plan) for plan in plans)
-    if not (env or modules or patch or old):
+    switches = dict.fromkeys(switch for plan in plans for switch in _missing_switches(code, plan))
+    if not (env or modules or patch or old or switches):
         return None
     return SuggestedSettings(
         env=env,
@@ -106,6 +119,8 @@ def suggest_settings(code: ProjectCode, plans: Iterable[BuildPlan]) -> Suggested
         needs_before_build=False,
         before_build_why=why,
         cxx_standard="torch" if old else None,
+        cuda_env=_cmake_arguments(switches),
+        cuda_why=_without_cuda(switches),
     )
 
 
@@ -116,6 +131,7 @@ def _plan_remedies(code: ProjectCode, plan: BuildPlan) -> Iterator[str]:
         patch, why = _patch(code.setup, plan) or (None, None)
         if patch:
             yield f"{why}; patch it, such as before-build: {json.dumps(patch)}"
+        yield from filter(None, [_switch_remedy(code, plan)])
     if missing := _undeclared(code, plan):
         yield f"setup.py imports {', '.join(missing)}, which its build requirements lack; {_build_requires(missing)}"
 
@@ -145,6 +161,31 @@ def _patch(setup: SetupCode, plan: BuildPlan) -> tuple[str, str] | None:
     return None
 
 
+def _missing_switches(code: ProjectCode, plan: BuildPlan) -> tuple[CMakeSwitch, ...]:
+    """Return the switches that a cell with CUDA needs and its settings do not name."""
+    if not (plan.cell.toolkit and plan.project):
+        return ()
+    project = plan.project
+    given = f"{project.variables} {project.config_settings}"
+    return tuple(switch for switch in code.switches if switch.name not in given)
+
+
+def _cmake_arguments(switches: Collection[CMakeSwitch]) -> dict[str, str]:
+    return {"CMAKE_ARGS": " ".join(switch.argument for switch in switches)} if switches else {}
+
+
+def _without_cuda(switches: Collection[CMakeSwitch]) -> str | None:
+    """Return the reason why a build leaves CUDA out, or None."""
+    named = (f"{switch.file}:{switch.line} sets {switch.name} to {switch.default}" for switch in switches)
+    return ", ".join(named) or None
+
+
+def _switch_remedy(code: ProjectCode, plan: BuildPlan) -> str | None:
+    switches = _missing_switches(code, plan)
+    rule = {"where": {"cuda": "*.*"}, "set": {"env": _cmake_arguments(switches)}}
+    return f"{_without_cuda(switches)}; add to matrix.yaml: rules: {json.dumps([rule])}" if switches else None
+
+
 def failure_remedy(code: ProjectCode, plan: BuildPlan, message: str, lines: Iterable[str]) -> str | None:
     """Return the remedy for a failed build, or None.
 
@@ -162,6 +203,17 @@ def failure_remedy(code: ProjectCode, plan: BuildPlan, message: str, lines: Iter
         name = match[1].removeprefix("/work/src/")
         is_elsewhere = name in code.paths or f"<{name}>" in text  # a header of torch or another library
         return None if is_elsewhere else _no_source(code, name)
+    return _no_device_code(code, plan, message, text)
+
+
+def _no_device_code(code: ProjectCode, plan: BuildPlan, message: str, text: str) -> str | None:
+    """Return the remedy for a build that compiled nothing or not for the GPUs of its plan, or None.
+
+    :param text: the message and the output.
+    """
+    setup = code.setup
+    if _WITHOUT_CUDA.search(message) and (remedy := _switch_remedy(code, plan)):
+        return remedy
     if plan.cell.toolkit and setup.capabilities and _WRONG_CAPABILITY.search(text):
         return f"{_other_capabilities(setup, plan)}; {_before_build(setup, plan)}"
     if plan.cell.toolkit and setup.gpu and (_NO_CODE.search(message) or _LACKS_GPU.search(text)):
