@@ -126,6 +126,10 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/how-to/publish-to-the-hub.md": {"hf auth login": "it needs an account"},
     "docs/how-to/publish.md": {"rsync": "another machine"},
     "docs/how-to/ready-wheels.md": {"wheelsmith build-matrix": PLACEHOLDER},
+    "docs/how-to/share-a-cache.md": {
+        "export": PLACEHOLDER,
+        "wheelsmith build-matrix": "test_shared_caches.py runs it",
+    },
     "docs/how-to/torch-prereleases.md": {"wheelsmith plan": "test_torch_prereleases.py runs it"},
     "docs/how-to/serve.md": {
         "apt-get install": ROOT_ONLY,

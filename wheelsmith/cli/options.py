@@ -328,3 +328,11 @@ def _identities(subjects: tuple[str, ...], repositories: tuple[str, ...], issuer
             raise click.UsageError(f"the issuer of tokens for {address} is unknown: pass --issuer URL")
         found.append(Identity(issuer=by, subject=subject, repository=repository))
     return tuple(found)
+
+
+remote_cache_option = click.option(
+    "--remote-cache",
+    metavar="ADDRESS",
+    envvar="WHEELSMITH_REMOTE_CACHE",
+    help="Cache that machines share: s3://…, gs://…, az://… or a folder.  [default: WHEELSMITH_REMOTE_CACHE]",
+)

@@ -15,7 +15,7 @@ from wheelsmith.matrix.types import KernelRef
 
 KERNELS, INCLUDE = "kernels", "include"
 _AXES, _FRAMEWORK, _KERNEL = "axes", "framework", "kernel"
-OF_RUN = ("engine", "output")  # settings of a run, not of a kernel
+OF_RUN = ("engine", "output", "remote-cache")  # settings of a run, not of a kernel
 _MERGED = {_AXES, "env", "config-settings"}  # a kernel's values replace common values of the same name
 _JOINED = {"rules", "build-requires", "test-requires"}  # a kernel's items follow the common ones
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -335,6 +335,7 @@ def _make_matrix(model: MatrixModel, places: dict[_Path, Place]) -> Matrix:
         rules=tuple(_make_rule(model, n, places["rules", n]) for n in range(len(model.rules))),
         engine=EngineChoice(**model.engine.model_dump()),
         output=OutputSettings(**model.output.model_dump()),
+        remote_cache=model.remote_cache,
     )
 
 

@@ -387,6 +387,12 @@ class MatrixModel(_Model):
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
     engine: EngineModel = EngineModel()
     output: OutputModel = OutputModel()
+    remote_cache: str | None = Field(
+        None,
+        alias="remote-cache",
+        min_length=1,
+        description="A cache that machines share: s3://…, gs://…, az://… or a folder, relative to this file",
+    )
 
     @field_validator("axes")
     @classmethod
@@ -430,7 +436,7 @@ def json_schema() -> dict[str, Any]:
         KERNELS: {
             "additionalProperties": {"$ref": "#/$defs/KernelEntry"},
             "description": "Several kernels, in place of kernel: name → the keys of kernel, and the keys of this file "
-            "that differ, but not engine and output",
+            "that differ, but not engine, output and remote-cache",
             "type": "object",
         },
         INCLUDE: {

@@ -32,17 +32,29 @@ from wheelsmith.model import (
     StepFinished,
     log_notices,
 )
+from wheelsmith.model.events import ignore
 from wheelsmith.model.run_record import RunRecord
 from wheelsmith.plan.planned_run import Build, PlannedRun, in_order
 from wheelsmith.plan.recipe.phases import PhaseKind
 from wheelsmith.run.executors import BuildRequest, Executor, open_executor
 from wheelsmith.run.prepare import Prepared, Request
 from wheelsmith.run.prepared_set import PreparedSet
+from wheelsmith.run.remote_cache import fetch_wheels, open_remote_cache
 from wheelsmith.run.result_collector import ResultCollector
 from wheelsmith.run.schedule import BuildCosts
 from wheelsmith.run.scratch import scratch
 from wheelsmith.run.wheel_sizes import size_failure
-from wheelsmith.store import Bounds, Costs, Store, StoredWheel, in_use, prune
+from wheelsmith.store import (
+    Bounds,
+    Costs,
+    RemoteCache,
+    Store,
+    StoredWheel,
+    in_use,
+    prune,
+    reject_wheel,
+    send_wheel,
+)
 from wheelsmith.wheel.checker_version import checker_digest
 
 # Folders that a run writes to. The output folder may come from an untrusted kernel, so these may be links.
@@ -167,6 +179,10 @@ def make_output_folder(out: Path) -> None:
 
 def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: ActiveRun, cancel: Flag) -> None:
     request = prepared.request
+    store = Store(request.cache / "store")
+    remote = open_remote_cache(prepared.remote_cache, run) if prepared.remote_cache else None
+    if remote and not request.force:
+        _take_remote_wheels(remote, executor, prepared, folder, cancel)
     cached, to_recheck, to_build = _sort_builds(prepared)
     costs = Costs.in_cache(request.cache)
     build_costs = BuildCosts(costs, (build.plan for build in to_build))
@@ -178,11 +194,14 @@ def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: Act
     def finish(result: BuildResult) -> None:
         build_costs(CellFinished(result=result))
         run.finish(result)
+        if remote and result.status is Status.BUILT:
+            _send_wheel(remote, store, result.plan_digest)
 
+    shared = prepared.remote_cache if remote and remote.is_read else None
     for result in cached:
         finish(result)
     listen(Expectation(seconds=build_costs.known()))
-    collector = ResultCollector((*to_build, *to_recheck), Store(request.cache / "store"), finish)
+    collector = ResultCollector((*to_build, *to_recheck), store, finish)
     try:
         for group in in_order((*to_build, *to_recheck)):
             if cancel.is_set() or (request.fail_fast and collector.some_failed):
@@ -193,13 +212,44 @@ def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: Act
                 folder,
                 to_build=[build for build in ready if build in to_build],
                 to_recheck=[build for build in ready if build in to_recheck],
+                remote_cache=shared,
             )
             executor.build(work, listen=listen, on_result=collector.take, cancel=cancel)
     finally:
         costs.save()
+        if remote:
+            remote.close()
     if cancel.is_set() or (request.fail_fast and collector.some_failed):
         collector.cancel_rest()
     collector.fail_rest(request.executor)
+
+
+def _take_remote_wheels(
+    remote: RemoteCache, executor: Executor, prepared: PreparedSet, folder: Path, cancel: Flag
+) -> None:
+    """Copy the wheels that the store lacks from a remote cache, and keep those that pass the check.
+
+    The check needs no toolchain. Nothing that the remote cache says about a wheel is believed.
+    """
+    cache = prepared.request.cache
+    store, known = Store(cache / "store"), stored_wheels(prepared.plans, cache, prepared.engine)
+    missing = {build.plan.build_digest: build for build in prepared.builds if build.plan.build_digest not in known}
+    found = [missing[digest] for digest in fetch_wheels(remote, store, missing, folder)]
+    if not found:
+        return
+
+    def take(result: BuildResult) -> None:
+        if result.wheel is None:
+            reject_wheel(remote, store, result.plan_digest)
+
+    work = make_build_request(prepared, folder, to_recheck=found)
+    executor.build(work, listen=ignore, on_result=take, cancel=cancel)
+
+
+def _send_wheel(remote: RemoteCache, store: Store, build_digest: str) -> None:
+    stored = store.find(build_digest)
+    if stored and not stored.of_machine:
+        send_wheel(remote, build_digest, stored.wheel, stored.path)
 
 
 def _answer_blocked(build: Build, run: ActiveRun, collector: ResultCollector) -> bool:
@@ -215,13 +265,19 @@ def _answer_blocked(build: Build, run: ActiveRun, collector: ResultCollector) ->
 
 
 def make_build_request(
-    prepared: PreparedSet, folder: Path, *, to_build: Sequence[Build] = (), to_recheck: Sequence[Build] = ()
+    prepared: PreparedSet,
+    folder: Path,
+    *,
+    to_build: Sequence[Build] = (),
+    to_recheck: Sequence[Build] = (),
+    remote_cache: str | None = None,
 ) -> BuildRequest:
     """Return the request for an executor.
 
     :param folder: a scratch folder for this run only.
     :param to_build: builds to run, or with a wheel to test.
     :param to_recheck: builds with a wheel to check again.
+    :param remote_cache: the address of a cache for compiled objects, or None.
     """
     request = prepared.request
     return BuildRequest(
@@ -239,6 +295,7 @@ def make_build_request(
         force=request.force,
         reuse=request.reuse,
         fail_fast=request.fail_fast,
+        remote_cache=remote_cache,
     )
 
 

@@ -58,6 +58,7 @@ class Request:
     :param out: overrides the matrix's output folder.
     :param reuse: use compiled objects from the cache, and add new ones to it.
     :param executor: ``local`` builds on this machine.
+    :param remote_cache: the address of a cache that machines share, or None.
     """
 
     matrix: Path
@@ -77,6 +78,7 @@ class Request:
     fail_fast: bool = False
     test: bool = False
     executor: str = "local"
+    remote_cache: str | None = None
     prune: bool = False
     locked: bool = False
 

@@ -68,6 +68,14 @@ class PreparedSet(PlannedRun):
         )
 
     @property
+    def remote_cache(self) -> str | None:
+        """The address of a cache that machines share: of the request, or else of the matrix file; None for none."""
+        named = next((each.matrix.remote_cache for each in self.prepared.values()), None)
+        if named and "://" not in named:
+            named = str(self.request.matrix.resolve().parent / named)
+        return self.request.remote_cache or named
+
+    @property
     def inputs(self) -> dict[str, KernelInputs]:
         """The inputs of the builds, by kernel."""
         return {

@@ -19,12 +19,14 @@ from typing import IO
 
 from wheelsmith.base.files import atomic_write, atomic_write_chunks, mark_used
 from wheelsmith.base.json_dataclass import Record, read_json
+from wheelsmith.store.remote import RemoteCache
 from wheelsmith.store.wheels import CHANGED
 
 # Increase this number when the same key would get different content.
 FORMAT = 2
 _LEVEL = 1  # of zlib; most content is intermediate text of compilers, of which level 1 leaves a sixth
 _CHUNK = 1 << 20  # bytes
+_MAX_ACTION = 16 << 20  # bytes; the lines that a command printed are most of it
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -61,20 +63,27 @@ class Objects:
 
     ``actions/<2>/<key>.json`` lists the outputs, and ``blobs/<2>/<sha256>`` is the compressed content of one. Blobs are
     written before the action. The modification time of an action is the time of its last use.
+
+    :param remote: a cache with the same files, for those that the folder lacks; None for no such cache.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, remote: RemoteCache | None = None) -> None:
         self._root = root
+        self._remote = remote
 
     def find(self, key: str) -> Action | None:
         """Return the stored result of a command, or None."""
         path = self._action(key)
+        is_fetched = self._fetch(path, _MAX_ACTION)
         try:
             action = Action.from_json(read_json(path.read_bytes()))
         except (OSError, ValueError):
-            return None
+            action = None
         # `copy` removes damaged blobs, so never build a path from anything other than a digest.
-        if not all(_DIGEST.fullmatch(output.sha256) for output in action.outputs.values()):
+        if action is None or not all(_DIGEST.fullmatch(output.sha256) for output in action.outputs.values()):
+            if is_fetched:
+                path.unlink(missing_ok=True)
+                self._report_damage(path)
             return None
         mark_used(path)
         return action
@@ -85,6 +94,7 @@ class Objects:
         :raises DamagedBlobError: the blob is missing or damaged. Some bytes may have been written.
         """
         blob = self._blob(output.sha256)
+        is_fetched = self._fetch(blob, output.size + output.size // 100 + _CHUNK)
         digest = hashlib.sha256()
         try:
             for chunk in _unpacked(blob, output.size):
@@ -97,6 +107,8 @@ class Objects:
                 return
         with contextlib.suppress(OSError):  # remove it, so that it is written again
             blob.unlink()
+        if is_fetched:
+            self._report_damage(blob)
         raise DamagedBlobError(output.sha256)
 
     def put(self, key: str, files: Mapping[str, Iterable[bytes]], lines: tuple[str, ...]) -> Action:
@@ -108,8 +120,25 @@ class Objects:
         """
         outputs = {name: self._store_file(content) for name, content in files.items()}
         action = Action(outputs=outputs, lines=lines)
-        atomic_write(self._action(key), json.dumps(action.to_json()).encode())
+        path = self._action(key)
+        atomic_write(path, json.dumps(action.to_json()).encode())
+        if self._remote:
+            made = (*(self._blob(output.sha256) for output in outputs.values()), path)
+            self._remote.send([(self._name(each), each) for each in made])
         return action
+
+    def _fetch(self, path: Path, most: int) -> bool:
+        """Copy a file that the folder lacks from the remote cache. Return True if it was copied."""
+        if self._remote is None or path.exists():
+            return False
+        return self._remote.fetch(self._name(path), path, most)
+
+    def _report_damage(self, path: Path) -> None:
+        if self._remote:
+            self._remote.report_damage(self._name(path))
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix()
 
     def _store_file(self, content: Iterable[bytes]) -> Output:
         """Store a file under the hash of the bytes as they are written."""

@@ -96,6 +96,10 @@ class Store:
             raise _unusable(self._root, error) from error
         return stored
 
+    def remove(self, build_digest: str) -> None:
+        """Remove the record of a wheel. Pruning removes the wheel."""
+        self._plan(build_digest).unlink(missing_ok=True)
+
     def find_file(self, sha256: str, filename: str) -> Path | None:
         """Return the path of a wheel, or None if it is missing or has changed."""
         path = self._wheel(sha256, filename)

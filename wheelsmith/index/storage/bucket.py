@@ -173,14 +173,14 @@ _AZURE_SETTINGS = {"AZURE_STORAGE_ACCOUNT": "account_name", "AZURE_STORAGE_KEY":
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 # Limit of one request. One part of a wheel must be sent in this time, too.
 _TIMEOUT = "120 seconds"
-_RETRIES: Any = {
-    "max_retries": 8,
-    "retry_timeout": timedelta(minutes=2),
-    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
-}
+_BACKOFF = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2}
+INDEX_RETRIES: Any = {"max_retries": 8, "retry_timeout": timedelta(minutes=2), "backoff": _BACKOFF}
+CACHE_RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": _BACKOFF}
 
 
-def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Store | GCSStore | AzureStore:
+def connect(
+    address: Address, environ: Mapping[str, str] = os.environ, retries: Any = INDEX_RETRIES
+) -> S3Store | GCSStore | AzureStore:
     """Return the obstore store of a bucket. This sends no request yet.
 
     :raises PackageIndexError: obstore is not installed, or a setting is missing.
@@ -198,7 +198,7 @@ def connect(address: Address, environ: Mapping[str, str] = os.environ) -> S3Stor
             address.bucket,
             prefix=address.prefix or None,
             config=settings(address.scheme, environ),
-            retry_config=_RETRIES,
+            retry_config=retries,
             credential_provider=_credential_provider(address, environ),
         )
     except (BaseError, ValueError) as error:
@@ -312,7 +312,7 @@ _PROBE = "_state/.probe"
 _WRONG_TAG = json.dumps({"e_tag": '"0"'})
 
 
-def open_bucket(target: str) -> Storage:
+def open_bucket(target: str, retries: Any = INDEX_RETRIES) -> Storage:
     """Open ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``.
 
     :raises PackageIndexError: the address is wrong, or obstore is not installed.
@@ -320,7 +320,7 @@ def open_bucket(target: str) -> Storage:
     address = parse_address(target)
     # AWS, Google and Microsoft support conditional writes. Other hosts are tested.
     trusted = address.scheme != "s3" or endpoint_of("s3", os.environ) is None
-    return Bucket(connect(address), address, trusted=trusted)
+    return Bucket(connect(address, retries=retries), address, trusted=trusted)
 
 
 class Bucket(Storage):

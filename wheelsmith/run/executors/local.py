@@ -12,8 +12,9 @@ from wheelsmith.model import BuildPlan, BuildResult, Listener, Load, PrefixId
 from wheelsmith.pipeline import BuildContext, CellBuild, ToolchainPrefetcher
 from wheelsmith.pipeline.tasks import Resources, Task
 from wheelsmith.run.executors.protocol import BuildRequest
+from wheelsmith.run.remote_cache import open_remote_cache
 from wheelsmith.run.schedule import Capacity, run_builds
-from wheelsmith.store import Costs, Objects, Store
+from wheelsmith.store import Costs, Objects, RemoteCache, Store
 from wheelsmith.toolchain import Toolchains
 
 
@@ -38,7 +39,8 @@ class LocalExecutor:
             remove_tree(work.folder / result.cell.id)
             on_result(result)
 
-        context = make_context(work, listen, cancel)
+        remote = open_remote_cache(work.remote_cache, listen) if work.remote_cache and work.reuse else None
+        context = make_context(work, listen, cancel, remote)
         machine = Capacity(cores=context.all_cores, memory=context.memory)
         needs = {plan.cell.id: tuple(map(_fetch_name, plan.prefixes)) for plan in work.to_build}
         plans = _heaviest_first((*work.to_build, *work.to_recheck))
@@ -54,12 +56,17 @@ class LocalExecutor:
             )
         finally:
             context.costs.save()
+            if remote:
+                remote.close()
 
 
-def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = None) -> BuildContext:
+def make_context(
+    work: BuildRequest, listen: Listener, cancel: Event | None = None, remote: RemoteCache | None = None
+) -> BuildContext:
     """Return the context that cells are built with on this machine.
 
     :param cancel: stops the preparation of toolchains once it is set.
+    :param remote: a cache for compiled objects that machines share.
     """
     engine, all_cores = engines(work.cache)[work.engine], work.jobs or available_cores()
     cores = work.cores_per_cell or max(1, all_cores // max(1, len(work.to_build) + len(work.to_recheck)))
@@ -73,7 +80,7 @@ def make_context(work: BuildRequest, listen: Listener, cancel: Event | None = No
         own_engine=engine_for_own_programs(engine),
         toolchains=ToolchainPrefetcher(Toolchains(work.cache, listen, cancel)),
         store=Store(work.cache / "store"),
-        objects=Objects(work.cache / "objects"),
+        objects=Objects(work.cache / "objects", remote),
         costs=Costs.in_cache(work.cache),
         limits=replace(work.limits, memory=work.limits.memory or memory, cpus=cpus),
         memory=memory,

@@ -50,6 +50,7 @@ class BuildRequest(Record):
     :param force: build even if the wheel is in the store.
     :param reuse: use compiled objects from the cache, and add new ones to it.
     :param fail_fast: start no more builds after a failure.
+    :param remote_cache: the address of a cache for compiled objects that machines share, or None.
     """
 
     to_build: tuple[BuildPlan, ...] = ()
@@ -66,6 +67,7 @@ class BuildRequest(Record):
     force: bool = False
     reuse: bool = True
     fail_fast: bool = False
+    remote_cache: str | None = None
 
 
 class Executor(Protocol):

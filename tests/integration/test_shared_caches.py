@@ -1,0 +1,106 @@
+"""Two machines with a remote cache: the second one builds nothing, and believes nothing."""
+
+import json
+import shutil
+
+import pytest
+from factory import Factory
+from kernels import matrix, pure_kernel
+from loopback_s3 import BUCKET, environment, loopback_s3, needs_s3
+from wheels import make_wheel
+
+from wheelsmith.store import Store
+from wheelsmith.wheel import wheel_file
+
+BUILD = ("build-matrix", "--engine", "local", "--progress", "plain")
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """Make one more machine with the same kernel and an empty cache."""
+
+    def make(name, more=""):
+        folder = tmp_path / name
+        pure_kernel(folder / "k")
+        matrix(folder, "k", torch="2.12, 2.13", cuda="cpu", more=more)
+        return Factory.at(folder)
+
+    return make
+
+
+def build(factory, *options, **env):
+    answer = factory.run_in_process(*BUILD, *options, **env)
+    assert answer.returncode == 0, answer.stderr
+    cells = json.loads((factory.folder / "dist/results.json").read_text())["cells"].values()
+    return answer.stderr, [cell["status"] for cell in cells], [cell["wheel"]["sha256"] for cell in cells]
+
+
+def test_the_second_machine_takes_the_wheels_of_the_first(machine, tmp_path):
+    shared = str(tmp_path / "shared")
+    _, statuses, first = build(machine("one"), "--remote-cache", shared)
+    assert statuses == ["built", "folded"]
+    said, statuses, second = build(machine("other"), WHEELSMITH_REMOTE_CACHE=shared)
+    assert (statuses, second) == (["cached", "cached"], first)
+    assert "remote cache" not in said
+    named = machine("named", "remote-cache: ../shared\n")
+    assert build(named)[1] == ["cached", "cached"]
+    assert build(machine("forced"), "--remote-cache", shared, "--force")[1] == ["built", "folded"]
+    assert build(machine("alone"))[1] == ["built", "folded"]
+
+
+@pytest.fixture
+def shared(machine, tmp_path):
+    """A remote cache with the wheel that both combinations share."""
+    build(machine("one"), "--remote-cache", str(tmp_path / "shared"))
+    return tmp_path / "shared/v1"
+
+
+def test_a_wheel_of_another_plan_is_built_again_and_replaced(machine, shared, tmp_path):
+    (record,) = (shared / "plans").glob("*.json")
+    known = json.loads(record.read_text())
+    wheel = make_wheel(tmp_path / "foreign", "pure", "1.0")
+    file = wheel_file(wheel)
+    record.write_text(json.dumps(file.to_json()))
+    (shared / "wheels" / file.sha256).mkdir()
+    shutil.copy(wheel, shared / "wheels" / file.sha256)
+    _, statuses, hashes = build(machine("other"), "--remote-cache", str(shared.parent))
+    assert statuses == ["built", "folded"]
+    assert set(hashes) == {known["sha256"]}
+    assert json.loads(record.read_text())["sha256"] == known["sha256"]
+
+
+@pytest.mark.parametrize("what", ["plans", "wheels"])
+def test_what_is_damaged_is_built_again_and_replaced(machine, shared, what):
+    (path,) = (path for path in (shared / what).rglob("*") if path.is_file())
+    right = path.read_bytes()
+    path.write_bytes(right[:-2] + b"xx")
+    _, statuses, _ = build(machine("other"), "--remote-cache", str(shared.parent))
+    assert statuses == ["built", "folded"]
+    assert path.read_bytes() == right
+
+
+def test_without_permission_to_write_the_build_goes_on(machine, shared):
+    record = next((shared / "plans").glob("*.json"))
+    record.unlink()
+    shutil.rmtree(shared / "plans")
+    (shared / "plans").write_text("a file, where a folder is needed")
+    said, statuses, _ = build(machine("other"), "--remote-cache", str(shared.parent))
+    assert statuses == ["built", "folded"]
+    assert "warning: remote cache " in said
+    assert "nothing more is written to it" in said
+
+
+@needs_s3
+def test_a_bucket_is_shared(machine):
+    with loopback_s3() as port:
+        env = environment(f"http://127.0.0.1:{port}")
+        address = f"s3://{BUCKET}/cache"
+        first = build(machine("one"), "--remote-cache", address, **env)
+        assert first[1] == ["built", "folded"]
+        other = machine("other")
+        assert build(other, "--remote-cache", address, **env)[1:] == (["cached", "cached"], first[2])
+        assert all(Store(other.cache / "store").find(path.stem) for path in other.cache.glob("store/plans/*.json"))
+    # Nobody is there any more.
+    said, statuses, hashes = build(machine("third"), "--remote-cache", address, **env)
+    assert (statuses, hashes) == (["built", "folded"], first[2])
+    assert said.count("warning: remote cache") == 2
