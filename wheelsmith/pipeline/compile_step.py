@@ -188,7 +188,7 @@ class CompileStep:
         commands = [list(phase.argv) for phase in job.phases]
         if job.named_source:
             commands.append(["of", sandbox_paths.SOURCE_DATE_EPOCH])
-        return job_key(self.step, self.plan, self.context, commands, reads)
+        return job_key(self.step, self.plan, self.context, commands, reads, job.writes)
 
     def _restore(self, job: Job, cache_key: str) -> bool:
         action = self.context.objects.find(cache_key)

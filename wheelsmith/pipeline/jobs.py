@@ -149,24 +149,33 @@ def _compile_job(first: tuple[Phase, ...], rest: tuple[Phase, ...]) -> Job:
     )
 
 
-def job_key(step: Step, plan: BuildPlan, context: BuildContext, commands: object, reads: dict[str, str]) -> str:
+def job_key(
+    step: Step,
+    plan: BuildPlan,
+    context: BuildContext,
+    commands: object,
+    reads: dict[str, str],
+    writes: Iterable[str] = (),
+) -> str:
     """Return the cache key of commands: a digest of the commands, their inputs, and all programs that they may run.
 
+    Its parts are those of an action in the Remote Execution API: a command with its outputs, an input root and a salt.
+
     :param reads: name of each input → hash of its content.
+    :param writes: the names of the outputs.
     """
     cuda = plan.toolkit if step.kind is StepKind.NVCC else None
     programs = context.toolchains.toolchains.programs
     digests = [programs(prefix) for prefix in (plan.pinned_compilers, cuda) if prefix]
+    command = {"arguments": commands, "environment_variables": plan.environment, "output_paths": sorted(writes)}
+    input_root = {
+        "files": reads,
+        "compilers": plan.toolset.digest if plan.toolset else "",
+        "cuda": cuda.digest if cuda else "",
+        "programs": {name: digest for each in digests for name, digest in each.items()},
+    }
     return canonical_digest(
-        {
-            "format": FORMAT,
-            "commands": commands,
-            "reads": reads,
-            "compilers": plan.toolset.digest if plan.toolset else "",
-            "cuda": cuda.digest if cuda else "",
-            "programs": {name: digest for each in digests for name, digest in each.items()},
-            "environment": plan.environment,
-        }
+        {"command": canonical_digest(command), "input_root": canonical_digest(input_root), "salt": FORMAT}
     )
 
 

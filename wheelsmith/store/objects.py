@@ -23,7 +23,7 @@ from wheelsmith.store.remote import RemoteCache
 from wheelsmith.store.wheels import CHANGED
 
 # Increase this number when the same key would get different content.
-FORMAT = 2
+FORMAT = 3
 _LEVEL = 1  # of zlib; most content is intermediate text of compilers, of which level 1 leaves a sixth
 _CHUNK = 1 << 20  # bytes
 _MAX_ACTION = 16 << 20  # bytes; the lines that a command printed are most of it
