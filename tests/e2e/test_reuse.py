@@ -84,6 +84,19 @@ def test_cold_warm_and_off_give_the_same_bytes(engine, tmp_path):
     assert {name: count for name, count in Counter(really_run(cold)).items() if count > 1} == {}
 
 
+def test_another_machine_with_the_same_remote_cache_compiles_nothing(engine, tmp_path):
+    shared, made = tmp_path / "shared", []
+    for name in ("one", "other"):
+        factory = Factory.at(tmp_path / name)
+        tiny_kernel(factory.folder / "k")
+        matrix(factory.folder, "k", torch="2.12", cuda="cpu", more=IN_IMAGE)
+        ran = really_run(steps(factory, "--remote-cache", str(shared), engine=engine))
+        assert bool(ran) == (name == "one")
+        made.append(factory.hashes("dist"))
+        shutil.rmtree(shared / "v1/plans")  # without the wheel, only what was compiled is there
+    assert made[0] == made[1]
+
+
 @pytest.mark.release("two toolkits and four capabilities, each twice")
 def test_phases_make_what_nvcc_makes(tmp_path):
     """`local` runs nvcc as it is; bwrap runs its phases, with names of our own for what lies between."""

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 
 import pytest
 from factory import Factory
@@ -42,7 +43,7 @@ def test_the_second_machine_takes_the_wheels_of_the_first(machine, tmp_path):
     said, statuses, second = build(machine("other"), WHEELSMITH_REMOTE_CACHE=shared)
     assert (statuses, second) == (["cached", "cached"], first)
     assert "remote cache" not in said
-    named = machine("named", "remote-cache: ../shared\n")
+    named = machine("named", "remote-cache: {address: ../shared}\n")
     assert build(named)[1] == ["cached", "cached"]
     assert build(machine("forced"), "--remote-cache", shared, "--force")[1] == ["built", "folded"]
     assert build(machine("alone"))[1] == ["built", "folded"]
@@ -88,6 +89,37 @@ def test_without_permission_to_write_the_build_goes_on(machine, shared):
     assert statuses == ["built", "folded"]
     assert "warning: remote cache " in said
     assert "nothing more is written to it" in said
+
+
+def test_only_what_the_right_key_signed_is_taken(machine, tmp_path):
+    key, public, address = tmp_path / "cache.key", tmp_path / "cache.pub", str(tmp_path / "shared")
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True)
+    subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-out", public], check=True)
+    signers = "remote-cache: {address: ../shared, signers: [../cache.pub]}\n"
+    build(machine("poisoner"), "--remote-cache", address)
+    said, statuses, _ = build(machine("reader", signers))
+    assert statuses == ["built", "folded"]
+    assert "json is not used: the bundle cannot be read" in said
+    signed = machine("signer", signers)
+    text = key.read_text()
+    assert build(signed, "--remote-cache-key", "env:CACHE_KEY", CACHE_KEY=text)[1] == ["built", "folded"]
+    said, statuses, _ = build(machine("other", signers))
+    assert statuses == ["cached", "cached"]
+    assert "remote cache" not in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("{address: hf://a/b}", "cannot be a remote cache: use s3://, gs://, az:// or a folder"),
+        ("{addres: x}", "addres"),
+        ("{address: shared, signers: [nothing.pub]}", "nothing.pub"),
+    ],
+)
+def test_mistakes_are_named(machine, settings, message):
+    answer = machine("one", f"remote-cache: {settings}\n").run_in_process(*BUILD)
+    assert answer.returncode == 2
+    assert message in answer.stderr
 
 
 @needs_s3

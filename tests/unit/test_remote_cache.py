@@ -1,53 +1,18 @@
 """A cache that machines share: what one stores another finds, and nothing that it does can harm a run."""
 
-import io
 import threading
-from pathlib import Path
 
 import pytest
 from memory_storage import Memory
+from remote_machine import DIGEST, KEY, Machine
 from wheels import make_wheel
 
 from wheelsmith.base.errors import AddressError, PackageIndexError
-from wheelsmith.model import Notice
-from wheelsmith.run.remote_cache import fetch_wheels, open_remote_cache
-from wheelsmith.store import DamagedBlobError, Objects, RemoteCache, Store, reject_wheel, send_wheel
+from wheelsmith.matrix.remote_cache import RemoteCacheSettings
+from wheelsmith.run.remote_cache import Layers, open_remote_cache
+from wheelsmith.store import DamagedBlobError, Objects, reject_wheel, send_wheel
 from wheelsmith.store import remote as remote_module
 from wheelsmith.wheel import wheel_file
-
-KEY = "a" * 64
-DIGEST = "d" * 64
-
-
-class Machine:
-    """A machine with an empty cache."""
-
-    def __init__(self, root: Path, files: Memory) -> None:
-        self.events: list[Notice] = []
-        self.root = root
-        self.remote = RemoteCache(files, self.events.append)
-        self.objects = Objects(root / "objects", self.remote)
-        self.store = Store(root / "store")
-
-    def compile(self, content: bytes = b"code", key: str = KEY) -> None:
-        self.objects.put(key, {"x.o": [content]}, ("a line",))
-        self.remote.close()
-
-    def find(self, key: str = KEY) -> bytes | None:
-        action = self.objects.find(key)
-        if action is None:
-            return None
-        file = io.BytesIO()
-        self.objects.copy(action.outputs["x.o"], file)
-        return file.getvalue()
-
-    def fetch(self) -> bool:
-        (self.root / "work").mkdir(parents=True, exist_ok=True)
-        return bool(fetch_wheels(self.remote, self.store, [DIGEST], self.root / "work"))
-
-    @property
-    def warnings(self) -> list[str]:
-        return [event.text for event in self.events]
 
 
 @pytest.fixture
@@ -246,17 +211,29 @@ def test_a_wheel_that_is_gone_is_not_taken(machine, built, files):
 
 @pytest.mark.parametrize("address", ["hf://a/b", "github://a/b", "https://a/b"])
 def test_other_places_are_refused(address):
-    with pytest.raises(AddressError, match=r"cannot be a remote cache$"):
-        open_remote_cache(address, print)
+    with pytest.raises(AddressError, match="cannot be a remote cache: use s3://"):
+        open_remote_cache(RemoteCacheSettings(addresses=(address,)), print)
 
 
 def test_a_folder_is_one(tmp_path):
     root = tmp_path / "shared"
     for name in ("one", "other"):
-        remote = open_remote_cache(str(root), print)
+        remote = open_remote_cache(RemoteCacheSettings(addresses=(str(root),)), print)
         objects = Objects(tmp_path / name, remote)
         found = objects.find(KEY)
         assert (found is None) == (name == "one")
         objects.put(KEY, {}, ("line",))
         remote.close()
     assert [path.relative_to(root).as_posix() for path in root.rglob("*.json")] == [f"v1/actions/aa/{KEY}.json"]
+
+
+def test_the_first_of_several_is_written_and_all_are_read(machine):
+    trusted, own = Memory(), Memory()
+    machine(trusted).compile()
+    proposed = machine(Layers([own, trusted]))
+    assert proposed.find() == b"code"
+    proposed.compile()  # it is there
+    proposed.compile(b"other", "b" * 64)
+    assert len(trusted.files) == len(own.files) == 2
+    assert machine(Layers([own, trusted])).find("b" * 64) == b"other"
+    assert machine(trusted).find("b" * 64) is None

@@ -23,7 +23,7 @@ from wheelsmith.cli.options import (
     memory_option,
     offline_option,
     prune_option,
-    remote_cache_option,
+    remote_cache_options,
     selection_options,
     shard_plan_option,
     shard_plan_path,
@@ -57,7 +57,7 @@ from wheelsmith.run.shards import chosen_shard
 @click.option(
     "--no-reuse", "reuse", flag_value=False, default=True, help="Neither use nor store compiled files in the cache."
 )
-@remote_cache_option
+@remote_cache_options
 @prune_option
 @click.option("--test", is_flag=True, help="Run the test of the matrix on every wheel. Installs torch (gigabytes).")
 @click.option("--fail-fast", is_flag=True, help="Stop after the first failure.")

@@ -171,15 +171,31 @@ def disable_network(matrix: Path) -> None:
     go_offline(vendored_folder() or vendor_path(matrix))
 
 
-def make_request(matrix: Path, engine: str | None, **fields: Any) -> Request:
+def make_request(
+    matrix: Path,
+    engine: str | None,
+    remote_caches: tuple[str, ...] = (),
+    remote_cache_signers: tuple[str, ...] = (),
+    remote_cache_key: str | None = None,
+    **fields: Any,
+) -> Request:
     """Return the request that the options describe.
 
     :param fields: further fields of the request.
     """
     from wheelsmith.base.files import default_cache
+    from wheelsmith.matrix.remote_cache import RemoteCacheSettings
     from wheelsmith.run.prepare import Request, cache_limit
 
-    return Request(matrix=matrix, cache=default_cache(), cache_limit=cache_limit(), engine=engine, **fields)
+    remote = RemoteCacheSettings(addresses=remote_caches, signers=remote_cache_signers, key=remote_cache_key)
+    return Request(
+        matrix=matrix,
+        cache=default_cache(),
+        cache_limit=cache_limit(),
+        engine=engine,
+        remote_cache=remote,
+        **fields,
+    )
 
 
 jobs_option = click.option("-j", "--jobs", type=Number(1, 1024), help="CPU cores to use.  [default: all available]")
@@ -330,9 +346,30 @@ def _identities(subjects: tuple[str, ...], repositories: tuple[str, ...], issuer
     return tuple(found)
 
 
-remote_cache_option = click.option(
-    "--remote-cache",
-    metavar="ADDRESS",
-    envvar="WHEELSMITH_REMOTE_CACHE",
-    help="Cache that machines share: s3://…, gs://…, az://… or a folder.  [default: WHEELSMITH_REMOTE_CACHE]",
-)
+def remote_cache_options(command: _F) -> _F:
+    """Add ``--remote-cache``, ``--remote-cache-signer`` and ``--remote-cache-key``."""
+    for option in (
+        click.option(
+            "--remote-cache-key",
+            metavar="KEY",
+            help="Private key that signs what is written to the remote cache: a file, env:NAME or a URI.",
+        ),
+        click.option(
+            "--remote-cache-signer",
+            "remote_cache_signers",
+            multiple=True,
+            metavar="FILE",
+            help="Use only what the owner of this public key wrote to the remote cache. Repeatable.",
+        ),
+        click.option(
+            "--remote-cache",
+            "remote_caches",
+            multiple=True,
+            metavar="ADDRESS",
+            envvar="WHEELSMITH_REMOTE_CACHE",
+            help="Cache that machines share: s3://…, gs://…, az://… or a folder. Repeatable: all are read, the first "
+            "is written.  [default: WHEELSMITH_REMOTE_CACHE, or from the matrix]",
+        ),
+    ):
+        command = option(command)
+    return command

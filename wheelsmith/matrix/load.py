@@ -19,6 +19,7 @@ from wheelsmith.base.suggest import did_you_mean
 from wheelsmith.base.units import is_prerelease
 from wheelsmith.frameworks import NIGHTLY
 from wheelsmith.matrix.kernel_set import has_kernels, place_of, split_kernels
+from wheelsmith.matrix.remote_cache import RemoteCacheSettings
 from wheelsmith.matrix.types import (
     CudaCompatibility,
     EngineChoice,
@@ -335,7 +336,9 @@ def _make_matrix(model: MatrixModel, places: dict[_Path, Place]) -> Matrix:
         rules=tuple(_make_rule(model, n, places["rules", n]) for n in range(len(model.rules))),
         engine=EngineChoice(**model.engine.model_dump()),
         output=OutputSettings(**model.output.model_dump()),
-        remote_cache=model.remote_cache,
+        remote_cache=RemoteCacheSettings(
+            addresses=tuple(model.remote_cache.addresses), signers=tuple(model.remote_cache.signers)
+        ),
     )
 
 

@@ -30,6 +30,7 @@ from wheelsmith.matrix.values import (
     Arch,
     Boolean,
     BuildRequires,
+    CacheAddresses,
     ConfigSettings,
     Declared,
     EngineName,
@@ -63,6 +64,7 @@ from wheelsmith.platforms import Platform, platforms
 
 CxxStandard = Literal["torch", "project"]
 Size = Annotated[int, BeforeValidator(parse_size)]
+File = Annotated[str, Field(min_length=1)]
 
 
 class _Model(BaseModel):
@@ -309,6 +311,19 @@ class OutputModel(_Model):
     )
 
 
+class RemoteCacheModel(_Model):
+    """A cache that machines share."""
+
+    addresses: CacheAddresses = Field(
+        [],
+        alias="address",
+        description="s3://…, gs://…, az://… or a folder, relative to this file; the first of a list is written",
+    )
+    signers: list[File] = Field(
+        [], description="Public keys, relative to this file, one of which must have signed a record"
+    )
+
+
 class MatrixModel(_Model):
     """A kernel and the combinations to build."""
 
@@ -387,12 +402,7 @@ class MatrixModel(_Model):
     rules: list[RuleModel] = Field([], description="Exclusions and settings, in order")
     engine: EngineModel = EngineModel()
     output: OutputModel = OutputModel()
-    remote_cache: str | None = Field(
-        None,
-        alias="remote-cache",
-        min_length=1,
-        description="A cache that machines share: s3://…, gs://…, az://… or a folder, relative to this file",
-    )
+    remote_cache: RemoteCacheModel = Field(RemoteCacheModel(), alias="remote-cache")
 
     @field_validator("axes")
     @classmethod

@@ -10,6 +10,7 @@ from functools import lru_cache
 from packaging.specifiers import SpecifierSet
 
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.matrix.remote_cache import RemoteCacheSettings
 from wheelsmith.model import TORCH, Cell, CellSettings
 
 
@@ -203,7 +204,6 @@ class Matrix(Record):
         also allows a newer minor of the same major (CUDA's minor-version compatibility, which needs a recent driver).
         With ``oldest-minor``, a wheel for the oldest CUDA of a major also serves the newer ones.
     :param sha256: the hash of the file; None for a matrix that is not from a file.
-    :param remote_cache: the address of a cache that machines share, or None.
     """
 
     kernel: KernelRef
@@ -223,7 +223,7 @@ class Matrix(Record):
     engine: EngineChoice = field(default_factory=EngineChoice)
     output: OutputSettings = field(default_factory=OutputSettings)
     sha256: str | None = None
-    remote_cache: str | None = None
+    remote_cache: RemoteCacheSettings = field(default_factory=RemoteCacheSettings)
     places: dict[str, str] = field(default_factory=dict)
 
     def without_project_settings(self) -> Matrix:

@@ -20,6 +20,7 @@ from wheelsmith.base.suggest import nearest, respell_release
 from wheelsmith.base.units import listed
 from wheelsmith.frameworks import NIGHTLY, Framework, read_prerelease
 from wheelsmith.matrix.placeholders import check_placeholders
+from wheelsmith.matrix.remote_cache import check_address
 from wheelsmith.matrix.types import is_specifier
 from wheelsmith.model import ARCHES, HOST, MAX_VERSION_LENGTH, PINNED, TORCH
 from wheelsmith.model.build_host import AUTO, ENGINES
@@ -275,6 +276,11 @@ Patterns = Annotated[
     list[Pattern],
     BeforeValidator(_as_list),
     Field(min_length=1, json_schema_extra={"type": ["array", "string", "number"]}),
+]
+CacheAddresses = Annotated[
+    list[Annotated[str, AfterValidator(check_address)]],
+    BeforeValidator(_as_list),
+    Field(json_schema_extra={"type": ["array", "string"]}),
 ]
 Env = dict[Annotated[str, AfterValidator(_variable)], Annotated[str, AfterValidator(_value)]]
 ConfigSettings = dict[

@@ -16,6 +16,7 @@ from wheelsmith.base.errors import CacheInUseError, StoreError
 from wheelsmith.engine import Engine, Limits
 from wheelsmith.index.entries.stored_states import RUNS
 from wheelsmith.index.publish.run_index import publish_run
+from wheelsmith.matrix.remote_cache import RemoteCacheSettings
 from wheelsmith.matrix.types import EngineChoice
 from wheelsmith.model import (
     BuildPlan,
@@ -57,6 +58,7 @@ from wheelsmith.store import (
 )
 from wheelsmith.wheel.checker_version import checker_digest
 
+NO_REMOTE_CACHE = RemoteCacheSettings()
 # Folders that a run writes to. The output folder may come from an untrusted kernel, so these may be links.
 _OUTPUT_FOLDERS = ("logs", "wheels", "index", "index/_state", f"index/{RUNS}")
 
@@ -180,7 +182,7 @@ def make_output_folder(out: Path) -> None:
 def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: ActiveRun, cancel: Flag) -> None:
     request = prepared.request
     store = Store(request.cache / "store")
-    remote = open_remote_cache(prepared.remote_cache, run) if prepared.remote_cache else None
+    remote = open_remote_cache(prepared.remote_cache, run)
     if remote and not request.force:
         _take_remote_wheels(remote, executor, prepared, folder, cancel)
     cached, to_recheck, to_build = _sort_builds(prepared)
@@ -197,7 +199,7 @@ def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: Act
         if remote and result.status is Status.BUILT:
             _send_wheel(remote, store, result.plan_digest)
 
-    shared = prepared.remote_cache if remote and remote.is_read else None
+    shared = prepared.remote_cache if remote and remote.is_read else NO_REMOTE_CACHE
     for result in cached:
         finish(result)
     listen(Expectation(seconds=build_costs.known()))
@@ -270,14 +272,14 @@ def make_build_request(
     *,
     to_build: Sequence[Build] = (),
     to_recheck: Sequence[Build] = (),
-    remote_cache: str | None = None,
+    remote_cache: RemoteCacheSettings = NO_REMOTE_CACHE,
 ) -> BuildRequest:
     """Return the request for an executor.
 
     :param folder: a scratch folder for this run only.
     :param to_build: builds to run, or with a wheel to test.
     :param to_recheck: builds with a wheel to check again.
-    :param remote_cache: the address of a cache for compiled objects, or None.
+    :param remote_cache: a cache for compiled objects that machines share.
     """
     request = prepared.request
     return BuildRequest(

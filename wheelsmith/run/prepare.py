@@ -18,6 +18,7 @@ from wheelsmith.base.units import parse_size
 from wheelsmith.engine import Engine, Local, choose, with_python_digest
 from wheelsmith.matrix.expand import cell_of, expand, project_settings, select, unused_rules
 from wheelsmith.matrix.load import load_matrix
+from wheelsmith.matrix.remote_cache import RemoteCacheSettings
 from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, LockedWheel, Notice, log_notices
 from wheelsmith.model.build_host import IMAGES_OPTION
@@ -58,7 +59,7 @@ class Request:
     :param out: overrides the matrix's output folder.
     :param reuse: use compiled objects from the cache, and add new ones to it.
     :param executor: ``local`` builds on this machine.
-    :param remote_cache: the address of a cache that machines share, or None.
+    :param remote_cache: a cache that machines share; what it leaves empty comes from the matrix.
     """
 
     matrix: Path
@@ -78,7 +79,7 @@ class Request:
     fail_fast: bool = False
     test: bool = False
     executor: str = "local"
-    remote_cache: str | None = None
+    remote_cache: RemoteCacheSettings = field(default_factory=RemoteCacheSettings)
     prune: bool = False
     locked: bool = False
 

@@ -15,6 +15,7 @@ from wheelsmith.base.units import counted
 from wheelsmith.engine import Engine
 from wheelsmith.matrix.expand import cell_of, expand, matches_glob, select
 from wheelsmith.matrix.load import load_matrices
+from wheelsmith.matrix.remote_cache import RemoteCacheSettings
 from wheelsmith.matrix.types import EngineChoice, Matrix
 from wheelsmith.model import BuildPlan, Event, Excluded, Listener, Notice, log_notices
 from wheelsmith.model.run_record import KernelRecord
@@ -68,12 +69,16 @@ class PreparedSet(PlannedRun):
         )
 
     @property
-    def remote_cache(self) -> str | None:
-        """The address of a cache that machines share: of the request, or else of the matrix file; None for none."""
-        named = next((each.matrix.remote_cache for each in self.prepared.values()), None)
-        if named and "://" not in named:
-            named = str(self.request.matrix.resolve().parent / named)
-        return self.request.remote_cache or named
+    def remote_cache(self) -> RemoteCacheSettings:
+        """The cache that machines share. The options of the run override the settings in the matrix file."""
+        asked, folder = self.request.remote_cache, self.request.matrix.resolve().parent
+        named = next((each.matrix.remote_cache for each in self.prepared.values()), RemoteCacheSettings())
+        addresses = (text if "://" in text else str(folder / text) for text in named.addresses)
+        return RemoteCacheSettings(
+            addresses=asked.addresses or tuple(addresses),
+            signers=asked.signers or tuple(str(folder / path) for path in named.signers),
+            key=asked.key,
+        )
 
     @property
     def inputs(self) -> dict[str, KernelInputs]:

@@ -3,32 +3,75 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from wheelsmith.base.errors import AddressError
 from wheelsmith.index.storage.location import BUCKETS, open_storage
+from wheelsmith.matrix.remote_cache import RemoteCacheSettings, check_address
 from wheelsmith.model import Listener
 from wheelsmith.store import RemoteCache, Store, fetch_wheel
+from wheelsmith.store.remote import RemoteContent, RemoteEntry, RemoteFiles
 
 _FETCHES_AT_ONCE = 16
 
 
-def open_remote_cache(address: str, listen: Listener) -> RemoteCache:
-    """Open ``s3://bucket/prefix``, ``gs://…``, ``az://…`` or a folder as a remote cache. This sends no request yet.
+class Layers(RemoteFiles):
+    """The files of several remote caches. The first one that has a file is read, and the first one is written."""
 
-    :raises AddressError: it has none of these forms.
+    def __init__(self, places: Sequence[RemoteFiles]) -> None:
+        self._places = places
+
+    @property
+    def name(self) -> str:
+        """Return the addresses without credentials."""
+        return ", ".join(place.name for place in self._places)
+
+    def stat(self, key: str) -> RemoteEntry | None:
+        """Return the size of a file, or None if it does not exist."""
+        return next((found for place in self._places if (found := place.stat(key))), None)
+
+    def read(self, key: str) -> RemoteContent | None:
+        """Return a file, or None if it does not exist."""
+        return next((found for place in self._places if (found := place.read(key))), None)
+
+    def put(self, key: str, content: Path | bytes) -> None:
+        """Write a file."""
+        self._places[0].put(key, content)
+
+
+def open_remote_cache(settings: RemoteCacheSettings, listen: Listener) -> RemoteCache | None:
+    """Open a remote cache; None if the settings name none. This sends no request yet.
+
+    A run that accepts signed records only, and has no key to sign its own, only reads.
+
+    :raises AddressError: an address is not ``s3://bucket/prefix``, ``gs://…``, ``az://…`` or a folder.
     :raises PackageIndexError: the client library for buckets is not installed.
+    :raises SigningKeyError: a key cannot be read.
     """
-    scheme, separator, _ = address.partition("://")
-    if not separator or scheme == "file":
-        return RemoteCache(open_storage(address), listen)
-    if scheme not in BUCKETS:
-        raise AddressError(f"{scheme}:// cannot be a remote cache", remedy="use s3://, gs://, az:// or a folder")
+    if not settings.addresses:
+        return None
+    files: RemoteFiles = Layers([_open_place(address) for address in settings.addresses])
+    if settings.signers or settings.key:
+        from wheelsmith.run.remote_records import SignedRecords
+        from wheelsmith.wheel.attestation.keys import key_signer, verifying_key
+
+        keys = tuple(verifying_key(Path(path)) for path in settings.signers)
+        files = SignedRecords(files, key_signer(settings.key) if settings.key else None, keys)
+    return RemoteCache(files, listen, is_written=bool(settings.key or not settings.signers))
+
+
+def _open_place(address: str) -> RemoteFiles:
+    try:
+        check_address(address)
+    except ValueError as error:
+        raise AddressError(str(error)) from None
+    if not address.startswith(tuple(f"{scheme}://" for scheme in BUCKETS)):
+        return open_storage(address)
     from wheelsmith.index.storage.bucket import CACHE_RETRIES, open_bucket
 
-    return RemoteCache(open_bucket(address, CACHE_RETRIES), listen)
+    return open_bucket(address, CACHE_RETRIES)
 
 
 def fetch_wheels(remote: RemoteCache, store: Store, build_digests: Iterable[str], work: Path) -> frozenset[str]:

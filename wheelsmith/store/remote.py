@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from typing import Protocol, TypeVar
 
-from wheelsmith.base.errors import WheelsmithError
+from wheelsmith.base.errors import AttestationError, WheelsmithError
 from wheelsmith.base.files import atomic_write
 from wheelsmith.base.units import counted
 from wheelsmith.model import Listener, Notice
@@ -60,7 +60,10 @@ class RemoteFiles(Protocol):
         """Return the size of a file, or None if it does not exist."""
 
     def read(self, key: str) -> RemoteContent | None:
-        """Return a file, or None if it does not exist."""
+        """Return a file, or None if it does not exist.
+
+        :raises AttestationError: it must not be used.
+        """
 
     def put(self, key: str, content: Path | bytes) -> None:
         """Write a file."""
@@ -72,18 +75,20 @@ class RemoteCache:
     The first failure ends reading or writing for the rest of the run, with one warning. Threads are daemons, so that a
     host that never answers cannot delay the end of the process.
 
+    :param is_written: False for a run that only reads.
     :ivar is_read: False after a failure.
     """
 
-    def __init__(self, files: RemoteFiles, listen: Listener) -> None:
+    def __init__(self, files: RemoteFiles, listen: Listener, *, is_written: bool = True) -> None:
         self._files = files
         self._listen = listen
         self._lock = threading.Lock()
         self._waited = 0.0
         self._damaged: set[str] = set()
-        self._writing: Queue[tuple[Sequence[tuple[str, Path | bytes]], Future[None]]] = Queue()
+        # None ends a thread.
+        self._writing: Queue[tuple[Sequence[tuple[str, Path | bytes]], Future[None]] | None] = Queue()
         self._written: list[Future[None]] = []
-        self.is_read = self._is_written = True
+        self.is_read, self._is_written = True, is_written
 
     def fetch(self, key: str, path: Path, most: int) -> bool:
         """Copy a file to ``path``. The caller must verify its content. Return False if it is not available.
@@ -103,6 +108,9 @@ class RemoteCache:
                 data = content.data if content else None
         except TimeoutError:
             self._stop_reading("it answers too slowly")
+        except AttestationError as error:
+            self._warn(f"{_key(key)} is not used: {error.message}")
+            self.report_damage(key)
         except WheelsmithError as error:
             self._stop_reading(error.message)
         self._lose_patience(time.monotonic() - start - _QUICK - size / _SLOWEST)
@@ -132,20 +140,19 @@ class RemoteCache:
             self._written.append(done)
         self._writing.put((files, done))
 
-    def close(self) -> int:
-        """Wait for the writes for a limited time. Return the number of results that were not written."""
-        end = time.monotonic() + LAST_WRITES
-        for done in self._written:
-            with suppress(TimeoutError):
-                done.result(max(0.0, end - time.monotonic()))
+    def close(self) -> None:
+        """Wait for the writes for a limited time."""
+        wait(self._written, LAST_WRITES)
         left = sum(not done.done() for done in self._written)
         if left and self._is_written:
             self._stop_writing(f"{counted(left, 'result')} could not be written in time")
-        return left
+        for _ in self._written[:_WRITERS]:
+            self._writing.put(None)
+        self._written.clear()
 
     def _write_all(self) -> None:
-        while True:
-            files, done = self._writing.get()
+        while item := self._writing.get():
+            files, done = item
             try:
                 for key, content in files:
                     if self._is_written and (_key(key) in self._damaged or self._files.stat(_key(key)) is None):

@@ -39,7 +39,7 @@ class LocalExecutor:
             remove_tree(work.folder / result.cell.id)
             on_result(result)
 
-        remote = open_remote_cache(work.remote_cache, listen) if work.remote_cache and work.reuse else None
+        remote = open_remote_cache(work.remote_cache, listen) if work.reuse else None
         context = make_context(work, listen, cancel, remote)
         machine = Capacity(cores=context.all_cores, memory=context.memory)
         needs = {plan.cell.id: tuple(map(_fetch_name, plan.prefixes)) for plan in work.to_build}

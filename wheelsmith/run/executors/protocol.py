@@ -12,6 +12,7 @@ from typing import Protocol
 from wheelsmith.base.errors import SettingError
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.engine import Limits
+from wheelsmith.matrix.remote_cache import RemoteCacheSettings
 from wheelsmith.model import BuildPlan, BuildResult, Listener
 from wheelsmith.source.tree import SourceTree
 
@@ -50,7 +51,7 @@ class BuildRequest(Record):
     :param force: build even if the wheel is in the store.
     :param reuse: use compiled objects from the cache, and add new ones to it.
     :param fail_fast: start no more builds after a failure.
-    :param remote_cache: the address of a cache for compiled objects that machines share, or None.
+    :param remote_cache: a cache for compiled objects that machines share. Its files of keys are of this machine, too.
     """
 
     to_build: tuple[BuildPlan, ...] = ()
@@ -67,7 +68,7 @@ class BuildRequest(Record):
     force: bool = False
     reuse: bool = True
     fail_fast: bool = False
-    remote_cache: str | None = None
+    remote_cache: RemoteCacheSettings = field(default_factory=RemoteCacheSettings)
 
 
 class Executor(Protocol):
