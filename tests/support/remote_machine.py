@@ -1,6 +1,7 @@
 """Machines with empty caches that share a remote cache."""
 
 import io
+import threading
 from pathlib import Path
 
 from wheelsmith.model import Notice
@@ -36,7 +37,7 @@ class Machine:
 
     def fetch(self) -> bool:
         (self.root / "work").mkdir(parents=True, exist_ok=True)
-        return bool(fetch_wheels(self.remote, self.store, [DIGEST], self.root / "work"))
+        return bool(fetch_wheels(self.remote, self.store, [DIGEST], self.root / "work", threading.Event()))
 
     @property
     def warnings(self) -> list[str]:

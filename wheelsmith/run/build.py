@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Event as Flag
 
 from wheelsmith.base.errors import CacheInUseError, StoreError
+from wheelsmith.base.units import counted
 from wheelsmith.engine import Engine, Limits
 from wheelsmith.index.entries.stored_states import RUNS
 from wheelsmith.index.publish.run_index import publish_run
@@ -56,6 +57,7 @@ from wheelsmith.store import (
     reject_wheel,
     send_wheel,
 )
+from wheelsmith.toolchain.progress import report_preparation
 from wheelsmith.wheel.checker_version import checker_digest
 
 NO_REMOTE_CACHE = RemoteCacheSettings()
@@ -184,7 +186,7 @@ def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: Act
     store = Store(request.cache / "store")
     remote = open_remote_cache(prepared.remote_cache, run)
     if remote and not request.force:
-        _take_remote_wheels(remote, executor, prepared, folder, cancel)
+        _take_remote_wheels(remote, executor, prepared, folder, run, cancel)
     cached, to_recheck, to_build = _sort_builds(prepared)
     costs = Costs.in_cache(request.cache)
     build_costs = BuildCosts(costs, (build.plan for build in to_build))
@@ -227,7 +229,7 @@ def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: Act
 
 
 def _take_remote_wheels(
-    remote: RemoteCache, executor: Executor, prepared: PreparedSet, folder: Path, cancel: Flag
+    remote: RemoteCache, executor: Executor, prepared: PreparedSet, folder: Path, listen: Listener, cancel: Flag
 ) -> None:
     """Copy the wheels that the store lacks from a remote cache, and keep those that pass the check.
 
@@ -236,7 +238,10 @@ def _take_remote_wheels(
     cache = prepared.request.cache
     store, known = Store(cache / "store"), stored_wheels(prepared.plans, cache, prepared.engine)
     missing = {build.plan.build_digest: build for build in prepared.builds if build.plan.build_digest not in known}
-    found = [missing[digest] for digest in fetch_wheels(remote, store, missing, folder)]
+    if not missing:
+        return
+    with report_preparation(f"looking for {counted(len(missing), 'wheel')} in the remote cache", listen):
+        found = [missing[digest] for digest in fetch_wheels(remote, store, missing, folder, cancel)]
     if not found:
         return
 

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 from wheelsmith.base.errors import AddressError
 from wheelsmith.index.storage.location import BUCKETS, open_storage
@@ -74,14 +75,19 @@ def _open_place(address: str) -> RemoteFiles:
     return open_bucket(address, CACHE_RETRIES)
 
 
-def fetch_wheels(remote: RemoteCache, store: Store, build_digests: Iterable[str], work: Path) -> frozenset[str]:
+def fetch_wheels(
+    remote: RemoteCache, store: Store, build_digests: Iterable[str], work: Path, cancel: Event
+) -> frozenset[str]:
     """Copy the wheels of plans to the store. Return the digests of the plans whose wheel was copied.
 
     :param work: a folder for downloads.
+    :param cancel: once it is set, no more are copied.
     :raises StoreError: the store cannot be written.
     """
 
     def fetch(digest: str) -> bool:
+        if cancel.is_set():
+            return False
         with tempfile.TemporaryDirectory(prefix="remote-", dir=work) as folder:
             return fetch_wheel(remote, store, digest, Path(folder))
 
