@@ -214,7 +214,16 @@ PIPELINES = (".github/workflows/wheels.yml", ".github/dependabot.yml", ".gitlab-
         *PIPELINES,
         *("matrix.yaml", "cuda.yaml", "ci/cpu.yml", "wheelsmith.lock", "cuda.yaml.wheelsmith.lock"),
         *("wheelsmith.lock.d/pylock.a.toml", "wheelsmith.shards.json", "wheelsmith.vendor/source/a.h"),
-        *("build/torch/a.h", "dist/wheels/a.py", "log", "build.log", "nohup.out", "x/__pycache__/a.py", ".venv/a.py"),
+        *(
+            "build/torch/a.h",
+            "dist/wheels/a.py",
+            "log",
+            "build.log",
+            "nohup.out",
+            "x/__pycache__/a.py",
+            ".venv/a.py",
+            "wheels.slurm.sh",
+        ),
     ],
 )
 def test_what_wheelsmith_and_pipelines_write_is_not_source(path, is_tracked, tmp_path):

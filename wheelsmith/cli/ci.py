@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wheelsmith.report.pipelines import Pipeline
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_Option = Callable[[Any], Any]  # what click.option returns
 
 _WATCH = ".github/workflows/wheels-watch.yml"
 _TEST_OPTIONS = (
@@ -42,13 +43,27 @@ _TEST_OPTIONS = (
 )
 
 
-def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
-    """Add the options that all CI systems share.
+_RELEASE_OPTIONS = (
+    click.option(
+        "--aarch64-on",
+        metavar="RUNNER",
+        help="Runner that builds projects for aarch64: a GitHub label, a GitLab tag or a Buildkite queue.",
+    ),
+    click.option("--sign", is_flag=True, help="Sign with the private key in the secret WHEELSMITH_KEY."),
+    click.option("--keyless", is_flag=True, help="Sign with the token of the job. Not available on Buildkite."),
+    click.option(
+        "--publish", metavar="INDEX", help="Publish tagged commits to s3://…, gs://…, az://…, hf://… or github://…."
+    ),
+    *_TEST_OPTIONS,
+)
 
-    :param file: default of ``--output``.
+
+def _build_options(shards: str) -> tuple[_Option, ...]:
+    """Return the options of building.
+
     :param shards: default of ``--shards``.
     """
-    options = (
+    return (
         click.option(
             "--matrix",
             default="matrix.yaml",
@@ -71,17 +86,15 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
             help="Requirement of wheelsmith for pip.",
         ),
         click.option("--python", default="3.12", show_default=True, metavar="VERSION", help="Python for wheelsmith."),
-        click.option(
-            "--aarch64-on",
-            metavar="RUNNER",
-            help="Runner that builds projects for aarch64: a GitHub label, a GitLab tag or a Buildkite queue.",
-        ),
-        click.option("--sign", is_flag=True, help="Sign with the private key in the secret WHEELSMITH_KEY."),
-        click.option("--keyless", is_flag=True, help="Sign with the token of the job. Not available on Buildkite."),
-        click.option(
-            "--publish", metavar="INDEX", help="Publish tagged commits to s3://…, gs://…, az://…, hf://… or github://…."
-        ),
-        *_TEST_OPTIONS,
+    )
+
+
+def _options(file: str, *options: _Option) -> Callable[[_F], _F]:
+    """Add options, and those for the file.
+
+    :param file: default of ``--output``.
+    """
+    of_file = (
         click.option(
             "--output",
             type=click.Path(path_type=Path),
@@ -93,9 +106,9 @@ def _pipeline_options(file: str, *, shards: str = "auto") -> Callable[[_F], _F]:
     )
 
     def add(command: _F) -> _F:
-        for option in reversed(options):
+        for option in reversed((*options, *of_file)):
             command = option(command)
-        return click.pass_context(command)  # type: ignore[return-value]  # click.option returns the same type
+        return click.pass_context(command)  # type: ignore[return-value]  # it returns the same type
 
     return add
 
@@ -106,7 +119,7 @@ def command() -> None:
 
 
 @command.command("github")
-@_pipeline_options(".github/workflows/wheels.yml")
+@_options(".github/workflows/wheels.yml", *_build_options("auto"), *_RELEASE_OPTIONS)
 @click.option(
     "--watch", is_flag=True, help=f"Generate {_WATCH} instead: every week, a pull request with newer releases."
 )
@@ -120,7 +133,7 @@ def github(ctx: click.Context, *, watch: bool, **options: Any) -> None:
 
 
 @command.command("gitlab")
-@_pipeline_options(".gitlab-ci.yml", shards="4")
+@_options(".gitlab-ci.yml", *_build_options("4"), *_RELEASE_OPTIONS)
 def gitlab(ctx: click.Context, **options: Any) -> None:
     """Generate a pipeline for GitLab."""
     from wheelsmith.report.pipelines import gitlab_pipeline
@@ -129,7 +142,7 @@ def gitlab(ctx: click.Context, **options: Any) -> None:
 
 
 @command.command("buildkite")
-@_pipeline_options(".buildkite/wheels.yml")
+@_options(".buildkite/wheels.yml", *_build_options("auto"), *_RELEASE_OPTIONS)
 @click.option(
     "--steps",
     type=click.Path(path_type=Path),
@@ -145,6 +158,15 @@ def buildkite(ctx: click.Context, *, output: Path, steps: Path | None, **options
         _write(ctx, partial(buildkite_shards, shards=read_shards(steps).shards), output=Path("-"), **options)
     else:
         _write(ctx, buildkite_pipeline, output=output, **options)
+
+
+@command.command("slurm")
+@_options("wheels.slurm.sh", *_build_options("auto"))
+def slurm(ctx: click.Context, **options: Any) -> None:
+    """Generate a script that submits the builds to a Slurm cluster."""
+    from wheelsmith.report.pipelines import slurm_script
+
+    _write(ctx, slurm_script, **options)
 
 
 def _write(ctx: click.Context, render: Callable[[Pipeline], str], *, output: Path, check: bool, **options: Any) -> None:

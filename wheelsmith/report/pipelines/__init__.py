@@ -8,4 +8,5 @@ from wheelsmith.report.pipelines.systems import (
     github_watch_workflow,
     github_workflow,
     gitlab_pipeline,
+    slurm_script,
 )

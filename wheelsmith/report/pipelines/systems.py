@@ -1,7 +1,8 @@
-"""Pipelines for GitHub Actions, GitLab and Buildkite."""
+"""Pipelines for GitHub Actions, GitLab, Buildkite and Slurm."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from wheelsmith.base.errors import SettingError
@@ -19,7 +20,7 @@ def github_workflow(pipeline: Pipeline) -> str:
 
     :raises SettingError: an option is invalid.
     """
-    return _render_github("github", pipeline)
+    return _render_github("github.yml", pipeline)
 
 
 def github_watch_workflow(pipeline: Pipeline) -> str:
@@ -27,7 +28,7 @@ def github_watch_workflow(pipeline: Pipeline) -> str:
 
     :raises SettingError: an option is invalid.
     """
-    return _render_github("github-watch", pipeline)
+    return _render_github("github-watch.yml", pipeline)
 
 
 def _render_github(template: str, pipeline: Pipeline) -> str:
@@ -44,7 +45,7 @@ def gitlab_pipeline(pipeline: Pipeline) -> str:
 
     :raises SettingError: an option is invalid, or the number of jobs is ``auto`` or too large.
     """
-    text = _render("gitlab", pipeline)
+    text = _render("gitlab.yml", pipeline)
     if pipeline.shards == "auto":
         raise SettingError(
             "--shards auto is not supported: GitLab needs a fixed number of jobs",
@@ -83,7 +84,7 @@ def buildkite_pipeline(pipeline: Pipeline) -> str:
         aarch64_on=pipeline.aarch64_on,
     )
     return _render(
-        "buildkite", pipeline, shards_command=f"{building.command('buildkite')} --steps wheelsmith.shards.json"
+        "buildkite.yml", pipeline, shards_command=f"{building.command('buildkite')} --steps wheelsmith.shards.json"
     )
 
 
@@ -92,14 +93,22 @@ def buildkite_shards(pipeline: Pipeline, shards: Sequence[Shard]) -> str:
 
     :raises SettingError: an option is invalid.
     """
-    return _render("buildkite-shards", pipeline, shards=shards)
+    return _render("buildkite-shards.yml", pipeline, shards=shards)
+
+
+def slurm_script(pipeline: Pipeline) -> str:
+    """Return a shell script that submits an array job to Slurm, with a task for each shard, and a job that joins them.
+
+    :raises SettingError: an option is invalid.
+    """
+    return _render("slurm.sh", pipeline)
 
 
 def _render(name: str, pipeline: Pipeline, **context: object) -> str:
     """Return a file for a CI system.
 
-    :param name: the name of the template: that of the CI system, and what the file is for if there are several.
+    :param name: the name of the template. It begins with that of the CI system.
     """
     pipeline.check()
-    template = text_environment(__package__).get_template(f"{name}.yml")
-    return template.render(p=pipeline, command=pipeline.command(name.partition("-")[0]), **context)
+    template = text_environment(__package__).get_template(name)
+    return template.render(p=pipeline, command=pipeline.command(re.split("[-.]", name)[0]), **context)
