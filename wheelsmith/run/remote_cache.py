@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 
 from wheelsmith.base.errors import AddressError
+from wheelsmith.base.offline import is_offline
 from wheelsmith.index.storage.location import BUCKETS, open_storage
 from wheelsmith.matrix.remote_cache import RemoteCacheSettings, check_address
 from wheelsmith.model import Listener
@@ -45,15 +46,17 @@ class Layers(RemoteFiles):
 def open_remote_cache(settings: RemoteCacheSettings, listen: Listener) -> RemoteCache | None:
     """Open a remote cache; None if the settings name none. This sends no request yet.
 
-    A run that accepts signed records only, and has no key to sign its own, only reads.
+    A run that accepts signed records only, and has no key to sign its own, only reads. Without a network, only folders
+    are read and written.
 
     :raises AddressError: an address is not ``s3://bucket/prefix``, ``gs://…``, ``az://…`` or a folder.
     :raises PackageIndexError: the client library for buckets is not installed.
     :raises SigningKeyError: a key cannot be read.
     """
-    if not settings.addresses:
+    places = [address for address in settings.addresses if not (is_offline() and "://" in address)]
+    if not places:
         return None
-    files: RemoteFiles = Layers([_open_place(address) for address in settings.addresses])
+    files: RemoteFiles = Layers([_open_place(address) for address in places])
     if settings.signers or settings.key:
         from wheelsmith.run.remote_records import SignedRecords
         from wheelsmith.wheel.attestation.keys import key_signer, verifying_key

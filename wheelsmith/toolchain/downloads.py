@@ -15,11 +15,12 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -47,24 +48,40 @@ _ARCHIVES_VARIABLE = "WHEELSMITH_ARCHIVES"
 _POOL = "/pool/"  # the folder with the packages in an archive of Debian
 _MAX_PACKED = 256 << 20  # bytes; CUTLASS with its pictures has 40 MB
 _MAX_UNPACKED = 512 << 20
+_SHARED = "toolchains"  # folder of shared files
 _TAR_CHUNK = 1 << 16  # bytes
 # RecursionError: tarfile reads a chain of extended headers recursively.
 _TAR_ERRORS = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError, RecursionError)
 
 
+class SharedFiles(Protocol):
+    """Files that machines share. Their content is not verified."""
+
+    def fetch(self, key: str, path: Path, most: int) -> bool:
+        """Copy a file of at most ``most`` bytes to a path. Return False if it is not available."""
+
+    def report_damage(self, key: str) -> None:
+        """Record that the content of a file is wrong, so that it is replaced."""
+
+    def send(self, files: Sequence[tuple[str, Path | bytes]]) -> None:
+        """Write files in the background."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PrefixFiles:
-    """Provides the files of one prefix, from the vendored folder or the network.
+    """Provides the files of one prefix, from the vendored folder, from other machines or from the network.
 
     :param name: the prefix's name; partial wheels are vendored under it.
     :param scratch: an empty folder for downloads.
     :param keep: a folder that gets a copy of each file, or None.
+    :param shared: files that machines share, for those that are not vendored; None for none.
     """
 
     name: str
     scratch: Path
     listen: Listener
     keep: Path | None = None
+    shared: SharedFiles | None = None
 
     @cached_property
     def _settings(self) -> PipSettings:
@@ -76,8 +93,12 @@ class PrefixFiles:
 
         :raises ToolchainError: it is not available.
         """
-        with self._settings.client() as client:
-            path = fetch_whole(pin, locate(pin, self._settings), self.scratch, client, self.listen)
+        key = f"{_SHARED}/{WHEELS}/{pin.filename}"
+        path = self._take(key, pin.size, lambda path: sha256_file(path) == pin.sha256)
+        if path is None:
+            with self._settings.client() as client:
+                path = fetch_whole(pin, locate(pin, self._settings), self.scratch, client, self.listen)
+            self._send(key, path)
         if self.keep:
             _copy(path, self.keep / WHEELS / pin.filename)
         return path
@@ -92,11 +113,40 @@ class PrefixFiles:
         vendored, place = vendored_folder(), Path(PARTS, self.name, pin.filename)
         path = vendored / place if vendored and pin.record_sha256 else None
         if path is None or not (path.is_file() and self._try_use(path, use)):
-            with self._settings.client() as client:
-                path = fetch_part(pin, locate(pin, self._settings), self.scratch, wanted, client, self.listen)
-            use(path)
+            path = self._shared_part(pin, wanted, use)
         if self.keep:
             _write_partial_wheel(path, wanted, self.keep / place)
+
+    def _shared_part(self, pin: PinnedFile, wanted: Callable[[str], bool], use: Callable[[Path], None]) -> Path:
+        """Return a wheel that was used, from other machines or from the network."""
+        key = f"{_SHARED}/{PARTS}/{self.name}/{pin.filename}"
+        if pin.record_sha256 and (path := self._take(key, pin.size, partial(self._try_use, use=use))):
+            return path
+        with self._settings.client() as client:
+            path = fetch_part(pin, locate(pin, self._settings), self.scratch, wanted, client, self.listen)
+        use(path)
+        if self.shared and pin.record_sha256:
+            part = self.scratch / f"part-{pin.filename}"
+            _write_partial_wheel(path, wanted, part)
+            self._send(key, part)
+        return path
+
+    def _take(self, key: str, most: int, is_right: Callable[[Path], bool]) -> Path | None:
+        """Return the path of a file that another machine has shared, or None.
+
+        :param most: the size in bytes, or a limit of it.
+        """
+        path = self.scratch / f"shared-{Path(key).name}"
+        if self.shared is None or not self.shared.fetch(key, path, most):
+            return None
+        if is_right(path):
+            return path
+        self.shared.report_damage(key)
+        return None
+
+    def _send(self, key: str, path: Path) -> None:
+        if self.shared:
+            self.shared.send([(key, path.read_bytes())])  # the file is removed with the scratch folder
 
     def _try_use(self, path: Path, use: Callable[[Path], None]) -> bool:
         try:
@@ -112,7 +162,11 @@ class PrefixFiles:
 
         :raises ToolchainError: it is not available.
         """
-        path = fetch_package(pin, self.scratch, self._settings, self.listen)
+        key = f"{_SHARED}/{ARCHIVES}/{pin.sha256}/{pin.filename}"
+        path = self._take(key, pin.size, lambda path: sha256_file(path) == pin.sha256)
+        if path is None:
+            path = fetch_package(pin, self.scratch, self._settings, self.listen)
+            self._send(key, path)
         if self.keep:
             _copy(path, self.keep / ARCHIVES / pin.filename)
         return path
@@ -122,7 +176,11 @@ class PrefixFiles:
 
         :raises ToolchainError: it is not available.
         """
-        archive = fetch_tree(tree, folder, self.scratch, self._settings, self.listen)
+        key = f"{_SHARED}/{ARCHIVES}/{tree.sha256}/{tree.filename}"
+        archive = self._take(key, _MAX_PACKED, lambda path: _try_tree(tree, path, folder))
+        if archive is None:
+            archive = fetch_tree(tree, folder, self.scratch, self._settings, self.listen)
+            self._send(key, archive)
         if self.keep:
             _copy(archive, self.keep / ARCHIVES / tree.filename)
 
@@ -210,15 +268,12 @@ def fetch_tree(tree: PinnedTree, folder: Path, scratch: Path, settings: PipSetti
     """
     problems = []
     for place in _candidate_places(tree):
-        files: dict[str, bytes] = {}
         try:
             archive = _fetch_archive(tree.filename, place, scratch, settings, listen, most=_MAX_PACKED)
-            files = dict(_read_tree(tree, archive))
-            _verify_tree(tree, files)
+            _write_tree(tree, archive, folder)
         except ToolchainError as error:
             problems.append(f"{redact(place)}: {error.message}")
             continue
-        _write_files(files, folder)
         return archive
     hint = f"; to make it from a clone: git archive --prefix {tree.folder.partition('/')[0]}/ -o {tree.filename} TAG"
     raise _unavailable_error(tree, problems, hint)
@@ -340,7 +395,18 @@ def _verify_tree(tree: PinnedTree, files: dict[str, bytes]) -> None:
         raise ToolchainError("its files differ from the pinned ones")
 
 
-def _write_files(files: dict[str, bytes], folder: Path) -> None:
+def _try_tree(tree: PinnedTree, archive: Path, folder: Path) -> bool:
+    """Write the pinned folder of an archive. Return False if it differs from the pin."""
+    try:
+        _write_tree(tree, archive, folder)
+    except ToolchainError:
+        return False
+    return True
+
+
+def _write_tree(tree: PinnedTree, archive: Path, folder: Path) -> None:
+    files = dict(_read_tree(tree, archive))
+    _verify_tree(tree, files)
     for name, content in files.items():
         # The names are safe, because the pinned hash covers them.
         path = folder / PurePosixPath(name)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
@@ -32,6 +33,9 @@ from wheelsmith.toolchain.project_toolkit import HOME, LAYOUT, assemble_toolkit
 from wheelsmith.toolchain.resolve import FoundWheel, find_wheels, lock_environment, read_lock
 from wheelsmith.toolchain.uv import Uv
 
+if TYPE_CHECKING:
+    from wheelsmith.toolchain.downloads import SharedFiles
+
 # nvcc, the programs that it calls, and the bitcode library that cicc reads.
 _COMPILERS = (
     *("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary"),
@@ -46,12 +50,16 @@ class Toolchains:
 
     :param cache: a folder for all projects of a user. Several processes may use it at the same time.
     :param cancel: stops long installations when it is set.
+    :param shared: files that machines share.
     """
 
-    def __init__(self, cache: Path, listen: Listener, cancel: Event | None = None) -> None:
+    def __init__(
+        self, cache: Path, listen: Listener, cancel: Event | None = None, shared: SharedFiles | None = None
+    ) -> None:
         self._root = cache / "prefix"
         self._listen = listen
         self._cancel = cancel or Event()
+        self._shared = shared
         self._verified: set[Path] = set()
 
     def find(self, prefix: PrefixId) -> Path | None:
@@ -71,7 +79,8 @@ class Toolchains:
 
         def make(folder: Path) -> None:
             with tempfile.TemporaryDirectory(dir=self._root) as scratch:
-                make_prefix(prefix, folder, PrefixFiles(name=final.name, scratch=Path(scratch), listen=self._listen))
+                files = PrefixFiles(name=final.name, scratch=Path(scratch), listen=self._listen, shared=self._shared)
+                make_prefix(prefix, folder, files)
 
         return self._get_or_make(final, make)
 

@@ -78,7 +78,7 @@ def make_context(
         builds={name: inputs.builds for name, inputs in work.kernels.items() if inputs.builds},
         engine=engine,
         own_engine=engine_for_own_programs(engine),
-        toolchains=ToolchainPrefetcher(Toolchains(work.cache, listen, cancel)),
+        toolchains=ToolchainPrefetcher(Toolchains(work.cache, listen, cancel, remote)),
         store=Store(work.cache / "store"),
         objects=Objects(work.cache / "objects", remote),
         costs=Costs.in_cache(work.cache),
