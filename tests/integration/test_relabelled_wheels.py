@@ -98,6 +98,24 @@ def test_a_rebuild_proves_a_relabelled_wheel(made):
     assert (answer.returncode, answer.stdout.count(".whl: equal\n")) == (0, 1), answer.stdout
 
 
+def test_a_project_is_selected_as_in_the_plan_of_a_set(made, tmp_path):
+    answer = made.run("relabel", "dist", "--out", str(tmp_path / "out"), "--only", "tiny/torch213-*")
+    assert answer.returncode == 0, answer.stderr
+    assert "1 wheel relabelled" in answer.stderr
+    answer = made.run("relabel", "dist", "--out", str(tmp_path / "none"), "--only", "other/torch213-*")
+    assert "'other/torch213-*' matches no combination" in answer.stderr
+
+
+def test_a_wheel_of_an_older_source_is_left_out_and_counted(made, tmp_path):
+    shutil.copytree(made.folder, tmp_path / "copy", symlinks=True)
+    factory = Factory(folder=tmp_path / "copy", cache=made.cache)
+    (factory.folder / "k/tiny.cpp").write_text("int tiny_answer() { return 43; }\n")
+    answer = factory.run("build-matrix", "--engine", "bwrap", "--only", "torch212-*")
+    assert answer.returncode == 0, answer.stderr
+    answer = factory.run("relabel", "dist", "--out", "new")
+    assert answer.stderr.splitlines()[-1] == "1 wheel of an older source left out: build again"
+
+
 def test_both_torches_would_be_one_version(made):
     answer = made.run("relabel", "dist", "--out", "both")
     assert answer.returncode == 2

@@ -5,7 +5,7 @@ from states import cell, entry, named, of_torch, stable, unserved
 
 from wheelsmith.base.errors import PackageIndexError
 from wheelsmith.index.entries.entry import NoWheel
-from wheelsmith.index.site.coverage import common_columns, coverage
+from wheelsmith.index.site.coverage import common_combinations, coverage
 from wheelsmith.index.site.front import make_front
 from wheelsmith.index.site.human import human_root
 from wheelsmith.index.site.listing import dump_listing, listing_of, load_listing
@@ -77,7 +77,28 @@ def test_a_stable_wheel_serves_every_torch_that_it_accepts():
         "2.9": [],
     }
     assert [row.stable for row in front.rows] == [None, "torch ≥2.10"]
-    assert common_columns(coverage([others, stable()])) == ("torch 2.10, CUDA 13.0", "torch 2.13, CUDA 13.0")
+    assert common_combinations(coverage([others, stable()])) == ("torch 2.10, CUDA 13.0", "torch 2.13, CUDA 13.0")
+
+
+def test_what_projects_have_in_common_is_for_one_machine_and_python():
+    """Two projects with wheels for different architectures, or Pythons, have nothing in common."""
+    x86, arm = of_torch("2.13", None), of_torch("2.13", None, "aarch64")
+    assert common_combinations(coverage([named("a", x86), named("b", arm)])) == ()
+    assert common_combinations(coverage([named("a", x86, arm), named("b", arm)])) == ("torch 2.13, CPU, aarch64",)
+    both = ("torch 2.13, CPU", "torch 2.13, CPU, aarch64")
+    assert common_combinations(coverage([named("a", x86, arm), named("b", x86, arm)])) == both
+    pythons = [
+        entry(
+            "1.0+cu130.torch2.13",
+            cell("2.13", "13.0", python=f"3.{minor}"),
+            tag=f"cp3{minor}-cp3{minor}-manylinux_2_28_x86_64",
+        )
+        for minor in (12, 13)
+    ]
+    assert common_combinations(coverage([named("a", *pythons), named("b", pythons[0])])) == (
+        "torch 2.13, CUDA 13.0, Python 3.12",
+    )
+    assert common_combinations(coverage([named("a", *pythons), named("b", *pythons)])) == ("torch 2.13, CUDA 13.0",)
 
 
 def test_a_stable_wheel_does_not_serve_a_torch_without_a_build_for_its_cuda():

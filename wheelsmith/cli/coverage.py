@@ -36,7 +36,7 @@ def command(*, target: str, projects: tuple[str, ...], output_format: str) -> No
     INDEX is a folder, s3://…, gs://…, az://…, hf://… or github://…; the default is the index of the last run.
     """
     from wheelsmith.index.entries.stored_states import load_states
-    from wheelsmith.index.site.coverage import common_columns, coverage
+    from wheelsmith.index.site.coverage import common_combinations, coverage
     from wheelsmith.index.storage.location import open_storage
     from wheelsmith.matrix.expand import matches_glob
 
@@ -52,7 +52,7 @@ def command(*, target: str, projects: tuple[str, ...], output_format: str) -> No
         if not projects or any(matches_glob(pattern, name) for pattern in projects)
     ]
     rows = coverage(chosen)
-    common = common_columns(rows)
+    common = common_combinations(rows)
     if output_format == "json":
         data = {"schema_version": 1, "rows": [row.to_json() for row in rows], "common": list(common)}
         click.echo(json.dumps(data, indent=1))

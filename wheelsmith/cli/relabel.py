@@ -42,7 +42,8 @@ def command(
 
     WHEELS are files, or folders with wheels or an index. Only the version in names, METADATA and RECORD changes.
     """
-    relabelled = relabel(choose_wheels(wheels, arch=arch, only=only, skip=skip), out, **options)
+    chosen, older = choose_wheels(wheels, arch=arch, only=only, skip=skip)
+    relabelled = relabel(chosen, out, **options)
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "wheels": [each.to_json() for each in relabelled]}, indent=1))
         return
@@ -51,3 +52,5 @@ def command(
         for name in wheel.files:
             click.echo(visible(f"+ {name}: {show_size(wheel.size)}, requires {torch}"))
     click.echo(f"{counted(len(relabelled), 'wheel')} relabelled: {out}", err=True)
+    if older:
+        click.echo(f"{counted(older, 'wheel')} of an older source left out: build again", err=True)

@@ -22,7 +22,7 @@ from wheelsmith.index.publish.input_folders import external_wheels, read_release
 from wheelsmith.index.publish.release import WheelUpload
 from wheelsmith.index.resolve.choose import PYTHONS
 from wheelsmith.matrix.expand import select
-from wheelsmith.model import read_wheel_name
+from wheelsmith.model import Cell, read_wheel_name
 from wheelsmith.wheel.reader import WheelReader
 from wheelsmith.wheel.requirements import environments, parse_requires_python
 
@@ -89,20 +89,28 @@ def relabel(
 
 def choose_wheels(
     places: Sequence[Path], *, arch: str | None = None, only: Sequence[str] = (), skip: Sequence[str] = ()
-) -> list[WheelUpload]:
-    """Return the plain wheels that serve a selected cell, with these cells only.
+) -> tuple[list[WheelUpload], int]:
+    """Return the plain wheels that serve a selected cell, with these cells only, and the number of older wheels.
+
+    Wheels of an older source are left out. A pattern may begin with the name of a project, as in ``relu/torch213-*``.
 
     :param places: wheels, and folders with wheels or an index.
     :raises SelectionError: the selection matches no cell.
     """
-    found = [*read_releases([place for place in places if place.is_dir()]).uploads]
-    found += external_wheels(place for place in places if not place.is_dir())
+    release = read_releases([place for place in places if place.is_dir()])
+    found = [*release.uploads, *external_wheels(place for place in places if not place.is_dir())]
     plain = {upload.entry.sha256: upload for upload in found if upload.entry.variant is None}.values()
-    every = dict.fromkeys(cell for upload in plain for cell in upload.entry.cells)
-    selected = select({"": tuple(every)}, arch=arch, only=only, skip=skip)[""]
-    kept = [(upload, tuple(cell for cell in upload.entry.cells if cell in selected)) for upload in plain]
-    everything = not (arch or only or skip)
-    return [replace(each, entry=replace(each.entry, cells=cells)) for each, cells in kept if cells or everything]
+    every: dict[str, dict[Cell, None]] = {}
+    for upload in plain:
+        every.setdefault(upload.entry.project, {}).update(dict.fromkeys(upload.entry.cells))
+    cells = {project: tuple(each) for project, each in every.items()}
+    selected = select(cells, arch=arch, only=only, skip=skip)
+    everything, chosen = not (arch or only or skip), []
+    for upload in plain:
+        kept = tuple(cell for cell in upload.entry.cells if cell in selected.get(upload.entry.project, ()))
+        if kept or everything:
+            chosen.append(replace(upload, entry=replace(upload.entry, cells=kept)))
+    return chosen, len(release.left_out)
 
 
 def _refuse_two(claims: Iterable[tuple[str, IndexEntry]]) -> None:

@@ -29,8 +29,9 @@ LAST_WRITES = 30.0
 _ANSWER = 10.0  # seconds in which a request must be answered, in addition to the time for its bytes
 _SLOWEST = 1e6  # bytes per second
 _QUICK = 0.5  # seconds; an answer in this time, and the time for its bytes, is not slow
-_MAX_DAMAGED = 3  # files
+_MAX_FAILURES = 3  # of reading, and of writing
 _WRITERS = 4
+_SLOW = "it answers too slowly"
 
 
 class RemoteEntry(Protocol):
@@ -69,14 +70,41 @@ class RemoteFiles(Protocol):
         """Write a file."""
 
 
+class _Attempts:
+    """Reading or writing, which ends with a warning after some failures.
+
+    :param ending: what the warning says of the end.
+    """
+
+    def __init__(self, warn: Callable[[str], None], ending: str, *, is_active: bool = True) -> None:
+        self._warn = warn
+        self._ending = ending
+        self._lock = threading.Lock()
+        self._failures = 0
+        self.is_active = is_active
+
+    def fail(self, why: str) -> None:
+        """Count a failure."""
+        with self._lock:
+            self._failures += 1
+        if self._failures >= _MAX_FAILURES:
+            self.end(why)
+
+    def end(self, why: str) -> None:
+        """End the attempts, and tell so once."""
+        with self._lock:
+            is_new, self.is_active = self.is_active, False
+        if is_new:
+            self._warn(f"{self._ending}: {why}")
+
+
 class RemoteCache:
     """Reads the files that the local cache lacks, and writes new ones in the background.
 
-    The first failure ends reading or writing for the rest of the run, with one warning. Threads are daemons, so that a
+    The third failure ends reading or writing for the rest of the run, with one warning. Threads are daemons, so that a
     host that never answers cannot delay the end of the process.
 
     :param is_written: False for a run that only reads.
-    :ivar is_read: False after a failure.
     """
 
     def __init__(self, files: RemoteFiles, listen: Listener, *, is_written: bool = True) -> None:
@@ -86,9 +114,15 @@ class RemoteCache:
         self._waited = 0.0
         self._damaged: set[str] = set()
         # None ends a thread.
-        self._writing: Queue[tuple[Sequence[tuple[str, Path | bytes]], Future[None]] | None] = Queue()
+        self._queue: Queue[tuple[Sequence[tuple[str, Path | bytes]], Future[None]] | None] = Queue()
         self._written: list[Future[None]] = []
-        self.is_read, self._is_written = True, is_written
+        self._reading = _Attempts(self._warn, "it is not read any more")
+        self._writing = _Attempts(self._warn, "nothing more is written to it", is_active=is_written)
+
+    @property
+    def is_read(self) -> bool:
+        """True until reading has failed too often."""
+        return self._reading.is_active
 
     def fetch(self, key: str, path: Path, most: int) -> bool:
         """Copy a file to ``path``. The caller must verify its content. Return False if it is not available.
@@ -107,12 +141,12 @@ class RemoteCache:
                 content = _in_time(lambda: self._files.read(_key(key)), _ANSWER + size / _SLOWEST)
                 data = content.data if content else None
         except TimeoutError:
-            self._stop_reading("it answers too slowly")
+            self._reading.fail(_SLOW)
         except AttestationError as error:
             self._warn(f"{_key(key)} is not used: {error.message}")
             self.report_damage(key)
         except WheelsmithError as error:
-            self._stop_reading(error.message)
+            self._reading.fail(error.message)
         self._lose_patience(time.monotonic() - start - _QUICK - size / _SLOWEST)
         if data is None:
             return False
@@ -125,61 +159,48 @@ class RemoteCache:
         """Record that the content of a file is wrong, so that it is replaced."""
         with self._lock:
             self._damaged.add(_key(key))
-            count = len(self._damaged)
-        if count >= _MAX_DAMAGED:
-            self._stop_reading(f"{counted(count, 'file')} had the wrong content")
+        self._reading.fail(f"{_key(key)} has the wrong content")
 
     def send(self, files: Sequence[tuple[str, Path | bytes]]) -> None:
         """Write files in the background, in this order. Files that exist are not written again."""
-        if not self._is_written:
+        if not self._writing.is_active:
             return
         with self._lock:
             if len(self._written) < _WRITERS:
                 threading.Thread(target=self._write_all, name="remote-cache", daemon=True).start()
             done = Future[None]()
             self._written.append(done)
-        self._writing.put((files, done))
+        self._queue.put((files, done))
 
     def close(self) -> None:
         """Wait for the writes for a limited time."""
         wait(self._written, LAST_WRITES)
         left = sum(not done.done() for done in self._written)
-        if left and self._is_written:
-            self._stop_writing(f"{counted(left, 'result')} could not be written in time")
+        if left and self._writing.is_active:
+            self._writing.end(f"{counted(left, 'result')} could not be written in time")
         for _ in self._written[:_WRITERS]:
-            self._writing.put(None)
+            self._queue.put(None)
         self._written.clear()
 
     def _write_all(self) -> None:
-        while item := self._writing.get():
+        while item := self._queue.get():
             files, done = item
             try:
                 for key, content in files:
-                    if self._is_written and (_key(key) in self._damaged or self._files.stat(_key(key)) is None):
+                    if self._writing.is_active and (_key(key) in self._damaged or self._files.stat(_key(key)) is None):
                         self._files.put(_key(key), content)
             except WheelsmithError as error:
-                self._stop_writing(error.message)
+                self._writing.fail(error.message)
             except OSError as error:  # the local file was pruned
-                self._stop_writing(error.strerror or str(error))
-            done.set_result(None)
+                self._writing.fail(error.strerror or str(error))
+            finally:
+                done.set_result(None)
 
     def _lose_patience(self, seconds: float) -> None:
         with self._lock:
             self._waited += max(0.0, seconds)
         if self._waited > PATIENCE:
-            self._stop_reading("it answers too slowly")
-
-    def _stop_reading(self, why: str) -> None:
-        with self._lock:
-            told, self.is_read = not self.is_read, False
-        if not told:
-            self._warn(f"it is not read any more: {why}")
-
-    def _stop_writing(self, why: str) -> None:
-        with self._lock:
-            told, self._is_written = not self._is_written, False
-        if not told:
-            self._warn(f"nothing more is written to it: {why}")
+            self._reading.end(_SLOW)
 
     def _warn(self, text: str) -> None:
         self._listen(Notice(level="warning", text=f"remote cache {self._files.name}: {text}"))

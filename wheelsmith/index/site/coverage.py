@@ -127,11 +127,30 @@ def columns(rows: Iterable[CoverageRow]) -> tuple[str, ...]:
     return tuple(found[key] for key in order)
 
 
-def common_columns(rows: Iterable[CoverageRow]) -> tuple[str, ...]:
-    """Return the columns in which every row has a current wheel."""
+def common_combinations(rows: Iterable[CoverageRow]) -> tuple[str, ...]:
+    """Return the combinations for which every project has a current wheel: ``torch 2.13, CPU, aarch64, Python 3.12``.
+
+    The usual architecture is left out, and so is Python if the combination has all of them in common.
+    """
     rows = tuple(rows)
-    covered = [{each.column for each in row.combinations if each.status.ordinary} for row in rows]
-    return tuple(column for column in columns(rows) if all(column in found for found in covered))
+    projects, found = {row.project for row in rows}, []
+    served = {
+        (row.project, row.arch, row.python, each.column)
+        for row in rows
+        for each in row.combinations
+        if each.status.ordinary
+    }
+    for arch in sorted({row.arch for row in rows}, key=lambda arch: (arch != _USUAL_ARCH, arch)):
+        pythons = sorted({row.python for row in rows if row.arch == arch and row.python}, key=numbers) or [""]
+        for column in columns(rows):
+            common = [
+                python
+                for python in pythons
+                if all({(name, arch, python, column), (name, arch, None, column)} & served for name in projects)
+            ]
+            title = ", ".join((column, *(() if arch == _USUAL_ARCH else (arch,))))
+            found += [title] if common == pythons else [f"{title}, Python {python}" for python in common]
+    return tuple(found)
 
 
 def project_rows(state: ProjectState) -> tuple[CoverageRow, ...]:
