@@ -229,7 +229,7 @@ def matrix_page(schema: dict[str, Any]) -> str:
     for name, definition in sorted(schema["$defs"].items()):
         if name == "KernelEntry":  # all of its keys are in other tables
             continue
-        title = name.removesuffix("Model").lower()
+        title = re.sub("(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("Model")).lower()
         described = "" if title in schema["properties"] else definition.get("description", "")
         parts += [f"## {title}", *filter(None, [described]), _table(definition, schema)]
     return "\n\n".join(parts) + "\n"

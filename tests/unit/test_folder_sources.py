@@ -223,6 +223,7 @@ PIPELINES = (".github/workflows/wheels.yml", ".github/dependabot.yml", ".gitlab-
             "x/__pycache__/a.py",
             ".venv/a.py",
             "wheels.slurm.sh",
+            "cache.pub",
         ),
     ],
 )

@@ -102,7 +102,7 @@ def test_the_selection_leaves_one_variant(tmp_path):
     for torch in ("2.12", "2.13"):
         wheel(tmp_path, f"cu130.torch{torch}")
         wheel(tmp_path, f"cpu.torch{torch}")
-    (chosen,) = choose_wheels([tmp_path], only=["torch213-*"], skip=["*-cpu-*"])
+    (chosen,), _ = choose_wheels([tmp_path], only=["torch213-*"], skip=["*-cpu-*"])
     assert str(chosen.entry.version) == "2.8.3+cu130.torch2.13"
     assert {cell.release for cell in chosen.entry.cells} == {"2.13"}
 

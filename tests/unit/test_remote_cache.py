@@ -14,6 +14,8 @@ from wheelsmith.store import DamagedBlobError, Objects, reject_wheel, send_wheel
 from wheelsmith.store import remote as remote_module
 from wheelsmith.wheel import wheel_file
 
+KEYS = [letter * 64 for letter in "abcdef"]
+
 
 @pytest.fixture
 def files():
@@ -69,7 +71,29 @@ def test_a_damaged_blob_is_compiled_again_and_replaced(machine, files):
         other.find()
     other.compile()
     assert other.find() == machine().find() == b"code"
-    assert other.warnings == []
+    assert len(other.warnings) == 1
+
+
+def test_what_belongs_to_a_damaged_action_is_replaced_too(machine, files):
+    machine().compile()
+    spoil(files, "actions", b"noise")
+    spoil(files, "blobs", b"noise")
+    other = machine()
+    assert other.find() is None
+    other.compile()
+    assert machine().find() == b"code"
+
+
+def test_once_too_much_is_damaged_everything_is_replaced(machine, files):
+    for key in KEYS:
+        machine().compile(key.encode(), key)
+    for name in list(files.files):
+        files.put(name, b"noise")
+    other = machine()
+    for key in KEYS:
+        assert other.find(key) is None
+        other.compile(key.encode(), key)
+    assert [machine().find(key) for key in KEYS] == [key.encode() for key in KEYS]
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"outputs": {"x.o": {"sha256": "../../x", "size": 1}}, "lines": []}'])
@@ -102,16 +126,11 @@ def test_a_cache_that_lies_often_is_not_asked_again(machine, files):
         with pytest.raises(DamagedBlobError):
             other.find(key)
     assert other.find(keys[3]) is None
-    (warning,) = other.warnings
-    assert warning.startswith("remote cache memory: it is not read any more: v1/blobs/")
-    assert warning.endswith(" has the wrong content")
+    assert [warning.rpartition(" is not used: ")[2] for warning in other.warnings] == ["it has the wrong content"] * 3
 
 
 def refuse(*_):
     raise PackageIndexError("no permission")
-
-
-KEYS = [letter * 64 for letter in "abcdef"]
 
 
 @pytest.mark.parametrize("what", ["stat", "read"])
@@ -123,7 +142,7 @@ def test_three_failures_end_reading(machine, files, monkeypatch, what):
     other = machine()
     assert [other.find(key) for key in KEYS] == [None] * 6
     assert len(asked) == 3
-    assert other.warnings == ["remote cache memory: it is not read any more: no permission"]
+    assert other.warnings == ["remote cache memory: it cannot be read: no permission"]
 
 
 def test_three_failures_end_writing_but_not_reading(machine, files, monkeypatch):
@@ -134,7 +153,7 @@ def test_three_failures_end_writing_but_not_reading(machine, files, monkeypatch)
     for key in KEYS[1:]:
         other.compile(key.encode(), key)
     assert len(asked) == 3
-    assert other.warnings == ["remote cache memory: nothing more is written to it: no permission"]
+    assert other.warnings == ["remote cache memory: it cannot be written: no permission"]
     assert other.find() == b"code"
     assert other.find(KEYS[1]) == KEYS[1].encode()
 
@@ -145,7 +164,7 @@ def test_one_failure_ends_nothing(machine, files, monkeypatch):
     monkeypatch.setattr(files, "stat", lambda key, stat=files.stat: next(once, stat)(key))
     other = machine()
     assert (other.find(), other.find()) == (None, b"code")
-    assert other.warnings == []
+    assert other.warnings == ["remote cache memory: it cannot be read: no permission"]
 
 
 def test_a_cache_that_never_answers_is_left_alone(machine, files, monkeypatch):
@@ -153,15 +172,16 @@ def test_a_cache_that_never_answers_is_left_alone(machine, files, monkeypatch):
     released = threading.Event()
     monkeypatch.setattr(remote_module, "_ANSWER", 0.01)
     monkeypatch.setattr(remote_module, "LAST_WRITES", 0.01)
-    monkeypatch.setattr(files, "stat", lambda key: released.wait() and None)
+    for name in ("stat", "put"):
+        monkeypatch.setattr(files, name, lambda *_: released.wait() and None)
     other = machine()
     try:
         assert [other.find(key) for key in KEYS[:4]] == [None] * 4
         other.compile()
         assert other.find() == b"code"
         assert other.warnings == [
-            "remote cache memory: it is not read any more: it answers too slowly",
-            "remote cache memory: nothing more is written to it: 1 result could not be written in time",
+            "remote cache memory: it cannot be read: it answers too slowly",
+            "remote cache memory: 1 result could not be written in time",
         ]
     finally:
         released.set()
@@ -238,6 +258,7 @@ def test_a_folder_is_one(tmp_path):
         assert (found is None) == (name == "one")
         objects.put(KEY, {}, ("line",))
         remote.close()
+    assert (root / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
     assert [path.relative_to(root).as_posix() for path in root.rglob("*.json")] == [f"v1/actions/aa/{KEY}.json"]
 
 

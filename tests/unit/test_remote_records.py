@@ -92,7 +92,7 @@ def test_a_refused_record_is_replaced_by_the_next_who_signs(machine, signing, re
 
 def test_the_signature_of_another_key_is_refused(machine, files, keys, reading):
     machine(SignedRecords(files, keys[1][0], ())).compile(b"poison")
-    assert "is not used: it is not signed with " in refused(reading())
+    assert "is not used: its signature does not match " in refused(reading())
 
 
 def test_a_record_of_another_key_is_refused(signing, reading, files):
@@ -110,7 +110,7 @@ def test_a_changed_record_is_refused(signing, reading, files):
     statement["predicate"]["lines"] = ["another line"]
     bundle["dsseEnvelope"]["payload"] = base64.b64encode(json.dumps(statement).encode()).decode()
     files.put(record, json.dumps(bundle).encode())
-    assert "it is not signed with " in refused(reading())
+    assert "its signature does not match " in refused(reading())
 
 
 def test_another_signed_statement_is_no_record(signing, reading, files, keys):

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from wheelsmith.base.beneath import open_file, remove_tree
 
+CACHE_TAG = "CACHEDIR.TAG"  # marks a folder as a cache: https://bford.info/cachedir
 _CHUNK = 1 << 20
 # Errors of hard links: the file system has none, the file has too many, or the user may not create one.
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -31,6 +32,12 @@ def default_cache() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("wheelsmith")
+
+
+def mark_cache(folder: Path) -> None:
+    """Create a folder, and mark it as a cache, which is neither source nor worth a backup."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CACHE_TAG).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# A remote cache of wheelsmith\n")
 
 
 def sha256_file(path: Path) -> str:

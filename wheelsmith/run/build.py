@@ -102,9 +102,14 @@ class ActiveRun:
         self._first: dict[str, tuple[str, str]] = {}  # file name → hash of the wheel, and its first cell
         self.older_wheels: tuple[str, ...] | None = None  # None until the index is written
         self.phases = Counter[bool]()
+        self._warnings: set[str] = set()
 
     def __call__(self, event: Event) -> None:
-        """Forward an event, and count compile phases, reused ones apart."""
+        """Forward an event, but each warning once. Count compile phases, reused ones apart."""
+        if isinstance(event, Notice) and event.level == "warning":
+            if event.text in self._warnings:
+                return
+            self._warnings.add(event.text)
         if isinstance(event, StepFinished) and event.kind != PhaseKind.PREPROCESS:
             self.phases[event.reused] += 1
         self._listen(event)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
 from wheelsmith.base.errors import AddressError
+from wheelsmith.base.files import mark_cache
 from wheelsmith.base.offline import is_offline
 from wheelsmith.index.storage.location import BUCKETS, open_storage
 from wheelsmith.matrix.remote_cache import RemoteCacheSettings, check_address
@@ -63,7 +65,11 @@ def open_remote_cache(settings: RemoteCacheSettings, listen: Listener) -> Remote
 
         keys = tuple(verifying_key(Path(path)) for path in settings.signers)
         files = SignedRecords(files, key_signer(settings.key) if settings.key else None, keys)
-    return RemoteCache(files, listen, is_written=bool(settings.key or not settings.signers))
+    is_written = bool(settings.key or not settings.signers)
+    if is_written and "://" not in places[0]:
+        with suppress(OSError):  # the first write reports it
+            mark_cache(Path(places[0]))
+    return RemoteCache(files, listen, is_written=is_written)
 
 
 def _open_place(address: str) -> RemoteFiles:

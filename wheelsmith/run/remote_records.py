@@ -58,10 +58,13 @@ class SignedRecords(RemoteFiles):
         found = self._files.read(key)
         if found is None or not _is_record(key):
             return found
-        bundle = read_bundle(found.data)
+        names = ", ".join(each.name for each in self._keys)
+        try:
+            bundle = read_bundle(found.data)
+        except AttestationError:
+            raise AttestationError(f"it is not signed with {names}, or not at all") from None
         if not any(each.verifies(bundle.signature, bundle.signed) for each in self._keys):
-            names = ", ".join(each.name for each in self._keys)
-            raise AttestationError(f"it is not signed with {names}, but with a key whose sha256 is {bundle.hint[:44]}")
+            raise AttestationError(f"its signature does not match {names}")
         return VerifiedRecord(_read_record(bundle, key))
 
     def put(self, key: str, content: Path | bytes) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from wheelsmith.base.errors import SourceError
+from wheelsmith.base.files import CACHE_TAG
 from wheelsmith.base.offline import VENDORED_MARK
 from wheelsmith.base.redact import redact
 from wheelsmith.base.sanitize import join_truncated
@@ -23,7 +24,7 @@ _RUN_OUTPUTS = ("CHANGES.md", "index", "junit.xml", "logs", "report.html", "resu
 # Prefixes of the temporary names of these outputs.
 _UNFINISHED = tuple(f".{name}." for name in _RUN_OUTPUTS)
 # Files that mark an index, a vendored folder or a virtual environment.
-_MARKS = ("_state/.listing.json", "_state/.lock", VENDORED_MARK, "pyvenv.cfg")
+_MARKS = ("_state/.listing.json", "_state/.lock", VENDORED_MARK, "pyvenv.cfg", CACHE_TAG)
 # Outputs at the top of a kernel: the Hub's builds and wheelsmith's wheels.
 _BUILT = ("build", "dist")
 _STREAMS = (Path("/dev/stdout"), Path("/dev/stderr"))  # a shell may redirect them to files in the folder

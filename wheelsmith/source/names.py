@@ -15,10 +15,10 @@ _NEVER_SOURCE = re.compile(
     # Locks, vendored folders and shard plans, and their temporary files
     r"(.*/)?([^/]*\.)?wheelsmith\.(lock|vendor|shards\.json)(\.[^/]*)?(/.*)?"
     r"|(.*/)?(\.git|\.venv|\.wheelsmith-slurm|__pycache__|node_modules|\.(pytest|mypy|ruff)_cache)(/.*)?"
-    # At the top: pipelines, logs and the matrix
+    # At the top: pipelines, logs, the matrix, and the public keys that it names
     r"|\.(github|gitlab|buildkite|circleci|forgejo|gitea|woodpecker)/.*"
     r"|\.gitlab-ci\.yml|\.travis\.yml|azure-pipelines\.yml|Jenkinsfile|log|[^/]*\.log|nohup\.out|matrix\.yaml"
-    r"|wheels\.slurm\.sh"
+    r"|wheels\.slurm\.sh|[^/]*\.pub"
 )
 _MATRIX = re.compile(rb"^kernel:.*^axes:|^axes:.*^kernel:", re.MULTILINE | re.DOTALL)
 _SECRET = re.compile(

@@ -25,8 +25,8 @@ _LAYOUT = "v1"
 # Seconds that a run waits for slow answers, all together. Then it stops reading.
 PATIENCE = 30.0
 # Seconds that the end of a run waits for its last writes.
-LAST_WRITES = 30.0
-_ANSWER = 10.0  # seconds in which a request must be answered, in addition to the time for its bytes
+LAST_WRITES = 15.0
+_ANSWER = 5.0  # seconds in which a request must be answered, in addition to the time for its bytes
 _SLOWEST = 1e6  # bytes per second
 _QUICK = 0.5  # seconds; an answer in this time, and the time for its bytes, is not slow
 _MAX_FAILURES = 3  # of reading, and of writing
@@ -71,38 +71,25 @@ class RemoteFiles(Protocol):
 
 
 class _Attempts:
-    """Reading or writing, which ends with a warning after some failures.
+    """Reading or writing, which ends after some failures."""
 
-    :param ending: what the warning says of the end.
-    """
-
-    def __init__(self, warn: Callable[[str], None], ending: str, *, is_active: bool = True) -> None:
-        self._warn = warn
-        self._ending = ending
+    def __init__(self, *, is_active: bool = True) -> None:
         self._lock = threading.Lock()
         self._failures = 0
         self.is_active = is_active
 
-    def fail(self, why: str) -> None:
+    def fail(self) -> None:
         """Count a failure."""
         with self._lock:
             self._failures += 1
-        if self._failures >= _MAX_FAILURES:
-            self.end(why)
-
-    def end(self, why: str) -> None:
-        """End the attempts, and tell so once."""
-        with self._lock:
-            is_new, self.is_active = self.is_active, False
-        if is_new:
-            self._warn(f"{self._ending}: {why}")
+            self.is_active = self.is_active and self._failures < _MAX_FAILURES
 
 
 class RemoteCache:
     """Reads the files that the local cache lacks, and writes new ones in the background.
 
-    The third failure ends reading or writing for the rest of the run, with one warning. Threads are daemons, so that a
-    host that never answers cannot delay the end of the process.
+    Each kind of failure is told once. The third one ends reading or writing for the rest of the run. Threads are
+    daemons, so that a host that never answers cannot delay the end of the process.
 
     :param is_written: False for a run that only reads.
     """
@@ -116,8 +103,9 @@ class RemoteCache:
         # None ends a thread.
         self._queue: Queue[tuple[Sequence[tuple[str, Path | bytes]], Future[None]] | None] = Queue()
         self._written: list[Future[None]] = []
-        self._reading = _Attempts(self._warn, "it is not read any more")
-        self._writing = _Attempts(self._warn, "nothing more is written to it", is_active=is_written)
+        self._told: set[str] = set()
+        self._reading = _Attempts()
+        self._writing = _Attempts(is_active=is_written)
 
     @property
     def is_read(self) -> bool:
@@ -141,12 +129,11 @@ class RemoteCache:
                 content = _in_time(lambda: self._files.read(_key(key)), _ANSWER + size / _SLOWEST)
                 data = content.data if content else None
         except TimeoutError:
-            self._reading.fail(_SLOW)
+            self._cannot_read(_SLOW)
         except AttestationError as error:
-            self._warn(f"{_key(key)} is not used: {error.message}")
-            self.report_damage(key)
+            self.report_damage(key, error.message)
         except WheelsmithError as error:
-            self._reading.fail(error.message)
+            self._cannot_read(error.message)
         self._lose_patience(time.monotonic() - start - _QUICK - size / _SLOWEST)
         if data is None:
             return False
@@ -155,14 +142,18 @@ class RemoteCache:
             return True
         return False
 
-    def report_damage(self, key: str) -> None:
-        """Record that the content of a file is wrong, so that it is replaced."""
+    def report_damage(self, key: str, why: str = "it has the wrong content") -> None:
+        """Record that a file must not be used, so that it is replaced."""
         with self._lock:
             self._damaged.add(_key(key))
-        self._reading.fail(f"{_key(key)} has the wrong content")
+        self._warn(f"{_key(key)} is not used: {why}")
+        self._reading.fail()
 
     def send(self, files: Sequence[tuple[str, Path | bytes]]) -> None:
-        """Write files in the background, in this order. Files that exist are not written again."""
+        """Write files in the background, in this order.
+
+        Files that exist are not written again, unless one of them was damaged, or so many were that none is read now.
+        """
         if not self._writing.is_active:
             return
         with self._lock:
@@ -177,7 +168,8 @@ class RemoteCache:
         wait(self._written, LAST_WRITES)
         left = sum(not done.done() for done in self._written)
         if left and self._writing.is_active:
-            self._writing.end(f"{counted(left, 'result')} could not be written in time")
+            self._writing.is_active = False
+            self._warn(f"{counted(left, 'result')} could not be written in time")
         for _ in self._written[:_WRITERS]:
             self._queue.put(None)
         self._written.clear()
@@ -185,14 +177,15 @@ class RemoteCache:
     def _write_all(self) -> None:
         while item := self._queue.get():
             files, done = item
+            is_damaged = not self.is_read or any(_key(key) in self._damaged for key, _ in files)
             try:
                 for key, content in files:
-                    if self._writing.is_active and (_key(key) in self._damaged or self._files.stat(_key(key)) is None):
+                    if self._writing.is_active and (is_damaged or self._files.stat(_key(key)) is None):
                         self._files.put(_key(key), content)
             except WheelsmithError as error:
-                self._writing.fail(error.message)
+                self._cannot_write(error.message)
             except OSError as error:  # the local file was pruned
-                self._writing.fail(error.strerror or str(error))
+                self._cannot_write(error.strerror or str(error))
             finally:
                 done.set_result(None)
 
@@ -200,10 +193,23 @@ class RemoteCache:
         with self._lock:
             self._waited += max(0.0, seconds)
         if self._waited > PATIENCE:
-            self._reading.end(_SLOW)
+            self._reading.is_active = False
+            self._warn(f"it is not read any more: {_SLOW}")
+
+    def _cannot_read(self, why: str) -> None:
+        self._warn(f"it cannot be read: {why}")
+        self._reading.fail()
+
+    def _cannot_write(self, why: str) -> None:
+        self._warn(f"it cannot be written: {why}")
+        self._writing.fail()
 
     def _warn(self, text: str) -> None:
-        self._listen(Notice(level="warning", text=f"remote cache {self._files.name}: {text}"))
+        with self._lock:
+            is_new = text not in self._told
+            self._told.add(text)
+        if is_new:
+            self._listen(Notice(level="warning", text=f"remote cache {self._files.name}: {text}"))
 
 
 def _key(name: str) -> str:
