@@ -312,7 +312,8 @@ def test_a_request_that_no_compiler_makes_fails_its_build_alone(request_, calls)
 def test_a_folder_in_the_place_of_an_answer_fails_its_build_alone(name, calls):
     script = ASK + (
         f"os.mkdir(own / {name!r}); say('request', {HONEST!r})\n"
-        "os.system(' '.join(hear(0)['commands'][0])); say('done-0', '{\"code\": 0}'); time.sleep(60)\n"
+        "try: os.system(' '.join(hear(0)['commands'][0])); say('done-0', '{\"code\": 0}')\n"
+        "finally: time.sleep(60)\n"
     )
     evil, honest = calls.run_all([("python3 evil.py", FILES | {"evil.py": script}), (BUILD, FILES)])
     assert str(evil.error) == "the answer to a compiler call cannot be written: Is a directory"

@@ -130,6 +130,7 @@ def test_mistakes_are_named(machine, settings, message):
 
 
 @needs_s3
+@pytest.mark.release("another storage: the folder's turn of the same tests is quick")
 def test_a_bucket_is_shared(machine):
     with loopback_s3() as port:
         env = environment(f"http://127.0.0.1:{port}")
