@@ -129,6 +129,12 @@ def test_mistakes_are_named(machine, settings, message):
     assert message in answer.stderr
 
 
+def test_a_key_without_an_address_is_a_mistake(machine):
+    answer = machine("one").run_in_process(*BUILD, "--remote-cache-key", "env:CACHE_KEY")
+    assert answer.returncode == 2
+    assert "error: --remote-cache-key needs a remote cache" in answer.stderr
+
+
 @needs_s3
 @pytest.mark.release("another storage: the folder's turn of the same tests is quick")
 def test_a_bucket_is_shared(machine):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
-from wheelsmith.base.errors import AddressError
+from wheelsmith.base.errors import AddressError, SettingError
 from wheelsmith.base.files import mark_cache
 from wheelsmith.base.offline import is_offline
 from wheelsmith.index.storage.location import BUCKETS, open_storage
@@ -54,7 +54,13 @@ def open_remote_cache(settings: RemoteCacheSettings, listen: Listener) -> Remote
     :raises AddressError: an address is not ``s3://bucket/prefix``, ``gs://…``, ``az://…`` or a folder.
     :raises PackageIndexError: the client library for buckets is not installed.
     :raises SigningKeyError: a key cannot be read.
+    :raises SettingError: there is a key for writing, but no address.
     """
+    if settings.key and not settings.addresses:
+        raise SettingError(
+            "--remote-cache-key needs a remote cache",
+            remedy="pass --remote-cache ADDRESS, or set WHEELSMITH_REMOTE_CACHE",
+        )
     places = [address for address in settings.addresses if not (is_offline() and "://" in address)]
     if not places:
         return None

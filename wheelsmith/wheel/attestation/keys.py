@@ -133,7 +133,7 @@ def verifying_key(path: Path) -> VerifyingKey:
 
 
 def key_signer(named: str, public: Path | None = None) -> KeySigner:
-    """Return the signer for the value of ``--key``.
+    """Return the signer for the value of ``--key`` or ``--remote-cache-key``.
 
     :param named: path of a PEM file, ``env:NAME`` for a variable with the content of one, or a URI of securesystemslib.
     :param public: path of the public key of a key in a service.
@@ -144,10 +144,13 @@ def key_signer(named: str, public: Path | None = None) -> KeySigner:
         return _signer_from_service(named, public)
     if not named.startswith("env:"):
         # Do not show the path: the user may have passed the key itself by mistake.
-        return _signer_from_pem(_read_key_file(Path(named), "the file of --key"), named)
+        return _signer_from_pem(_read_key_file(Path(named), "the file of the private key"), named)
     variable = VARIABLE.fullmatch(named)
     if variable is None:
-        raise SigningKeyError("the text after env: is not the name of a variable", remedy="--key env:WHEELSMITH_KEY")
+        raise SigningKeyError(
+            "the text after env: is not the name of a variable",
+            remedy="write env:WHEELSMITH_KEY",
+        )
     pem = os.environ.get(variable[1], "").encode()
     if not pem:
         raise SigningKeyError(
@@ -164,7 +167,8 @@ def _signer_from_pem(pem: bytes, place: str) -> KeySigner:
         raise SigningKeyError(f"{place} contains no private key in PEM format", remedy=f"create one: {_NEW_KEY}")
     if b"ENCRYPTED" in pem:
         raise SigningKeyError(
-            f"{place} is encrypted", remedy="decrypt it into a variable: openssl pkey -in K; --key env:NAME"
+            f"{place} is encrypted",
+            remedy="decrypt it with openssl pkey -in K into a variable: env:NAME",
         )
     with _report_key_errors(place):
         private = load_pem_private_key(pem, None)
