@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -190,9 +190,10 @@ def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: Act
     request = prepared.request
     store = Store(request.cache / "store")
     remote = open_remote_cache(prepared.remote_cache, run)
+    stored = {} if request.force else stored_wheels(prepared.plans, request.cache, prepared.engine)
     if remote and not request.force:
-        _take_remote_wheels(remote, executor, prepared, folder, run, cancel)
-    cached, to_recheck, to_build = _sort_builds(prepared)
+        stored |= _take_remote_wheels(remote, stored, executor, prepared, folder, run, cancel)
+    cached, to_recheck, to_build = _sort_builds(prepared, stored)
     costs = Costs.in_cache(request.cache)
     build_costs = BuildCosts(costs, (build.plan for build in to_build))
 
@@ -234,28 +235,39 @@ def _build_all(executor: Executor, prepared: PreparedSet, folder: Path, run: Act
 
 
 def _take_remote_wheels(
-    remote: RemoteCache, executor: Executor, prepared: PreparedSet, folder: Path, listen: Listener, cancel: Flag
-) -> None:
-    """Copy the wheels that the store lacks from a remote cache, and keep those that pass the check.
+    remote: RemoteCache,
+    known: Mapping[str, StoredWheel],
+    executor: Executor,
+    prepared: PreparedSet,
+    folder: Path,
+    listen: Listener,
+    cancel: Flag,
+) -> dict[str, StoredWheel]:
+    """Copy wheels from a remote cache to the store, and return those that pass the check, by build digest.
 
     The check needs no toolchain. Nothing that the remote cache says about a wheel is believed.
+
+    :param known: build digest → wheel in the store.
     """
-    cache = prepared.request.cache
-    store, known = Store(cache / "store"), stored_wheels(prepared.plans, cache, prepared.engine)
+    store, passed = Store(prepared.request.cache / "store"), dict[str, StoredWheel]()
     missing = {build.plan.build_digest: build for build in prepared.builds if build.plan.build_digest not in known}
     if not missing:
-        return
+        return passed
     with report_preparation(f"looking for {counted(len(missing), 'wheel')} in the remote cache", listen):
         found = [missing[digest] for digest in fetch_wheels(remote, store, missing, folder, cancel)]
-    if not found:
-        return
 
     def take(result: BuildResult) -> None:
-        if result.wheel is None:
+        if result.status is Status.FAILED:
             reject_wheel(remote, store, result.plan_digest)
+        elif stored := store.find(result.plan_digest):
+            passed[result.plan_digest] = stored
 
-    work = make_build_request(prepared, folder, to_recheck=found)
-    executor.build(work, listen=ignore, on_result=take, cancel=cancel)
+    if found:
+        work = make_build_request(prepared, folder, to_recheck=found)
+        # The run tests wheels later.
+        kernels = {name: replace(inputs, test=None) for name, inputs in work.kernels.items()}
+        executor.build(replace(work, kernels=kernels), listen=ignore, on_result=take, cancel=cancel)
+    return passed
 
 
 def _send_wheel(remote: RemoteCache, store: Store, build_digest: str) -> None:
@@ -317,9 +329,12 @@ def build_limits(choice: EngineChoice) -> Limits:
     return Limits(memory=choice.memory, disk=choice.disk or usual.disk, seconds=choice.seconds or usual.seconds)
 
 
-def _sort_builds(prepared: PreparedSet) -> tuple[list[BuildResult], list[Build], list[Build]]:
+def _sort_builds(
+    prepared: PreparedSet, stored: Mapping[str, StoredWheel]
+) -> tuple[list[BuildResult], list[Build], list[Build]]:
     """Sort the builds of a run by the work that they need.
 
+    :param stored: build digest → wheel in the store.
     :return: results of stored wheels that passed the current check; builds with a stored wheel to check again, which
         needs no toolchain; and builds to run, or with a wheel to test.
     """
@@ -327,7 +342,6 @@ def _sort_builds(prepared: PreparedSet) -> tuple[list[BuildResult], list[Build],
     cached: list[BuildResult] = []
     to_recheck: list[Build] = []
     to_build: list[Build] = []
-    stored = {} if request.force else stored_wheels(prepared.plans, request.cache, prepared.engine)
     for build in prepared.builds:
         known = stored.get(build.plan.build_digest)
         if known is None or request.test:
