@@ -24,6 +24,11 @@ class RemoteCacheSettings(Record):
     key: str | None = None
 
 
+def is_bucket(address: str) -> bool:
+    """Return True for the address of a bucket, False for a folder."""
+    return "://" in address
+
+
 def check_address(text: str) -> str:
     """Return the address of a remote cache.
 

@@ -15,7 +15,7 @@ from wheelsmith.base.units import counted
 from wheelsmith.engine import Engine
 from wheelsmith.matrix.expand import cell_of, expand, matches_glob, select
 from wheelsmith.matrix.load import load_matrices
-from wheelsmith.matrix.remote_cache import RemoteCacheSettings
+from wheelsmith.matrix.remote_cache import RemoteCacheSettings, is_bucket
 from wheelsmith.matrix.types import EngineChoice, Matrix
 from wheelsmith.model import BuildPlan, Event, Excluded, Listener, Notice, log_notices
 from wheelsmith.model.run_record import KernelRecord
@@ -73,7 +73,7 @@ class PreparedSet(PlannedRun):
         """The cache that machines share. The options of the run override the settings in the matrix file."""
         asked, folder = self.request.remote_cache, self.request.matrix.resolve().parent
         named = next((each.matrix.remote_cache for each in self.prepared.values()), RemoteCacheSettings())
-        addresses = (text if "://" in text else str(folder / text) for text in named.addresses)
+        addresses = (text if is_bucket(text) else str(folder / text) for text in named.addresses)
         return RemoteCacheSettings(
             addresses=asked.addresses or tuple(addresses),
             signers=asked.signers or tuple(str(folder / path) for path in named.signers),

@@ -12,8 +12,8 @@ from threading import Event
 from wheelsmith.base.errors import AddressError, SettingError
 from wheelsmith.base.files import mark_cache
 from wheelsmith.base.offline import is_offline
-from wheelsmith.index.storage.location import BUCKETS, open_storage
-from wheelsmith.matrix.remote_cache import RemoteCacheSettings, check_address
+from wheelsmith.index.storage.location import open_storage
+from wheelsmith.matrix.remote_cache import RemoteCacheSettings, check_address, is_bucket
 from wheelsmith.model import Listener
 from wheelsmith.store import RemoteCache, Store, fetch_wheel
 from wheelsmith.store.remote import RemoteContent, RemoteEntry, RemoteFiles
@@ -61,7 +61,7 @@ def open_remote_cache(settings: RemoteCacheSettings, listen: Listener) -> Remote
             "--remote-cache-key needs a remote cache",
             remedy="pass --remote-cache ADDRESS, or set WHEELSMITH_REMOTE_CACHE",
         )
-    places = [address for address in settings.addresses if not (is_offline() and "://" in address)]
+    places = [address for address in settings.addresses if not (is_offline() and is_bucket(address))]
     if not places:
         return None
     files: RemoteFiles = Layers([_open_place(address) for address in places])
@@ -72,7 +72,7 @@ def open_remote_cache(settings: RemoteCacheSettings, listen: Listener) -> Remote
         keys = tuple(verifying_key(Path(path)) for path in settings.signers)
         files = SignedRecords(files, key_signer(settings.key) if settings.key else None, keys)
     is_written = bool(settings.key or not settings.signers)
-    if is_written and "://" not in places[0]:
+    if is_written and not is_bucket(places[0]):
         with suppress(OSError):  # the first write reports it
             mark_cache(Path(places[0]))
     return RemoteCache(files, listen, is_written=is_written)
@@ -83,7 +83,7 @@ def _open_place(address: str) -> RemoteFiles:
         check_address(address)
     except ValueError as error:
         raise AddressError(str(error)) from None
-    if not address.startswith(tuple(f"{scheme}://" for scheme in BUCKETS)):
+    if not is_bucket(address):
         return open_storage(address)
     from wheelsmith.index.storage.bucket import CACHE_RETRIES, open_bucket
 

@@ -93,12 +93,13 @@ class PrefixFiles:
 
         :raises ToolchainError: it is not available.
         """
-        key = f"{_SHARED}/{WHEELS}/{pin.filename}"
-        path = self._take(key, pin.size, lambda path: sha256_file(path) == pin.sha256)
-        if path is None:
+
+        def fetch() -> Path:
             with self._settings.client() as client:
-                path = fetch_whole(pin, locate(pin, self._settings), self.scratch, client, self.listen)
-            self._send(key, path)
+                return fetch_whole(pin, locate(pin, self._settings), self.scratch, client, self.listen)
+
+        key = f"{_SHARED}/{WHEELS}/{pin.filename}"
+        path = self._take_or_fetch(key, pin.size, lambda path: sha256_file(path) == pin.sha256, fetch)
         if self.keep:
             _copy(path, self.keep / WHEELS / pin.filename)
         return path
@@ -129,6 +130,14 @@ class PrefixFiles:
             part = self.scratch / f"part-{pin.filename}"
             _write_partial_wheel(path, wanted, part)
             self._send(key, part)
+        return path
+
+    def _take_or_fetch(self, key: str, most: int, is_right: Callable[[Path], bool], fetch: Callable[[], Path]) -> Path:
+        """Return the path of a file that another machine has shared, or else fetch and share it."""
+        path = self._take(key, most, is_right)
+        if path is None:
+            path = fetch()
+            self._send(key, path)
         return path
 
     def _take(self, key: str, most: int, is_right: Callable[[Path], bool]) -> Path | None:
@@ -163,10 +172,8 @@ class PrefixFiles:
         :raises ToolchainError: it is not available.
         """
         key = f"{_SHARED}/{ARCHIVES}/{pin.sha256}/{pin.filename}"
-        path = self._take(key, pin.size, lambda path: sha256_file(path) == pin.sha256)
-        if path is None:
-            path = fetch_package(pin, self.scratch, self._settings, self.listen)
-            self._send(key, path)
+        fetch = partial(fetch_package, pin, self.scratch, self._settings, self.listen)
+        path = self._take_or_fetch(key, pin.size, lambda path: sha256_file(path) == pin.sha256, fetch)
         if self.keep:
             _copy(path, self.keep / ARCHIVES / pin.filename)
         return path
@@ -177,10 +184,8 @@ class PrefixFiles:
         :raises ToolchainError: it is not available.
         """
         key = f"{_SHARED}/{ARCHIVES}/{tree.sha256}/{tree.filename}"
-        archive = self._take(key, _MAX_PACKED, lambda path: _try_tree(tree, path, folder))
-        if archive is None:
-            archive = fetch_tree(tree, folder, self.scratch, self._settings, self.listen)
-            self._send(key, archive)
+        fetch = partial(fetch_tree, tree, folder, self.scratch, self._settings, self.listen)
+        archive = self._take_or_fetch(key, _MAX_PACKED, lambda path: _try_tree(tree, path, folder), fetch)
         if self.keep:
             _copy(archive, self.keep / ARCHIVES / tree.filename)
 

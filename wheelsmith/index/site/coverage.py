@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,9 +95,7 @@ class CoverageRow(Record):
     @property
     def title(self) -> str:
         """Return the heading of the row: ``relu, aarch64, Python 3.12``, without the usual architecture."""
-        arch = () if self.arch == _USUAL_ARCH else (self.arch,)
-        python = () if self.python is None else (f"Python {self.python}",)
-        return ", ".join((self.project, *arch, *python))
+        return _titled(self.project, self.arch, self.python)
 
     @property
     def signs(self) -> dict[str, str]:
@@ -133,7 +131,7 @@ def common_combinations(rows: Iterable[CoverageRow]) -> tuple[str, ...]:
     The usual architecture is left out, and so is Python if the combination has all of them in common.
     """
     rows = tuple(rows)
-    projects, found = {row.project for row in rows}, []
+    projects, found = {row.project for row in rows}, list[str]()
     served = {
         (row.project, row.arch, row.python, each.column)
         for row in rows
@@ -148,9 +146,15 @@ def common_combinations(rows: Iterable[CoverageRow]) -> tuple[str, ...]:
                 for python in pythons
                 if all({(name, arch, python, column), (name, arch, None, column)} & served for name in projects)
             ]
-            title = ", ".join((column, *(() if arch == _USUAL_ARCH else (arch,))))
-            found += [title] if common == pythons else [f"{title}, Python {python}" for python in common]
+            named: Sequence[str | None] = [None] if common == pythons else common
+            found += [_titled(column, arch, python) for python in named]
     return tuple(found)
+
+
+def _titled(text: str, arch: str, python: str | None) -> str:
+    """Return a text with an architecture and a Python, without the usual architecture."""
+    words = (text, *(() if arch == _USUAL_ARCH else (arch,)), *(() if python is None else (f"Python {python}",)))
+    return ", ".join(words)
 
 
 def project_rows(state: ProjectState) -> tuple[CoverageRow, ...]:

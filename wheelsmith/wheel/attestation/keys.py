@@ -147,10 +147,7 @@ def key_signer(named: str, public: Path | None = None) -> KeySigner:
         return _signer_from_pem(_read_key_file(Path(named), "the file of the private key"), named)
     variable = VARIABLE.fullmatch(named)
     if variable is None:
-        raise SigningKeyError(
-            "the text after env: is not the name of a variable",
-            remedy="write env:WHEELSMITH_KEY",
-        )
+        raise SigningKeyError("the text after env: is not the name of a variable", remedy="write env:WHEELSMITH_KEY")
     pem = os.environ.get(variable[1], "").encode()
     if not pem:
         raise SigningKeyError(
@@ -167,8 +164,7 @@ def _signer_from_pem(pem: bytes, place: str) -> KeySigner:
         raise SigningKeyError(f"{place} contains no private key in PEM format", remedy=f"create one: {_NEW_KEY}")
     if b"ENCRYPTED" in pem:
         raise SigningKeyError(
-            f"{place} is encrypted",
-            remedy="decrypt it with openssl pkey -in K into a variable: env:NAME",
+            f"{place} is encrypted", remedy="decrypt it with openssl pkey -in K into a variable: env:NAME"
         )
     with _report_key_errors(place):
         private = load_pem_private_key(pem, None)
