@@ -2,12 +2,12 @@
 
 import json
 import shutil
-import subprocess
 
 import pytest
 from factory import Factory
-from kernels import matrix, pure_kernel
+from kernels import matrix, pure_kernel, tiny_kernel
 from loopback_s3 import BUCKET, environment, loopback_s3, needs_s3
+from signing_keys import make_key
 from wheels import make_wheel
 
 from wheelsmith.store import Store
@@ -56,6 +56,14 @@ def test_a_cache_in_the_kernels_folder_is_no_source(machine):
     assert build(one, "--force")[2] == first[2]
 
 
+def test_a_wheel_that_was_compiled_without_a_sandbox_is_not_shared(machine, tmp_path):
+    one, address = machine("one"), tmp_path / "shared"
+    shutil.rmtree(one.folder / "k")
+    tiny_kernel(one.folder / "k")
+    assert build(one, "--remote-cache", str(address), "--only", "torch213-*")[1] == ["built"]
+    assert [path.name for path in address.rglob("*") if path.is_file()] == ["CACHEDIR.TAG"]
+
+
 @pytest.fixture
 def shared(machine, tmp_path):
     """A remote cache with the wheel that both combinations share."""
@@ -99,9 +107,8 @@ def test_without_permission_to_write_the_build_goes_on(machine, shared):
 
 
 def test_only_what_the_right_key_signed_is_taken(machine, tmp_path):
-    key, public, address = tmp_path / "cache.key", tmp_path / "cache.pub", str(tmp_path / "shared")
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True)
-    subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-out", public], check=True)
+    key, _ = make_key(tmp_path, "cache")
+    address = str(tmp_path / "shared")
     signers = "remote-cache: {address: ../shared, signers: [../cache.pub]}\n"
     build(machine("poisoner"), "--remote-cache", address)
     said, statuses, _ = build(machine("reader", signers))

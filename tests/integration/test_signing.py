@@ -13,11 +13,11 @@ from pathlib import Path
 
 import cosign as cosigns
 import pytest
-import wants
 from factory import Factory
 from kernels import matrix, pure_kernel
 from loopback import serving, serving_files
 from sampled import sampled
+from signing_keys import ED25519, P256, make_key
 from wheels import make_wheel
 
 from wheelsmith.base.errors import SigningKeyError
@@ -33,16 +33,6 @@ pytestmark = [pytest.mark.xdist_group("signing"), pytest.mark.usefixtures("in_pr
 
 WHEEL = "pure-1-py3-none-any.whl"
 BUNDLE = f"{WHEEL}.sigstore.json"
-P256 = ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
-ED25519 = ("-algorithm", "ed25519")
-
-
-def make_key(folder, name, kind=P256):
-    wants.program("openssl")
-    private, public = folder / f"{name}.key", folder / f"{name}.pub"
-    subprocess.run(["openssl", "genpkey", *kind, "-out", private], check=True, capture_output=True)
-    subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
-    return public
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import io
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from wheelsmith.model import Notice
@@ -42,3 +43,8 @@ class Machine:
     @property
     def warnings(self) -> list[str]:
         return [event.text for event in self.events]
+
+
+def machines(root: Path, files: RemoteFiles) -> Callable[..., Machine]:
+    """Return a function that makes one more machine with these files, or others."""
+    return lambda files=files: Machine(root / str(len(list(root.iterdir()))), files)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 from memory_storage import Memory
-from remote_machine import DIGEST, KEY, Machine
+from remote_machine import DIGEST, KEY, machines
 from wheels import make_wheel
 
 from wheelsmith.base.errors import AddressError, PackageIndexError
@@ -24,8 +24,7 @@ def files():
 
 @pytest.fixture
 def machine(tmp_path, files):
-    """Make one more machine."""
-    return lambda files=files: Machine(tmp_path / str(len(list(tmp_path.iterdir()))), files)
+    return machines(tmp_path, files)
 
 
 @pytest.fixture

@@ -2,12 +2,11 @@
 
 import base64
 import json
-import subprocess
 
 import pytest
-import wants
 from memory_storage import Memory
-from remote_machine import DIGEST, KEY, Machine
+from remote_machine import DIGEST, KEY, machines
+from signing_keys import ED25519, make_key
 from wheels import make_wheel
 
 from wheelsmith.matrix.remote_cache import RemoteCacheSettings
@@ -18,14 +17,6 @@ from wheelsmith.wheel import wheel_file
 from wheelsmith.wheel.attestation.keys import key_signer, verifying_key
 
 
-def make_key(folder, name):
-    wants.program("openssl")
-    private, public = folder / f"{name}.key", folder / f"{name}.pub"
-    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", private], check=True)
-    subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
-    return private, public
-
-
 @pytest.fixture
 def files():
     return Memory()
@@ -33,15 +24,14 @@ def files():
 
 @pytest.fixture
 def machine(tmp_path, files):
-    """Make one more machine."""
-    return lambda files=files: Machine(tmp_path / str(len(list(tmp_path.iterdir()))), files)
+    return machines(tmp_path, files)
 
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory):
     """Two keys: signers and their public keys."""
     folder = tmp_path_factory.mktemp("keys")
-    made = [make_key(folder, name) for name in ("ours", "theirs")]
+    made = [make_key(folder, name, ED25519) for name in ("ours", "theirs")]
     return [(key_signer(str(private)), verifying_key(public)) for private, public in made]
 
 
@@ -125,7 +115,7 @@ def test_another_signed_statement_is_no_record(signing, reading, files, keys):
 def test_who_requires_signatures_and_has_no_key_writes_nothing(tmp_path):
     folder = tmp_path / "keys"
     folder.mkdir()
-    _, public = make_key(folder, "ours")
+    _, public = make_key(folder, "ours", ED25519)
     settings = RemoteCacheSettings(addresses=(str(tmp_path / "shared"),), signers=(str(public),))
     remote = open_remote_cache(settings, print)
     Objects(tmp_path / "one", remote).put(KEY, {}, ("line",))
