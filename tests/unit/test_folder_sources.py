@@ -223,6 +223,8 @@ PIPELINES = (".github/workflows/wheels.yml", ".github/dependabot.yml", ".gitlab-
             "x/__pycache__/a.py",
             ".venv/a.py",
             "wheels.slurm.sh",
+            "wheels.kubernetes.yaml",
+            ".wheelsmith-kubernetes/cache/a.py",
             "cache.pub",
         ),
     ],

@@ -15,12 +15,14 @@ from wheelsmith.base.errors import SettingError
 from wheelsmith.base.files import read_facts
 from wheelsmith.plan.shards import Shard
 from wheelsmith.report.pipelines import (
+    KubernetesJobs,
     Pipeline,
     buildkite_pipeline,
     buildkite_shards,
     github_watch_workflow,
     github_workflow,
     gitlab_pipeline,
+    kubernetes_jobs,
 )
 from wheelsmith.report.shards import format_shards
 
@@ -526,3 +528,42 @@ def test_what_watches_is_a_file_of_its_own(tmp_path, monkeypatch, capsys):
     assert run_command(monkeypatch, capsys, *words, "--check").code == 0
     assert run("--watch", "--python", "3.13", "--check").code == 1
     assert run("--watch", "--output", "-").out == file.read_text()
+
+
+KUBERNETES = KubernetesJobs(
+    image="example.org/a@sha256:" + 64 * "0", claim="wheels", matrix="matrix.yaml", locked=True, arch="x86_64",
+    shards=(*SHARDS, Shard(cells=("c",), seconds=36000, arch="aarch64")),
+)  # fmt: skip
+
+
+def test_kubernetes_builds_the_shards_of_each_architecture_on_its_nodes():
+    builds = [job for job in yaml.safe_load_all(kubernetes_jobs(KUBERNETES)) if job["spec"].get("completions")]
+    pods = [job["spec"]["template"]["spec"] for job in builds]
+    assert [job["spec"]["completions"] for job in builds] == [3, 1]
+    assert [pod["nodeSelector"]["kubernetes.io/arch"] for pod in pods] == ["amd64", "arm64"]
+    assert [pod["containers"][0]["args"][0].splitlines()[0] for pod in pods] == [
+        f'shard="$((JOB_COMPLETION_INDEX + {first}))"' for first in (1, 4)
+    ]
+
+
+def test_kubernetes_gives_long_shards_more_cpus_within_a_limit():
+    def asked(seconds):
+        jobs = replace(KUBERNETES, shards=(Shard(cells=("a",), seconds=seconds),))
+        [build, _] = yaml.safe_load_all(kubernetes_jobs(jobs))
+        [container] = build["spec"]["template"]["spec"]["containers"]
+        requests = container["resources"]["requests"]
+        return requests["cpu"], requests["memory"], build["spec"]["activeDeadlineSeconds"]
+
+    assert asked(10) == ("2", "4Gi", 1815)
+    assert asked(7200) == ("4", "8Gi", 7200)
+    assert asked(10**6) == ("16", "32Gi", 189300)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"image": "example.org/a:1"}, {"claim": 'a"b'}, {"matrix": "a $(b).yaml"}],
+    ids=lambda each: next(iter(each)),
+)
+def test_kubernetes_takes_plain_values_and_an_image_with_a_digest(changed):
+    with pytest.raises(SettingError, match=f"--{next(iter(changed))}|cannot be used"):
+        kubernetes_jobs(replace(KUBERNETES, **changed))

@@ -14,11 +14,11 @@ from wheelsmith.plan.recipe.recipe import is_licence
 _NEVER_SOURCE = re.compile(
     # Locks, vendored folders and shard plans, and their temporary files
     r"(.*/)?([^/]*\.)?wheelsmith\.(lock|vendor|shards\.json)(\.[^/]*)?(/.*)?"
-    r"|(.*/)?(\.git|\.venv|\.wheelsmith-slurm|__pycache__|node_modules|\.(pytest|mypy|ruff)_cache)(/.*)?"
+    r"|(.*/)?(\.git|\.venv|\.wheelsmith-(slurm|kubernetes)|__pycache__|node_modules|\.(pytest|mypy|ruff)_cache)(/.*)?"
     # At the top: pipelines, logs, the matrix, and the public keys that it names
     r"|\.(github|gitlab|buildkite|circleci|forgejo|gitea|woodpecker)/.*"
     r"|\.gitlab-ci\.yml|\.travis\.yml|azure-pipelines\.yml|Jenkinsfile|log|[^/]*\.log|nohup\.out|matrix\.yaml"
-    r"|wheels\.slurm\.sh|[^/]*\.pub"
+    r"|wheels\.(slurm\.sh|kubernetes\.yaml)|[^/]*\.pub"
 )
 _MATRIX = re.compile(rb"^kernel:.*^axes:|^axes:.*^kernel:", re.MULTILINE | re.DOTALL)
 _SECRET = re.compile(

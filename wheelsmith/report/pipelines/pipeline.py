@@ -89,12 +89,8 @@ class Pipeline:
         for name, pattern in _PATTERNS.items():
             value = getattr(self, name)
             for item in value if isinstance(value, tuple) else (value,):
-                if item is not None and not pattern.fullmatch(item):
-                    option = f"--{name.replace('_', '-')}"
-                    shown = redact(item)
-                    raise SettingError(
-                        f"{shown!r} cannot be used in a pipeline", remedy=f"pass a simpler value to {option}"
-                    )
+                if item is not None:
+                    check_value(name.replace("_", "-"), item, pattern)
         self._check_addresses()
         self._check_combination()
 
@@ -213,6 +209,17 @@ class Pipeline:
     @property
     def _scheme(self) -> str:
         return (self.publish or "").partition("://")[0]
+
+
+def check_value(option: str, value: str, pattern: re.Pattern[str]) -> None:
+    """Check that the value of an option is safe in a file.
+
+    :raises SettingError: it does not match the pattern.
+    """
+    if not pattern.fullmatch(value):
+        raise SettingError(
+            f"{redact(value)!r} cannot be used in a pipeline", remedy=f"pass a simpler value to --{option}"
+        )
 
 
 # Option with a value → its pattern. The other options are flags.
