@@ -23,7 +23,8 @@ def executor(request):
 
 
 @pytest.fixture
-def asked(tmp_path):
+def asked(tmp_path, monkeypatch):
+    monkeypatch.setenv("WHEELSMITH_CACHE", str(tmp_path / "worker"))
     pure_kernel(tmp_path / "k")
     path = matrix(tmp_path, "k", torch="2.12, 2.13")
     return Request(matrix=path, cache=tmp_path / "cache", engine="local", executor=__name__)

@@ -44,6 +44,13 @@ from wheelsmith.run.shards import chosen_shard
 @offline_option
 @click.option("--shard", metavar="K/N", help="Build one shard of `plan --shards`.")
 @shard_plan_option
+@click.option(
+    "--executor",
+    default="local",
+    show_default=True,
+    metavar="EXECUTOR",
+    help="Where to build: dask://HOST:PORT uses the workers of a Dask cluster.",
+)
 @jobs_option
 @click.option(
     "--cores-per-cell",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import OutputError, WheelsmithError
 from wheelsmith.engine import Command, Exit, ExitReason, available_cores
-from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Notice, Status
+from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Notice, Status, Step
 from wheelsmith.pipeline.build_host import check_build_host
 from wheelsmith.pipeline.cell_log import CellLog, CommandOutput
 from wheelsmith.pipeline.command import build_command, compile_steps, lay_out, without_compiling
@@ -37,10 +37,14 @@ class CellBuild:
     """The build of one plan as tasks.
 
     :param needs: names of the tasks that prepare its toolchains.
+    :param part: compile only these steps, and make no wheel; None for a whole build.
     """
 
-    def __init__(self, plan: BuildPlan, context: BuildContext, needs: tuple[str, ...]) -> None:
+    def __init__(
+        self, plan: BuildPlan, context: BuildContext, needs: tuple[str, ...], part: slice | None = None
+    ) -> None:
         self.plan = plan
+        self._part = part
         self.name = plan.cell.id
         self._context = context
         self._needs = needs
@@ -126,16 +130,25 @@ class CellBuild:
         check_build_host(plan, context.engine)
         self._lay_out()
         steps = compile_steps(plan)
+        if self._part is not None:
+            steps = steps[self._part] if context.engine.isolates and not plan.project else ()
+            return tuple(task for step in self._compile(steps) for task in step.tasks())
         if context.engine.isolates and plan.project:
             return (self._task("build", self._build_project, memory=_SETUP_MEMORY),)
         if not context.engine.isolates or not steps:
             return (self._task("build", self._build, cores=context.cores, memory=_build_memory(plan, context)),)
+        tasks = tuple(task for step in self._compile(steps) for task in step.tasks())
+        objects = tuple(step.name for step in self._steps)
+        return (*tasks, self._task("build", self._build, needs=objects))
+
+    def _compile(self, steps: Iterable[Step]) -> tuple[CompileStep, ...]:
+        """Enter the stage of compiling."""
         self._steps = tuple(
             CompileStep(
                 name=f"{self.name}:{step.output}",
                 step=step,
-                plan=plan,
-                context=context,
+                plan=self.plan,
+                context=self._context,
                 work=self._work,
                 folder=self._work.parent,
                 log=self._log,
@@ -143,10 +156,8 @@ class CellBuild:
             )
             for step in steps
         )
-        tasks = tuple(task for step in self._steps for task in step.tasks())
-        objects = tuple(step.name for step in self._steps)
         self._log.enter("compile")
-        return (*tasks, self._task("build", self._build, needs=objects))
+        return self._steps
 
     def _lay_out(self) -> None:
         plan, context = self._final_plan, self._context

@@ -58,7 +58,7 @@ class Request:
     :param memory: bytes; None for four fifths of the free memory.
     :param out: overrides the matrix's output folder.
     :param reuse: use compiled objects from the cache, and add new ones to it.
-    :param executor: ``local`` builds on this machine.
+    :param executor: ``local`` builds on this machine, ``dask://HOST:PORT`` on the workers of a Dask cluster.
     :param remote_cache: a cache that machines share; what it leaves empty comes from the matrix.
     """
 

@@ -44,9 +44,10 @@ class LocalExecutor:
         machine = Capacity(cores=context.all_cores, memory=context.memory)
         needs = {plan.cell.id: tuple(map(_fetch_name, plan.prefixes)) for plan in work.to_build}
         plans = _heaviest_first((*work.to_build, *work.to_recheck))
+        steps = slice(work.part.number, None, work.part.count) if work.part else None
         try:
             run_builds(
-                [CellBuild(plan, context, needs.get(plan.cell.id, ())) for plan in plans],
+                [CellBuild(plan, context, needs.get(plan.cell.id, ()), steps) for plan in plans],
                 _fetch_tasks(work.to_build, context),
                 machine=machine,
                 on_load=loaded,

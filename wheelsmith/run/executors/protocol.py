@@ -31,6 +31,14 @@ class KernelInputs(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepsPart(Record):
+    """Every ``count``-th compile step of a plan, from step ``number`` on, counted from 0."""
+
+    number: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest(Record):
     """The builds of a run, and the resources for them. Only plans and source decide the bytes of a wheel.
 
@@ -52,6 +60,8 @@ class BuildRequest(Record):
     :param reuse: use compiled objects from the cache, and add new ones to it.
     :param fail_fast: start no more builds after a failure.
     :param remote_cache: a cache for compiled objects that machines share. Its files of keys are of this machine, too.
+    :param part: compile only these steps of each plan, and make no wheel. The cache keeps the objects; the results are
+        to be ignored.
     """
 
     to_build: tuple[BuildPlan, ...] = ()
@@ -69,6 +79,7 @@ class BuildRequest(Record):
     reuse: bool = True
     fail_fast: bool = False
     remote_cache: RemoteCacheSettings = field(default_factory=RemoteCacheSettings)
+    part: StepsPart | None = None
 
 
 class Executor(Protocol):
@@ -97,19 +108,24 @@ class Executor(Protocol):
         """
 
 
+LOCAL = "local"
 # Name → module and class. An executor is imported only when it is opened.
 EXECUTORS = {
-    "local": ("wheelsmith.run.executors.local", "LocalExecutor"),
+    LOCAL: ("wheelsmith.run.executors.local", "LocalExecutor"),
+    "dask": ("wheelsmith.run.executors.dask", "DaskExecutor"),
 }
 
 
-def open_executor(name: str) -> Executor:
-    """Return the executor with this name.
+def open_executor(text: str) -> Executor:
+    """Return an executor.
 
+    :param text: its name, or ``NAME://ADDRESS`` for one on other machines.
     :raises SettingError: there is none.
     """
-    if name not in EXECUTORS:
-        raise SettingError(f"there is no executor {name!r}", remedy=f"use {' or '.join(EXECUTORS)}")
+    name, _, address = text.partition("://")
+    if name not in EXECUTORS or (address and name == LOCAL):
+        raise SettingError(f"there is no executor {text!r}", remedy=f"use {' or '.join(EXECUTORS)}")
     module, class_name = EXECUTORS[name]
-    made: Executor = getattr(import_module(module), class_name)()
+    executor_class = getattr(import_module(module), class_name)
+    made: Executor = executor_class(address) if address else executor_class()
     return made

@@ -1,0 +1,404 @@
+"""One run on a cluster: which worker builds what, and what comes back."""
+
+from __future__ import annotations
+
+import json
+import platform
+import queue
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from wheelsmith.base.errors import EngineError, WheelsmithError
+from wheelsmith.base.files import sha256_file
+from wheelsmith.base.units import counted
+from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Listener, Load, Notice, Status
+from wheelsmith.pipeline.command import compile_steps
+from wheelsmith.plan.planned_run import Build
+from wheelsmith.plan.shards import estimate_seconds
+from wheelsmith.run.executors.dask import worker as on_worker
+from wheelsmith.run.executors.dask.worker import Answer, Batch, WorkerFacts
+from wheelsmith.run.executors.protocol import BuildRequest, StepsPart
+from wheelsmith.run.schedule import BuildCosts
+from wheelsmith.run.schedule.board import MOST_LOSSES, Board
+from wheelsmith.store import Costs, Store
+from wheelsmith.wheel.checker_version import checker_digest
+
+_NO_WORKER = 60.0  # seconds without a worker that end a run
+_SILENCE = 60.0  # seconds without a sign of life after which a worker counts as lost
+_TICK = 0.2  # seconds between looks at the cancel flag
+_SURVEY = 2.0  # seconds between looks for new workers
+_CHUNK = 16 << 20  # bytes in one message
+_LONG = 0.1  # the share of a run's cost from which several workers compile one build
+_LEAST_PART = 60.0  # seconds of one core
+_LINK = 10.0  # seconds of one core that linking, repair and check take
+
+
+_IDLE = Load(cores=0, all_cores=0, memory=0, all_memory=0)
+
+
+@dataclass(slots=True)
+class _Session:
+    """The session of a worker.
+
+    :param future: the task of the session, which ends with it.
+    :param inbox: the queue of its plans.
+    :param folder: its scratch folder; None until it has started.
+    :param heard: when it sent something, on the clock of ``time.monotonic``.
+    """
+
+    facts: WorkerFacts
+    future: Any
+    inbox: Any
+    heard: float
+    folder: str | None = None
+    load: Load = _IDLE
+
+
+class WorkerLostError(Exception):
+    """A worker does not answer."""
+
+
+class ClusterRun:
+    """A run on a cluster. The calling thread gives builds to workers and takes their answers.
+
+    :param client: a client of the cluster.
+    :param work: the plans to build.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        work: BuildRequest,
+        listen: Listener,
+        on_result: Callable[[BuildResult], None],
+    ) -> None:
+        self._client = client
+        self._work = work
+        self._plans = {plan.cell.id: plan for plan in work.to_build}
+        self._listen = listen
+        self._on_result = on_result
+        self._name = f"wheelsmith-{uuid.uuid4().hex}"
+        known = BuildCosts(Costs.in_cache(work.cache), work.to_build).known()
+        costs = estimate_seconds([Build(plans=(plan,)) for plan in work.to_build], known)
+        self._parts = _split(work, costs)
+        needs = {build: [_part_name(build, part) for part in parts] for build, parts in self._parts.items()}
+        for build, names in needs.items():
+            costs |= dict.fromkeys(names, costs[build] / len(names)) | {build: min(costs[build], _LINK)}
+        self._board = Board(costs, needs)
+        self._sessions: dict[str, _Session] = {}
+        self._unfit: dict[str, str] = {}
+        self._inbox = queue.SimpleQueue[dict[str, Any]]()
+        self._store = Store(work.cache / "store")
+        self._stopped = False
+
+    def run(self, cancel: Event) -> None:
+        """Build all plans.
+
+        :raises EngineError: there is no worker for a minute, or the scheduler is gone.
+        """
+        from distributed import Event as SharedEvent
+
+        stop = SharedEvent(self._name, client=self._client)
+        self._client.subscribe_topic(self._name, lambda event: self._inbox.put(json.loads(event[1])))
+        surveyed, had_worker = 0.0, time.monotonic()
+        try:
+            while not (self._board.is_done or self._stopped or cancel.is_set()):
+                if (now := time.monotonic()) - surveyed > _SURVEY:
+                    self._survey()
+                    surveyed = now
+                had_worker = now if self._sessions else had_worker
+                if now - had_worker > _NO_WORKER:
+                    raise self._no_worker()
+                while given := self._board.take():
+                    self._give(*given)
+                self._receive()
+        finally:
+            self._end(stop)
+
+    def _end(self, stop: Any) -> None:
+        """Stop all sessions, and wait until no build is running."""
+        if self._client.status != "running":
+            return
+        with suppress(OSError, TimeoutError):
+            stop.set()
+            deadline = time.monotonic() + _SILENCE
+            while time.monotonic() < deadline and not all(each.future.done() for each in self._sessions.values()):
+                time.sleep(_TICK)
+            self._client.unsubscribe_topic(self._name)
+
+    def _no_worker(self) -> EngineError:
+        why = "".join(f"; {name}: {problem}" for name, problem in list(self._unfit.items())[:3])
+        return EngineError(
+            f"the cluster had no worker that can build for {_NO_WORKER:.0f} seconds{why}",
+            remedy="start `dask worker` on machines with this wheelsmith and this engine",
+        )
+
+    # --- workers
+
+    def _survey(self) -> None:
+        """Start a session on each new worker, and remove the workers that are gone.
+
+        :raises EngineError: the scheduler is gone.
+        """
+        try:
+            present = self._client.scheduler_info()["workers"] if self._client.status == "running" else None
+        except (OSError, TimeoutError):
+            present = None
+        if present is None:
+            raise EngineError(
+                "the Dask scheduler is gone", remedy="start it and run the command again: finished wheels are kept"
+            )
+        now = time.monotonic()
+        for name, session in list(self._sessions.items()):
+            if name not in present:
+                self._lose(name, "it has left the cluster")
+            elif session.future.status == "error":
+                self._discard(name, _reason(session.future.exception()))
+            elif session.future.status in {"cancelled", "lost"}:
+                self._lose(name, "its session was cancelled")
+            elif now - session.heard > _SILENCE:
+                self._lose(name, f"it has not answered for {_SILENCE:.0f} seconds")
+        new = [name for name in present if name not in self._sessions and name not in self._unfit]
+        found = self._call(new, on_worker.describe_worker, self._work.engine)
+        for name, facts in found.items():
+            if problem := self._problem(facts):
+                self._unfit[name] = problem
+                self._listen(Notice(level="warning", text=f"worker {name} is not used: {problem}"))
+            else:
+                self._start(name, WorkerFacts.from_json(facts), present[name])
+
+    def _call(self, workers: list[str], function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """Call a function on workers. Return worker → result or exception."""
+        if not workers:
+            return {}
+        try:
+            answers: dict[str, Any] = self._client.run(function, *arguments, workers=workers, on_error="return")
+        except (OSError, TimeoutError, ValueError):
+            return {}  # they left meanwhile; the next survey reports it
+        return answers
+
+    def _problem(self, facts: Any) -> str | None:
+        """Return why a worker cannot build for this run, or None."""
+        own = on_worker.wheelsmith_version()
+        if isinstance(facts, BaseException):
+            return f"it cannot run wheelsmith {own}: {facts}"
+        found = WorkerFacts.from_json(facts)
+        if found.version != own:
+            return f"it has wheelsmith {found.version}, not {own}"
+        if found.arch != platform.machine():
+            return f"it is a machine of {found.arch}, not {platform.machine()}"
+        return f"engine {self._work.engine} does not work there: {found.problem}" if found.problem else None
+
+    def _start(self, name: str, facts: WorkerFacts, info: Mapping[str, Any]) -> None:
+        """Start a session on a worker."""
+        from distributed import Queue
+
+        cores = min(facts.cores, int(info["nthreads"]), self._work.jobs or facts.cores)
+        same = next((each for each, session in self._sessions.items() if session.facts.host == facts.host), None)
+        # Dask gives a worker a thread for each core of the machine, unless the user says otherwise.
+        if same and cores == facts.cores > 1:
+            text = f"workers {same} and {name} are on one machine, and each uses all of its cores"
+            self._listen(Notice(level="warning", text=f"{text}: start one for each machine, or pass --nthreads"))
+        limits = [limit for limit in (self._work.memory, info["memory_limit"]) if limit]
+        settings = replace(self._work, to_build=(), jobs=cores, memory=min(limits, default=None), fail_fast=False)
+        future = self._client.submit(
+            on_worker.serve,
+            self._name,
+            json.dumps(settings.to_json()),
+            key=f"{self._name}-{uuid.uuid4().hex}",
+            workers=[name],
+            retries=0,
+        )
+        inbox = Queue(f"{self._name} {name}", client=self._client)
+        self._sessions[name] = _Session(facts, future, inbox, time.monotonic())
+
+    def _discard(self, name: str, why: str) -> None:
+        """Stop using a worker that cannot build."""
+        self._unfit[name] = why
+        self._lose(name, why)
+
+    def _lose(self, name: str, why: str) -> None:
+        """Take the builds of a worker back, to give them to others."""
+        self._sessions.pop(name).future.cancel()
+        if name not in self._board.workers:
+            return
+        waiting = len(self._board.builds_of(name))
+        given_up = self._board.remove_worker(name)
+        repeated = f"; {counted(waiting, 'build')} will be repeated" if waiting else ""
+        self._listen(Notice(level="warning", text=f"worker {name} was lost: {why}{repeated}"))
+        for build in given_up:
+            self._board.finish(build)
+            if build not in self._plans:
+                continue  # the build itself compiles what a part did not
+            plan, text = self._plans[build], f"{MOST_LOSSES} workers were lost while they built it"
+            failure = Failure(stage="internal", message=text).escaped()
+            self._finish(
+                BuildResult(cell=plan.cell, plan_digest=plan.build_digest, status=Status.FAILED, failure=failure)
+            )
+
+    # --- builds
+
+    def _give(self, name: str, builds: tuple[str, ...]) -> None:
+        """Send plans to a worker, with the wheels that they require."""
+        parts = {_part_name(build, part): (build, part) for build, parts in self._parts.items() for part in parts}
+        batches: dict[StepsPart | None, list[BuildPlan]] = {}
+        for each in builds:
+            build, part = parts.get(each, (each, None))
+            batches.setdefault(part, []).append(self._plans[build])
+        for part, plans in batches.items():
+            self._send_required_wheels(name, plans)
+            with suppress(OSError, TimeoutError):
+                self._sessions[name].inbox.put(json.dumps(Batch(plans=tuple(plans), part=part).to_json()))
+
+    def _send_required_wheels(self, name: str, plans: Sequence[BuildPlan]) -> None:
+        session = self._sessions[name]
+        for digest in {each.digest for plan in plans for each in plan.requires}:
+            if stored := self._store.find(digest):  # otherwise the build reports it
+                self._send_files(name, session, {stored.wheel.sha256: stored.path})
+                self._call([name], on_worker.put_wheel, digest, stored.wheel.to_json(), session.folder)
+
+    def _send_files(self, name: str, session: _Session, files: Mapping[str, Path]) -> None:
+        """Send files to a worker that it does not have.
+
+        :param files: sha256 → path on this machine.
+        """
+        missing = self._call([name], on_worker.missing_files, session.folder, list(files)).get(name)
+        for sha256 in missing if isinstance(missing, list) else ():
+            with files[sha256].open("rb") as file:
+                for part in iter(partial(file.read, _CHUNK), b""):
+                    self._call([name], on_worker.append_file, session.folder, sha256, part)
+            self._call([name], on_worker.complete_file, session.folder, sha256)
+
+    def _receive(self) -> None:
+        """Process the next message of a worker, if there is one soon."""
+        try:
+            message = self._inbox.get(timeout=_TICK)
+        except queue.Empty:
+            return
+        name = message["worker"]
+        session = self._sessions.get(name)
+        if session is None:
+            return  # a worker that was given up
+        session.heard = time.monotonic()
+        match message["kind"]:
+            case "ready":
+                self._add(name, session, message["folder"])
+            case "event":
+                self._forward(name, session, message)
+            case "answer":
+                self._take(name, Answer.from_json(message["answer"]))
+            case "compiled":
+                for cell in message["cells"]:
+                    self._board.finish(_part_name(cell, StepsPart.from_json(message["part"])))
+            case "unfit":
+                self._discard(name, message["why"])
+
+    def _add(self, name: str, session: _Session, folder: str) -> None:
+        """Give a worker the sources, and let it build."""
+        session.folder = folder
+        trees = (inputs.source for inputs in self._work.kernels.values())
+        self._send_files(name, session, {file.sha256: file.real for tree in trees for file in tree.files})
+        self._board.add_worker(name, session.facts.cores)
+
+    def _forward(self, name: str, session: _Session, message: Mapping[str, Any]) -> None:
+        """Pass an event on. The load is that of all workers."""
+        event = on_worker.read_event(message)
+        if isinstance(event, CellStarted):
+            self._board.start(name, event.cell_id)
+        if isinstance(event, Load):
+            session.load = event
+            loads = [each.load for each in self._sessions.values()]
+            event = Load(
+                cores=sum(load.cores for load in loads),
+                all_cores=sum(load.all_cores for load in loads),
+                memory=sum(load.memory for load in loads),
+                all_memory=sum(load.all_memory for load in loads),
+            )
+        self._listen(event)
+
+    def _take(self, name: str, answer: Answer) -> None:
+        """Take the result of a build, with its wheel and its log."""
+        result = answer.result
+        if result.cell.id not in self._board.builds_of(name):
+            return
+        if answer.worker_failed:
+            self._discard(name, f"its disk is full: {result.failure.message if result.failure else ''}")
+            return
+        try:
+            if answer.log and result.log:
+                self._fetch(name, answer.log, self._work.logs / result.log)
+            if answer.wheel and result.wheel:
+                self._store_wheel(name, answer)
+        except WorkerLostError as error:
+            self._lose(name, str(error))
+            return
+        self._board.finish(result.cell.id)
+        self._finish(result)
+
+    def _finish(self, result: BuildResult) -> None:
+        self._on_result(result)
+        self._stopped = self._stopped or (self._work.fail_fast and result.status is Status.FAILED)
+
+    def _store_wheel(self, name: str, answer: Answer) -> None:
+        wheel, result = answer.result.wheel, answer.result
+        assert wheel is not None  # noqa: S101  # see the caller
+        assert answer.wheel is not None  # noqa: S101  # see the caller
+        with tempfile.TemporaryDirectory(prefix="worker-", dir=self._work.folder) as folder:
+            path = Path(folder) / wheel.filename
+            self._fetch(name, answer.wheel, path)
+            if sha256_file(path) != wheel.sha256:
+                raise WorkerLostError(f"{wheel.filename} has arrived damaged")
+            self._store.put(
+                result.plan_digest,
+                path,
+                wheel,
+                checked=checker_digest(),
+                timings=result.timings,
+                of_machine=answer.of_machine,
+            )
+
+    def _fetch(self, name: str, source: Path, target: Path) -> None:
+        """Copy a file of a worker.
+
+        :raises WorkerLostError: it does not answer.
+        """
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:
+            while True:
+                part = self._call([name], on_worker.read_part, str(source), file.tell(), _CHUNK).get(name)
+                if not isinstance(part, bytes):
+                    raise WorkerLostError(f"{source.name} cannot be fetched: {part}")
+                file.write(part)
+                if len(part) < _CHUNK:
+                    return
+
+
+def _split(work: BuildRequest, costs: Mapping[str, float]) -> dict[str, list[StepsPart]]:
+    """Return the parts of long builds, which several workers compile. They need a cache that all workers share."""
+    longest = max(_LEAST_PART, sum(costs.values()) * _LONG)
+    if not (work.remote_cache.addresses and work.reuse):
+        return {}
+    long = (plan for plan in work.to_build if costs[plan.cell.id] > longest and not plan.project)
+    counts = {plan.cell.id: min(ceil(costs[plan.cell.id] / longest), len(compile_steps(plan))) for plan in long}
+    return {
+        build: [StepsPart(number=number, count=count) for number in range(count)]
+        for build, count in counts.items()
+        if count > 1
+    }
+
+
+def _part_name(build: str, part: StepsPart) -> str:
+    return f"{build} {part.number + 1}/{part.count}"
+
+
+def _reason(error: BaseException) -> str:
+    return error.message if isinstance(error, WheelsmithError) else f"{type(error).__name__}: {error}"
