@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -48,23 +49,47 @@ def test_a_shard_that_was_killed_is_repeated(jobs, tmp_path):
     (tmp_path / "bin/wheelsmith").write_text(WHEELSMITH)
     (tmp_path / "bin/wheelsmith").chmod(0o755)
 
-    def run(job, index=""):
+    def start(job, index=""):
         [container] = job["spec"]["template"]["spec"]["containers"]
         environment = {each["name"]: each["value"].replace("/wheels/", "") for each in container["env"]}
         environment |= {"WHEELSMITH_CACHE": str(tmp_path / "cache"), "HOME": os.environ["HOME"]}
-        environment |= {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "DEADLINE": "0"}
+        environment |= {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "LONGEST_WAIT": wait}
         environment["JOB_COMPLETION_INDEX"] = str(index)
         argv = (*container["command"], *container["args"])
-        return subprocess.run(argv, env={**os.environ, **environment}, capture_output=True, text=True)
+        return subprocess.Popen(argv, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True)
 
+    def run(job, index=""):
+        process = start(job, index)
+        _, said = process.communicate()
+        return process.returncode, said
+
+    wait = "5"
     build, join = jobs
     assert build["spec"]["completions"] == 2
     Path("die").touch()
-    assert [run(build, index).returncode for index in (0, 1)] == [0, -9]
-    assert "shard 2/2" in (answer := run(join)).stderr
-    assert answer.returncode == 1
-    assert "1 cached" in (answer := run(build, 0)).stderr, answer
-    assert "1 built" in (answer := run(build, 1)).stderr, answer
-    assert run(join).returncode == 0
+    assert [run(build, index)[0] for index in (0, 1)] == [0, 137]
+    code, said = run(join)
+    assert code == 1
+    assert "shard 2/2" in said
+    # It ends although its shell is the first process of the container.
+    stopped = start(build, 1)
+    time.sleep(3)
+    stopped.terminate()
+    stopped.communicate()
+    assert stopped.returncode == 130
+    assert not list(Path().glob(".wheelsmith-kubernetes/*/2.ended"))
+    wait = "600"
+    joining = start(join)
+    assert "1 cached" in run(build, 0)[1]
+    assert "1 built" in run(build, 1)[1]
+    _, said = joining.communicate()
+    assert joining.returncode == 0, said
     assert len(list(Path("dist/wheels").glob("*.whl"))) == 2
-    assert not Path(".wheelsmith-kubernetes/shards").exists()
+    assert not list(Path().glob(".wheelsmith-kubernetes/*/*.ended"))
+
+
+def test_jobs_of_an_older_matrix_are_not_written(jobs, monkeypatch, capsys):
+    Path("matrix.yaml").write_text(Path("matrix.yaml").read_text() + "# changed\n")
+    answer = run_command(monkeypatch, capsys, "ci", "kubernetes", "--image", IMAGE)
+    assert answer.code == 2
+    assert "has changed since wheelsmith.shards.json was written" in answer.err

@@ -1,6 +1,8 @@
 """A script for Slurm, run by a cluster of one node: an array job for the shards, and a job that joins them."""
 
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -37,16 +39,18 @@ def submitted(cluster, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(folder)
     answer = run_command(monkeypatch, capsys, "ci", "slurm", "--shards", "2", "--wheelsmith", "wheelsmith-factory")
     assert answer.code == 0, answer.text
-    programs = folder / ".wheelsmith-slurm" / hashlib.sha256(b"wheelsmith-factory").hexdigest()[:16] / "bin"
+    programs = folder / ".wheelsmith-slurm" / hashlib.sha256(b"wheelsmith-factory3.12").hexdigest()[:16] / "bin"
     programs.mkdir(parents=True)
     (programs / "wheelsmith").write_text(WHEELSMITH)
     (programs / "wheelsmith").chmod(0o755)
     (programs / "python").symlink_to(sys.executable)
 
-    def submit():
-        environment = {**cluster, "WHEELSMITH_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
-        argv = ("bash", "wheels.slurm.sh", "--cpus-per-task=1", "--mem=1G")
+    def submit(**more):
+        environment = {**cluster, "WHEELSMITH_CACHE": str(cache), "PYTHONPATH": str(ROOT), **more}
+        argv = ("bash", "wheels.slurm.sh", "--cpus-per-task=1", "--mem-per-cpu=1G")
         subprocess.run(argv, cwd=folder, env=environment, check=True, capture_output=True, text=True)
+        again = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True)
+        assert "of an earlier run have not ended" in again.stderr
         while subprocess.run(["squeue", "-h"], env=cluster, capture_output=True, check=True).stdout:
             time.sleep(0.2)
         return Path(".wheelsmith-slurm/join.log").read_text()
@@ -59,3 +63,17 @@ def test_a_task_that_was_killed_is_repeated(submitted):
     assert "shard 2/2" in submitted()
     assert "1 cached · 1 built" in submitted()
     assert len(list(Path("dist/wheels").glob("*.whl"))) == 2
+
+
+def test_a_join_that_slurm_refuses_leaves_no_builds(cluster, submitted, tmp_path):
+    refusing = tmp_path / "sbatch"
+    real = shutil.which("sbatch")
+    refusing.write_text(f'#!/bin/sh\ncase "$*" in *afterany*) exit 1 ;; esac\nexec {real} "$@"\n')
+    refusing.chmod(0o755)
+    with pytest.raises(subprocess.CalledProcessError):
+        submitted(PATH=f"{tmp_path}:{os.environ['PATH']}")
+    for _ in range(100):
+        if not subprocess.run(["squeue", "-h"], env=cluster, capture_output=True, check=True).stdout:
+            return
+        time.sleep(0.2)
+    raise AssertionError("the builds are still there")

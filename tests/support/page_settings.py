@@ -126,6 +126,11 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/how-to/publish-to-the-hub.md": {"hf auth login": "it needs an account"},
     "docs/how-to/publish.md": {"rsync": "another machine"},
     "docs/how-to/ready-wheels.md": {"wheelsmith build-matrix": PLACEHOLDER},
+    "docs/how-to/dask.md": {
+        "pip install": "the tests have it",
+        "dask": "test_dask.py runs it",
+        "wheelsmith build-matrix": "test_dask.py runs it",
+    },
     "docs/how-to/share-a-cache.md": {
         "export": PLACEHOLDER,
         "wheelsmith build-matrix": "test_shared_caches.py runs it",

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import wants
 
-from wheelsmith.engine.bwrap import InstalledPython, host_mounts
+from wheelsmith.engine import Command, Limits, Mount
+from wheelsmith.engine.bwrap import Bubblewrap, InstalledPython, host_mounts
 
 ASK = "from wheelsmith.engine import this_machine; print([(t.cxx, t.digest) for t in this_machine().toolsets])"
 
@@ -47,7 +49,7 @@ def below(words, prefix):
 
 
 def test_of_another_python_only_what_is_its_own(prefix):
-    words = host_mounts((InstalledPython(str(prefix), "3.11"),))
+    words = host_mounts((InstalledPython(str(prefix), "3.11"),)).mounts
     bound, hidden = below(words, prefix)
     assert bound == [
         *("bin/python3.11", "include/python3.11", "lib/libpython3.11.so.1.0", "lib/python3.11"),
@@ -60,22 +62,41 @@ def test_of_another_python_only_what_is_its_own(prefix):
 
 def test_of_conda_its_libraries_too(prefix):
     (prefix / "conda-meta").mkdir()
-    bound, hidden = below(host_mounts((InstalledPython(str(prefix), "3.11"),)), prefix)
+    bound, hidden = below(host_mounts((InstalledPython(str(prefix), "3.11"),)).mounts, prefix)
     assert "lib" in bound
     assert hidden == ["lib/python3.11/site-packages"]
     assert "etc" not in bound
 
 
 def test_what_hides_comes_before_what_is_shown_there_and_is_shut_last():
-    words = host_mounts((InstalledPython("/usr/local", "3.99"),))
-    first = words.index("--remount-ro")
+    shown = host_mounts((InstalledPython("/usr/local", "3.99"),))
+    words, sealing = shown.mounts, shown.sealing
     places = [place for place, word in enumerate(words) if word in {"--tmpfs", "--ro-bind", "--symlink", "--proc"}]
-    assert max(places) < first
+    assert places
+    assert "--remount-ro" not in words
     hidden = [words[place + 1] for place, word in enumerate(words) if word == "--tmpfs"]
     assert "/usr/local" in hidden
-    shut = set(words[first + 1 :: 2])
-    assert {*hidden, "/proc"} <= shut
+    assert set(sealing[::2]) == {"--remount-ro"}
+    assert {*hidden, "/proc"} <= set(sealing[1::2])
     assert words.index("/usr/local") < words.index("/usr/local/bin/python3")
+
+
+def test_a_command_may_have_a_folder_below_a_hidden_one(tmp_path):
+    """Debian's own Python has packages in /usr/local, which the sandbox hides."""
+    wants.program("bwrap")
+    (tmp_path / "x").touch()
+    place = "/usr/local/lib/python3.99/dist-packages"
+    command = Command(
+        name="below",
+        argv=("ls", place),
+        mounts=(Mount(source=tmp_path, target=place),),
+        env={},
+        workdir="/",
+        limits=Limits(),
+    )
+    lines = []
+    assert Bubblewrap().run(command, lines.append, threading.Event()).ok, lines
+    assert lines == ["x"]
 
 
 def test_compilers_are_those_that_the_sandbox_finds(tmp_path):

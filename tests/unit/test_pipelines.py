@@ -532,6 +532,7 @@ def test_what_watches_is_a_file_of_its_own(tmp_path, monkeypatch, capsys):
 
 KUBERNETES = KubernetesJobs(
     image="example.org/a@sha256:" + 64 * "0", claim="wheels", matrix="matrix.yaml", locked=True, arch="x86_64",
+    shard_plan="wheelsmith.shards.json", plan_digest="d" * 64,
     shards=(*SHARDS, Shard(cells=("c",), seconds=36000, arch="aarch64")),
 )  # fmt: skip
 
@@ -552,7 +553,7 @@ def test_kubernetes_gives_long_shards_more_cpus_within_a_limit():
         [build, _] = yaml.safe_load_all(kubernetes_jobs(jobs))
         [container] = build["spec"]["template"]["spec"]["containers"]
         requests = container["resources"]["requests"]
-        return requests["cpu"], requests["memory"], build["spec"]["activeDeadlineSeconds"]
+        return requests["cpu"], requests["memory"], build["spec"]["template"]["spec"]["activeDeadlineSeconds"]
 
     assert asked(10) == ("2", "4Gi", 1815)
     assert asked(7200) == ("4", "8Gi", 7200)
@@ -561,7 +562,7 @@ def test_kubernetes_gives_long_shards_more_cpus_within_a_limit():
 
 @pytest.mark.parametrize(
     "changed",
-    [{"image": "example.org/a:1"}, {"claim": 'a"b'}, {"matrix": "a $(b).yaml"}],
+    [{"image": "example.org/a:1"}, {"claim": 'a"b'}, {"matrix": "a $(b).yaml"}, {"matrix": "../a.yaml"}],
     ids=lambda each: next(iter(each)),
 )
 def test_kubernetes_takes_plain_values_and_an_image_with_a_digest(changed):

@@ -190,10 +190,19 @@ def kubernetes(
     import platform
 
     from wheelsmith.report.pipelines import KubernetesJobs, kubernetes_jobs
-    from wheelsmith.run.shards import read_shards
+    from wheelsmith.run.shards import read_shards, require_current
 
-    shards = read_shards(shard_plan_path(shard_plan, Path(matrix))).shards
-    jobs = KubernetesJobs(matrix=matrix, shards=shards, arch=platform.machine(), **options)
+    path = shard_plan_path(shard_plan, Path(matrix))
+    plan = read_shards(path)
+    require_current(plan, Path(matrix), path)
+    jobs = KubernetesJobs(
+        matrix=matrix,
+        shard_plan=str(path),
+        plan_digest=plan.digest,
+        shards=plan.shards,
+        arch=platform.machine(),
+        **options,
+    )
     _write_file(ctx, kubernetes_jobs(jobs), matrix=matrix, output=output, check=check)
 
 

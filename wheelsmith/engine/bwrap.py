@@ -113,10 +113,12 @@ class Bubblewrap:
         program = shutil.which("bwrap")
         if program is None:
             raise EngineError("bwrap is not on PATH", remedy=_INSTALL)
+        shown = _visible_parts(command)
         return (
             *_NO_CORE_DUMPS,
-            *_sandbox_argv(program, _visible_options(command), command.limits),
+            *_sandbox_argv(program, shown.mounts, command.limits),
             *(part for mount in command.mounts for part in _bind(mount.source, mount.target, mount.writable)),
+            *shown.sealing,
             # The root would otherwise be a writable tmpfs.
             *("--remount-ro", "/", "--chdir", command.workdir, "--seccomp", str(filter_fd)),
             *_last_step(command.workdir, command.limits, (*_environment(command), *command.argv)),
@@ -180,10 +182,12 @@ def _run_trial(program: str) -> subprocess.CompletedProcess[str]:
 
     It does not mount the host's root, because bubblewrap fails if another process unmounts something below it.
     """
+    shown = host_mounts(_pythons())
     with _filter_pipe() as filter_fd:
         return subprocess.run(
             [
-                *(*_sandbox_argv(program, host_mounts(_pythons()), Limits()), "--seccomp", str(filter_fd)),
+                *_sandbox_argv(program, (*shown.mounts, *shown.sealing), Limits()),
+                *("--seccomp", str(filter_fd)),
                 *_last_step("/", Limits(), ("true",)),
             ],
             capture_output=True,
@@ -197,8 +201,8 @@ def _sandbox_argv(program: str, shown: tuple[str, ...], limits: Limits) -> tuple
     return (program, *_NAMESPACES, *shown, *_tmpfs_options(limits.effective_memory))
 
 
-def _visible_options(command: Command) -> tuple[str, ...]:
-    """Return the options that mount the visible parts of this machine for a command."""
+def _visible_parts(command: Command) -> HostMounts:
+    """Return the visible parts of this machine for a command."""
     return host_mounts(_pythons(command.python), host_view().development if command.brings_compilers else ())
 
 
@@ -307,9 +311,22 @@ class InstalledPython:
     version: str
 
 
+@dataclass(frozen=True, slots=True)
+class HostMounts:
+    """bubblewrap's options for the visible parts of this machine.
+
+    :param mounts: options that mount them.
+    :param sealing: options that make the hiding folders read-only. They come after all other mounts, because a command
+        may have one below such a folder: Debian's Python has packages in /usr/local.
+    """
+
+    mounts: tuple[str, ...]
+    sealing: tuple[str, ...]
+
+
 @cache
-def host_mounts(pythons: tuple[InstalledPython, ...], more_hidden: tuple[PathRule, ...] = ()) -> tuple[str, ...]:
-    """Return bubblewrap's options that mount the visible parts of this machine. Cached for the process.
+def host_mounts(pythons: tuple[InstalledPython, ...], more_hidden: tuple[PathRule, ...] = ()) -> HostMounts:
+    """Return the options that mount the visible parts of this machine. Cached for the process.
 
     :param pythons: Pythons to show.
     :param more_hidden: more to hide, except for the headers and libraries of these Pythons.
@@ -335,7 +352,8 @@ def host_mounts(pythons: tuple[InstalledPython, ...], more_hidden: tuple[PathRul
     # If wheelsmith runs as root, the build's user owns /proc/sys on the host, too, and can write to it without any
     # capability. For example, kernel.core_pattern names a program that the host runs as root.
     folders = [path for path in hidden if Path(path).is_dir()]
-    return (*options, *(word for path in [*folders, "/proc"] for word in ("--remount-ro", path)))
+    sealing = (word for path in [*folders, "/proc"] for word in ("--remount-ro", path))
+    return HostMounts(mounts=tuple(options), sealing=tuple(sealing))
 
 
 def _show_python(python: InstalledPython, hidden: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ from wheelsmith.base.files import atomic_write, read_bounded
 from wheelsmith.base.json_dataclass import canonical_json, in_one_line, read_json
 from wheelsmith.base.sanitize import visible
 from wheelsmith.index.entries.state import check_project
+from wheelsmith.matrix.load import load_matrices
 from wheelsmith.model import Listener
 from wheelsmith.model.run_record import ShardName
 from wheelsmith.plan.planned_run import Build, PlannedRun
@@ -112,6 +113,16 @@ def read_shards(path: Path) -> ShardedPlan:
         reason = f"it cannot be read: {in_one_line(error)}"
         raise MatrixError(reason, where=Place(file=str(path)), remedy=_PLAN_FIRST) from None
     return plan
+
+
+def require_current(plan: ShardedPlan, matrix: Path, path: Path) -> None:
+    """Require that a plan is of a matrix as it is now.
+
+    :param path: the file of the plan.
+    :raises MatrixError: the matrix has changed since, or cannot be read.
+    """
+    if load_matrices(matrix)[0].sha256 != plan.matrix_sha256:
+        raise MatrixError(f"{matrix} has changed since {path} was written", remedy="run wheelsmith plan --shards again")
 
 
 def _check_complete(plan: ShardedPlan) -> None:

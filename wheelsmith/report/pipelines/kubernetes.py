@@ -7,16 +7,18 @@ import shlex
 from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
+from pathlib import Path
 
 from wheelsmith.base.errors import SettingError
 from wheelsmith.base.templates import text_environment
+from wheelsmith.plan.lock import shards_path
 from wheelsmith.plan.shards import Shard
 from wheelsmith.report.pipelines.pipeline import WRITTEN, check_value
 
 # A reference to an image with a digest.
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}")
-_CLAIM = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_PATH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*")
+_CLAIM = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+_PATH = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.][A-Za-z0-9_./-]*")
 # Architecture of a wheel → its name in the labels of nodes.
 _NODE_ARCHS = {"x86_64": "amd64", "aarch64": "arm64"}
 _MOST_CPUS = 16
@@ -46,6 +48,8 @@ class KubernetesJobs:
     :param claim: the name of a claim for a volume that all pods share.
     :param matrix: the path of the matrix in the volume.
     :param locked: fail if anything differs from wheelsmith.lock.
+    :param shard_plan: the path of the plan in the volume.
+    :param plan_digest: identifies the plan.
     :param shards: the shards of the plan.
     :param arch: the architecture of the machine that planned.
     """
@@ -54,6 +58,8 @@ class KubernetesJobs:
     claim: str
     matrix: str
     locked: bool
+    shard_plan: str
+    plan_digest: str
     shards: tuple[Shard, ...]
     arch: str
 
@@ -62,7 +68,11 @@ class KubernetesJobs:
 
         :raises SettingError: a value is not, or the image has no digest.
         """
-        for option, value, pattern in (("claim", self.claim, _CLAIM), ("matrix", self.matrix, _PATH)):
+        for option, value, pattern in (
+            ("claim", self.claim, _CLAIM),
+            ("matrix", self.matrix, _PATH),
+            ("shard-plan", self.shard_plan, _PATH),
+        ):
             check_value(option, value, pattern)
         if not _IMAGE.fullmatch(self.image):
             raise SettingError(
@@ -73,6 +83,8 @@ class KubernetesJobs:
     def command(self) -> str:
         """Return the command that generates this file."""
         arguments = ["--matrix", self.matrix] if self.matrix != "matrix.yaml" else []
+        if Path(self.shard_plan) != shards_path(Path(self.matrix)):
+            arguments += ["--shard-plan", self.shard_plan]
         arguments += ["--image", self.image, "--claim", self.claim, *(["--locked"] if self.locked else [])]
         return WRITTEN.removeprefix("# Written by: ") + shlex.join(["kubernetes", *arguments])
 
@@ -82,7 +94,7 @@ class KubernetesJobs:
         jobs, first = list[IndexedJob](), 1
         for arch, group in groupby(shard.arch or self.arch for shard in self.shards):
             count, name = len(list(group)), _NODE_ARCHS[arch]
-            jobs.append(IndexedJob(f"wheels-build-{name}", first, count, name))
+            jobs.append(IndexedJob(f"{self.claim}-build-{name}", first, count, name))
             first += count
         return tuple(jobs)
 
@@ -92,18 +104,13 @@ class KubernetesJobs:
         return len(self.shards)
 
     @property
-    def nonempty(self) -> int:
-        """Return the number of shards that have something to build."""
-        return sum(bool(shard.cells) for shard in self.shards)
-
-    @property
     def cpus(self) -> int:
         """Return the number of CPUs for a shard. Each needs 2 GiB of memory, as much as most compilers take."""
         return min(_MOST_CPUS, max(2, ceil(self._longest / _SHARD_SECONDS)))
 
     @property
     def deadline(self) -> int:
-        """Return the limit of the builds in seconds."""
+        """Return the limit of a pod that builds, in seconds."""
         return _TOOLCHAIN_SECONDS + 3 * self._longest // self.cpus
 
     @property

@@ -9,6 +9,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +21,7 @@ from typing import Any
 from wheelsmith.base.errors import EngineError, WheelsmithError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.units import counted
-from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Listener, Load, Notice, Status
+from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Listener, Load, Notice, Status, WheelRecord
 from wheelsmith.pipeline.command import compile_steps
 from wheelsmith.plan.planned_run import Build
 from wheelsmith.plan.shards import estimate_seconds
@@ -37,6 +38,7 @@ _SILENCE = 60.0  # seconds without a sign of life after which a worker counts as
 _TICK = 0.2  # seconds between looks at the cancel flag
 _SURVEY = 2.0  # seconds between looks for new workers
 _CHUNK = 16 << 20  # bytes in one message
+_CALLS_AT_ONCE = 64
 _LONG = 0.1  # the share of a run's cost from which several workers compile one build
 _LEAST_PART = 60.0  # seconds of one core
 _LINK = 10.0  # seconds of one core that linking, repair and check take
@@ -96,8 +98,10 @@ class ClusterRun:
         self._board = Board(costs, needs)
         self._sessions: dict[str, _Session] = {}
         self._unfit: dict[str, str] = {}
+        self._surveys: dict[str, Future[Any]] = {}
         self._inbox = queue.SimpleQueue[dict[str, Any]]()
         self._store = Store(work.cache / "store")
+        self._calls = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="wheelsmith-call")
         self._stopped = False
 
     def run(self, cancel: Event) -> None:
@@ -119,10 +123,11 @@ class ClusterRun:
                 if now - had_worker > _NO_WORKER:
                     raise self._no_worker()
                 while given := self._board.take():
-                    self._give(*given)
+                    self._try_to_give(*given)
                 self._receive()
         finally:
             self._end(stop)
+            self._calls.shutdown(wait=False, cancel_futures=True)
 
     def _end(self, stop: Any) -> None:
         """Stop all sessions, and wait until no build is running."""
@@ -166,25 +171,37 @@ class ClusterRun:
             elif session.future.status in {"cancelled", "lost"}:
                 self._lose(name, "its session was cancelled")
             elif now - session.heard > _SILENCE:
-                self._lose(name, f"it has not answered for {_SILENCE:.0f} seconds")
-        new = [name for name in present if name not in self._sessions and name not in self._unfit]
-        found = self._call(new, on_worker.describe_worker, self._work.engine)
-        for name, facts in found.items():
-            if problem := self._problem(facts):
-                self._unfit[name] = problem
-                self._listen(Notice(level="warning", text=f"worker {name} is not used: {problem}"))
-            else:
-                self._start(name, WorkerFacts.from_json(facts), present[name])
+                self._discard(name, f"it has not answered for {_SILENCE:.0f} seconds")
+        for name in present.keys() - self._sessions.keys() - self._unfit.keys() - self._surveys.keys():
+            self._surveys[name] = self._calls.submit(self._ask, name, on_worker.describe_worker, self._work.engine)
+        for name, survey in [(name, survey) for name, survey in self._surveys.items() if survey.done()]:
+            del self._surveys[name]
+            with suppress(WorkerLostError):  # it has left meanwhile
+                self._start(name, survey.result(), present.get(name))
 
-    def _call(self, workers: list[str], function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function on workers. Return worker → result or exception."""
-        if not workers:
-            return {}
+    def _ask(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function on a worker. Return its result, or the exception that it raised.
+
+        :raises WorkerLostError: the worker is gone.
+        """
         try:
-            answers: dict[str, Any] = self._client.run(function, *arguments, workers=workers, on_error="return")
-        except (OSError, TimeoutError, ValueError):
-            return {}  # they left meanwhile; the next survey reports it
-        return answers
+            answers = self._client.run(function, *arguments, workers=[name], on_error="return")
+        except (OSError, TimeoutError, ValueError) as error:
+            raise WorkerLostError(str(error)) from error
+        return answers.get(name)
+
+    def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function on a worker, which may hang, and return its result.
+
+        :raises WorkerLostError: the worker is gone, does not answer, or the function raised an exception.
+        """
+        try:
+            answer = self._calls.submit(self._ask, name, function, *arguments).result(timeout=_SILENCE)
+        except TimeoutError:
+            raise WorkerLostError(f"it has not answered for {_SILENCE:.0f} seconds") from None
+        if isinstance(answer, BaseException):
+            raise WorkerLostError(str(answer)) from answer
+        return answer
 
     def _problem(self, facts: Any) -> str | None:
         """Return why a worker cannot build for this run, or None."""
@@ -198,10 +215,21 @@ class ClusterRun:
             return f"it is a machine of {found.arch}, not {platform.machine()}"
         return f"engine {self._work.engine} does not work there: {found.problem}" if found.problem else None
 
-    def _start(self, name: str, facts: WorkerFacts, info: Mapping[str, Any]) -> None:
-        """Start a session on a worker."""
+    def _start(self, name: str, described: Any, info: Mapping[str, Any] | None) -> None:
+        """Start a session on a worker, if it can build.
+
+        :param described: its facts as plain data, or an exception.
+        :param info: what the scheduler knows; None if the worker has left.
+        """
         from distributed import Queue
 
+        if info is None:
+            return
+        if problem := self._problem(described):
+            self._unfit[name] = problem
+            self._listen(Notice(level="warning", text=f"worker {name} is not used: {problem}"))
+            return
+        facts = WorkerFacts.from_json(described)
         cores = min(facts.cores, int(info["nthreads"]), self._work.jobs or facts.cores)
         same = next((each for each, session in self._sessions.items() if session.facts.host == facts.host), None)
         # Dask gives a worker a thread for each core of the machine, unless the user says otherwise.
@@ -247,6 +275,12 @@ class ClusterRun:
 
     # --- builds
 
+    def _try_to_give(self, name: str, builds: tuple[str, ...]) -> None:
+        try:
+            self._give(name, builds)
+        except WorkerLostError as error:
+            self._lose(name, str(error))
+
     def _give(self, name: str, builds: tuple[str, ...]) -> None:
         """Send plans to a worker, with the wheels that they require."""
         parts = {_part_name(build, part): (build, part) for build, parts in self._parts.items() for part in parts}
@@ -264,43 +298,52 @@ class ClusterRun:
         for digest in {each.digest for plan in plans for each in plan.requires}:
             if stored := self._store.find(digest):  # otherwise the build reports it
                 self._send_files(name, session, {stored.wheel.sha256: stored.path})
-                self._call([name], on_worker.put_wheel, digest, stored.wheel.to_json(), session.folder)
+                self._call(name, on_worker.put_wheel, digest, stored.wheel.to_json(), session.folder)
 
     def _send_files(self, name: str, session: _Session, files: Mapping[str, Path]) -> None:
         """Send files to a worker that it does not have.
 
         :param files: sha256 → path on this machine.
         """
-        missing = self._call([name], on_worker.missing_files, session.folder, list(files)).get(name)
-        for sha256 in missing if isinstance(missing, list) else ():
+        parts, size = list[tuple[str, bytes]](), 0
+        for sha256 in self._call(name, on_worker.missing_files, session.folder, list(files)):
             with files[sha256].open("rb") as file:
                 for part in iter(partial(file.read, _CHUNK), b""):
-                    self._call([name], on_worker.append_file, session.folder, sha256, part)
-            self._call([name], on_worker.complete_file, session.folder, sha256)
+                    parts.append((sha256, part))
+                    size += len(part)
+                    if size >= _CHUNK:
+                        self._call(name, on_worker.append_files, session.folder, parts)
+                        parts, size = [], 0
+            parts.append((sha256, b""))
+        self._call(name, on_worker.append_files, session.folder, parts)
 
     def _receive(self) -> None:
-        """Process the next message of a worker, if there is one soon."""
-        try:
+        """Process the messages of workers, if there are any soon."""
+        with suppress(queue.Empty):
             message = self._inbox.get(timeout=_TICK)
-        except queue.Empty:
-            return
-        name = message["worker"]
-        session = self._sessions.get(name)
-        if session is None:
-            return  # a worker that was given up
+            while not self._stopped:
+                if message["worker"] in self._sessions:  # otherwise it was given up
+                    self._process(message["worker"], message)
+                message = self._inbox.get_nowait()
+
+    def _process(self, name: str, message: Mapping[str, Any]) -> None:
+        session = self._sessions[name]
         session.heard = time.monotonic()
-        match message["kind"]:
-            case "ready":
-                self._add(name, session, message["folder"])
-            case "event":
-                self._forward(name, session, message)
-            case "answer":
-                self._take(name, Answer.from_json(message["answer"]))
-            case "compiled":
-                for cell in message["cells"]:
-                    self._board.finish(_part_name(cell, StepsPart.from_json(message["part"])))
-            case "unfit":
-                self._discard(name, message["why"])
+        try:
+            match message["kind"]:
+                case "ready":
+                    self._add(name, session, message["folder"])
+                case "event":
+                    self._forward(name, session, message)
+                case "answer":
+                    self._take(name, Answer.from_json(message["answer"]))
+                case "compiled":
+                    for cell in message["cells"]:
+                        self._board.finish(_part_name(cell, StepsPart.from_json(message["part"])))
+                case "unfit":
+                    self._discard(name, message["why"])
+        except WorkerLostError as error:
+            self._lose(name, str(error))
 
     def _add(self, name: str, session: _Session, folder: str) -> None:
         """Give a worker the sources, and let it build."""
@@ -333,14 +376,10 @@ class ClusterRun:
         if answer.worker_failed:
             self._discard(name, f"its disk is full: {result.failure.message if result.failure else ''}")
             return
-        try:
-            if answer.log and result.log:
-                self._fetch(name, answer.log, self._work.logs / result.log)
-            if answer.wheel and result.wheel:
-                self._store_wheel(name, answer)
-        except WorkerLostError as error:
-            self._lose(name, str(error))
-            return
+        if answer.log and result.log:
+            self._fetch(name, str(answer.log), self._work.logs / result.log)
+        if answer.wheel and result.wheel:
+            self._store_wheel(name, result.wheel, answer)
         self._board.finish(result.cell.id)
         self._finish(result)
 
@@ -348,35 +387,27 @@ class ClusterRun:
         self._on_result(result)
         self._stopped = self._stopped or (self._work.fail_fast and result.status is Status.FAILED)
 
-    def _store_wheel(self, name: str, answer: Answer) -> None:
-        wheel, result = answer.result.wheel, answer.result
-        assert wheel is not None  # noqa: S101  # see the caller
-        assert answer.wheel is not None  # noqa: S101  # see the caller
+    def _store_wheel(self, name: str, wheel: WheelRecord, answer: Answer) -> None:
         with tempfile.TemporaryDirectory(prefix="worker-", dir=self._work.folder) as folder:
             path = Path(folder) / wheel.filename
-            self._fetch(name, answer.wheel, path)
+            self._fetch(name, str(answer.wheel), path)
             if sha256_file(path) != wheel.sha256:
                 raise WorkerLostError(f"{wheel.filename} has arrived damaged")
             self._store.put(
-                result.plan_digest,
+                answer.result.plan_digest,
                 path,
                 wheel,
                 checked=checker_digest(),
-                timings=result.timings,
+                timings=answer.result.timings,
                 of_machine=answer.of_machine,
             )
 
-    def _fetch(self, name: str, source: Path, target: Path) -> None:
-        """Copy a file of a worker.
-
-        :raises WorkerLostError: it does not answer.
-        """
+    def _fetch(self, name: str, source: str, target: Path) -> None:
+        """Copy a file of a worker."""
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as file:
             while True:
-                part = self._call([name], on_worker.read_part, str(source), file.tell(), _CHUNK).get(name)
-                if not isinstance(part, bytes):
-                    raise WorkerLostError(f"{source.name} cannot be fetched: {part}")
+                part = self._call(name, on_worker.read_part, source, file.tell(), _CHUNK)
                 file.write(part)
                 if len(part) < _CHUNK:
                     return

@@ -109,17 +109,19 @@ def missing_files(folder: str, hashes: Sequence[str]) -> list[str]:
     return [sha256 for sha256 in hashes if not Path(folder, "files", sha256).exists()]
 
 
-def append_file(folder: str, sha256: str, part: bytes) -> None:
-    """Write the next part of a file. A build compares the whole file with its hash."""
-    with Path(folder, "files", f"{sha256}.part").open("ab") as file:
-        file.write(part)
+def append_files(folder: str, parts: Sequence[tuple[str, bytes]]) -> None:
+    """Write the next parts of files of a session. An empty part is the last one of its file.
 
+    A build compares each file with its hash.
 
-def complete_file(folder: str, sha256: str) -> None:
-    """Give a file its name after the last part."""
-    part = Path(folder, "files", f"{sha256}.part")
-    part.touch()
-    part.rename(part.with_suffix(""))
+    :param parts: hash of the whole file, and bytes.
+    """
+    for sha256, part in parts:
+        path = Path(folder, "files", f"{sha256}.part")
+        with path.open("ab") as file:
+            file.write(part)
+        if not part:
+            path.rename(path.with_suffix(""))
 
 
 def read_part(path: str, start: int, size: int) -> bytes:
