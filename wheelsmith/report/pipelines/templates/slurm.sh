@@ -20,7 +20,7 @@ case " $* " in
 esac
 
 WHEELSMITH="<<p.wheelsmith>>"
-venv=".wheelsmith-slurm/$(printf %s "$WHEELSMITH<<p.python>>" | sha256sum | cut -c1-16)"
+venv=".wheelsmith-slurm/$(printf %s "${WHEELSMITH}<<p.python>>" | sha256sum | cut -c1-16)"
 if [ ! -x "$venv/bin/wheelsmith" ]; then
   python<<p.python>> -I -m venv "$venv"
   "$venv/bin/python" -I -m pip install --quiet "$WHEELSMITH"
