@@ -149,7 +149,7 @@ class Calls:
             callers,
             (),
             machine=Capacity(cores=self.cores, memory=self.memory),
-            on_result=lambda _: None,
+            on_result=lambda *_: None,
             fail_fast=False,
             cancel=threading.Event(),
         )

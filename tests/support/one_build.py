@@ -13,7 +13,7 @@ def build_one(plan: BuildPlan, context: BuildContext, *, cores: int = 2) -> Buil
         [CellBuild(plan, context, ())],
         (),
         machine=Capacity(cores=cores, memory=context.memory),
-        on_result=results.append,
+        on_result=lambda _, result: results.append(result),
         fail_fast=False,
         cancel=threading.Event(),
     )

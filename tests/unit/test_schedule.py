@@ -56,7 +56,14 @@ def run(builds, *, cores=2, memory=100, shared=(), fail_fast=False, cancel=None)
     seen = []
     machine = Capacity(cores=cores, memory=memory)
     cancel = cancel or threading.Event()
-    run_builds(builds, shared, machine=machine, on_result=seen.append, fail_fast=fail_fast, cancel=cancel)
+    run_builds(
+        builds,
+        shared,
+        machine=machine,
+        on_result=lambda _, result: seen.append(result),
+        fail_fast=fail_fast,
+        cancel=cancel,
+    )
     assert len(seen) == len(builds)
     return [result.status for result in seen]
 
@@ -121,7 +128,7 @@ def test_nothing_runs_any_more_when_a_listener_failed():
     def first(build, memory):
         assert started.wait(10)
 
-    def listener(result):
+    def listener(build, result):
         raise BrokenPipeError
 
     builds = [Script(0, first), *(Script(n, slow) for n in range(1, 9))]

@@ -37,19 +37,21 @@ class CellBuild:
     """The build of one plan as tasks.
 
     :param needs: names of the tasks that prepare its toolchains.
-    :param part: compile only these steps, and make no wheel; None for a whole build.
+    :param part: number and count: compile only every ``count``-th step from step ``number`` on, and make no wheel. None
+        for a whole build.
     """
 
     def __init__(
-        self, plan: BuildPlan, context: BuildContext, needs: tuple[str, ...], part: slice | None = None
+        self, plan: BuildPlan, context: BuildContext, needs: tuple[str, ...], part: tuple[int, int] | None = None
     ) -> None:
         self.plan = plan
-        self._part = part
-        self.name = plan.cell.id
+        self.part = part
+        # A part and the whole build may run at the same time.
+        self.name = plan.cell.id if part is None else f"{plan.cell.id}.{part[0]}of{part[1]}"
         self._context = context
         self._needs = needs
         self._cancel = threading.Event()
-        self._log = CellLog(self.name, context.logs / log_name(plan), context.listen)
+        self._log = CellLog(plan.cell.id, context.logs / f"{self.name}.log", context.listen)
         # The repair uses another folder than the build, because the build may leave links in its own.
         self._work = context.folder / self.name / "work"
         self._steps: tuple[CompileStep, ...] = ()
@@ -118,7 +120,7 @@ class CellBuild:
     def _start(self, memory: int) -> tuple[Task, ...]:
         del memory
         context, plan = self._context, self.plan
-        context.listen(CellStarted(cell_id=self.name))
+        context.listen(CellStarted(cell_id=plan.cell.id))
         stored = None if context.force else context.store.find(plan.build_digest)
         if stored and not (stored.of_machine and context.engine.isolates):
             self._status = Status.UPSTREAM if plan.repacked else Status.CACHED
@@ -130,8 +132,9 @@ class CellBuild:
         check_build_host(plan, context.engine)
         self._lay_out()
         steps = compile_steps(plan)
-        if self._part is not None:
-            steps = steps[self._part] if context.engine.isolates and not plan.project else ()
+        if self.part is not None:
+            number, count = self.part
+            steps = steps[number::count] if context.engine.isolates and not plan.project else ()
             return tuple(task for step in self._compile(steps) for task in step.tasks())
         if context.engine.isolates and plan.project:
             return (self._task("build", self._build_project, memory=_SETUP_MEMORY),)
@@ -146,6 +149,7 @@ class CellBuild:
         self._steps = tuple(
             CompileStep(
                 name=f"{self.name}:{step.output}",
+                group=self.name,
                 step=step,
                 plan=self.plan,
                 context=self._context,
@@ -303,7 +307,7 @@ class CellBuild:
         self._log.enter("test")
         self._untested = why_untested(plan, context.engine, context.toolchains.toolchains)
         if self._untested:
-            context.listen(Notice(level="warning", text=f"{self.name} is not tested: {self._untested}"))
+            context.listen(Notice(level="warning", text=f"{plan.cell.id} is not tested: {self._untested}"))
             return ()
         with self._log.command("test", ("sh", "-c", test)) as output:
             exit_: Exit = smoke_test(

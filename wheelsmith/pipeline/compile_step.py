@@ -33,11 +33,13 @@ class CompileStep:
     """One compile step of one cell.
 
     :param name: name of the task that creates the object.
+    :param group: name of the build, for the scheduler.
     :param work: the work folder of the cell, which gets the object.
     :param folder: a folder that no sandbox can access.
     """
 
     name: str
+    group: str
     step: Step
     plan: BuildPlan
     context: BuildContext
@@ -72,7 +74,7 @@ class CompileStep:
         return (
             Task(
                 name=f"{self.name}:phases",
-                group=self.plan.cell.id,
+                group=self.group,
                 run=self._dry_run,
                 demand=Resources(memory=_DRY_RUN_MEMORY),
                 rank=PACK_SECONDS + path,
@@ -142,7 +144,7 @@ class CompileStep:
         name = self._task_name(job)
         return Task(
             name=name,
-            group=self.plan.cell.id,
+            group=self.group,
             run=lambda memory: self._run(job, name, memory),
             needs=tuple(dict.fromkeys(self._task_name(self._producers[made]) for made in job.reads.values())),
             estimate=lambda: self._estimate(job),

@@ -330,6 +330,7 @@ class CompilerProxy:
         return InterceptedCompile(
             name=name,
             step=call.step,
+            group=plan.cell.id,
             plan=plan,
             context=context,
             work=context.folder / plan.cell.id / "work",

@@ -163,9 +163,13 @@ class RemoteCache:
             self._written.append(done)
         self._queue.put((files, done))
 
+    def await_writes(self) -> None:
+        """Wait for the writes so far, for a limited time."""
+        wait(tuple(self._written), LAST_WRITES)
+
     def close(self) -> None:
-        """Wait for the writes for a limited time."""
-        wait(self._written, LAST_WRITES)
+        """Wait for the writes for a limited time, and end."""
+        self.await_writes()
         left = sum(not done.done() for done in self._written)
         if left and self._writing.is_active:
             self._writing.is_active = False

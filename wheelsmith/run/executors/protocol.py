@@ -31,14 +31,6 @@ class KernelInputs(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepsPart(Record):
-    """Every ``count``-th compile step of a plan, from step ``number`` on, counted from 0."""
-
-    number: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest(Record):
     """The builds of a run, and the resources for them. Only plans and source decide the bytes of a wheel.
 
@@ -60,8 +52,6 @@ class BuildRequest(Record):
     :param reuse: use compiled objects from the cache, and add new ones to it.
     :param fail_fast: start no more builds after a failure.
     :param remote_cache: a cache for compiled objects that machines share. Its files of keys are of this machine, too.
-    :param part: compile only these steps of each plan, and make no wheel. The cache keeps the objects; the results are
-        to be ignored.
     """
 
     to_build: tuple[BuildPlan, ...] = ()
@@ -79,7 +69,6 @@ class BuildRequest(Record):
     reuse: bool = True
     fail_fast: bool = False
     remote_cache: RemoteCacheSettings = field(default_factory=RemoteCacheSettings)
-    part: StepsPart | None = None
 
 
 class Executor(Protocol):

@@ -1,42 +1,79 @@
-"""Which worker gets which builds. The board uses no threads and no clock."""
+"""Which worker gets which build. The board uses no threads and no clock."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 
-# The share of the remaining work that a worker gets at once: half of its part, so that the last parts are small and all
-# workers end at about the same time (Polychronopoulos and Kuck, Guided Self-Scheduling, 1987).
-_PART = 0.5
 MOST_LOSSES = 5  # lost workers after which a build is given up
+# A worker gets another build before its cores are idle, if what it has takes less than these seconds.
+_LOOKAHEAD = 10.0
+_SLOW = 0.9  # the share of the best speed under which a worker is slow
+# A build that takes more than this share of the rest of the run is compiled in parts that take about as long.
+_LONG = 0.1
+_SHORTEST_PART = 60.0  # seconds of one core
+_LINK = 10.0  # seconds of one core that linking, repair and check take
+
+
+@dataclass(frozen=True, slots=True)
+class BoardPart:
+    """A part of a build: the compile steps ``number``, ``number + count`` and so on, counted from 0."""
+
+    build: str
+    number: int
+    count: int
+
+    @property
+    def name(self) -> str:
+        """Return a name for the board."""
+        return f"{self.build} {self.number + 1}/{self.count}"
 
 
 @dataclass(slots=True, kw_only=True)
 class BoardWorker:
     """A worker, and the builds that it has.
 
-    :param power: its speed relative to others, such as its number of cores.
+    :param is_idle: True if it has a core for which its builds have no task.
+    :param expected: estimated seconds of the builds that it has done.
+    :param measured: seconds that they took.
     """
 
-    power: float
+    cores: int
     builds: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)
+    is_idle: bool = False
+    expected: float = 0.0
+    measured: float = 0.0
+
+    @property
+    def speed(self) -> float:
+        """Return the speed of its cores, relative to the estimates, within reason."""
+        return min(10.0, max(0.1, self.expected / self.measured)) if self.measured else 1.0
+
+    @property
+    def power(self) -> float:
+        """Return the estimated seconds of work that it does in a second."""
+        return self.cores * self.speed
 
 
 class Board:
     """The builds of a run that wait or that a worker has.
 
     :param costs: build → estimated seconds of one core.
-    :param needs: build → builds that must be done before.
+    :param steps: build → number of its compile steps, if several workers may compile them.
     """
 
-    def __init__(self, costs: Mapping[str, float], needs: Mapping[str, Collection[str]] | None = None) -> None:
+    def __init__(self, costs: Mapping[str, float], steps: Mapping[str, int] | None = None) -> None:
         self._costs = dict(costs)
-        self._needs = {build: set(others) for build, others in (needs or {}).items()}
+        self._steps = dict(steps or {})
+        self.parts: dict[str, BoardPart] = {}  # by name
+        self._needs: dict[str, set[str]] = {}  # build → its parts that are not done
         self._waiting = self._sorted(costs)
         self._workers: dict[str, BoardWorker] = {}
         self._losses = Counter[str]()
+        self._rest = sum(costs.values())
 
     @property
     def is_done(self) -> bool:
@@ -48,56 +85,89 @@ class Board:
         """Return the names of the workers."""
         return self._workers.keys()
 
-    def add_worker(self, name: str, power: float) -> None:
+    def add_worker(self, name: str, cores: int) -> None:
         """Add a worker."""
-        self._workers[name] = BoardWorker(power=power)
+        self._workers[name] = BoardWorker(cores=cores)
 
     def builds_of(self, worker: str) -> frozenset[str]:
         """Return the builds that a worker has."""
-        return frozenset(self._workers[worker].builds)
+        return frozenset(self._workers[worker].builds) if worker in self._workers else frozenset()
 
-    def take(self) -> tuple[str, tuple[str, ...]] | None:
-        """Give waiting builds to the fastest worker that has none. Return both, or None if nothing can start.
+    def take(self) -> tuple[str, str] | None:
+        """Give a waiting build to a worker that has too little to do. Return both, or None.
 
-        The longest builds go first. A slow worker gets none that would take longer than the rest of the run, unless no
-        other worker is busy.
+        The longest build goes to the fastest worker. A slow worker gets none that would take longer than the rest of
+        the run, unless all workers are idle.
         """
-        idle = [name for name, worker in self._workers.items() if not worker.builds]
-        for name in sorted(idle, key=lambda name: (-self._workers[name].power, name)):
-            if builds := self._choose(name):
-                self._waiting = [build for build in self._waiting if build not in builds]
-                self._workers[name].builds = set(builds)
-                return name, builds
+        if not self._waiting:
+            return None
+        wanting = [name for name, worker in self._workers.items() if self._wants_more(worker)]
+        for name in sorted(wanting, key=lambda name: (-self._workers[name].speed, len(self._workers[name].builds))):
+            if build := self._choose(self._workers[name]):
+                self._waiting.remove(build)
+                self._workers[name].builds.add(build)
+                self._workers[name].is_idle = False
+                return name, build
         return None
 
-    def _choose(self, name: str) -> tuple[str, ...]:
-        worker = self._workers[name]
-        power = sum(each.power for each in self._workers.values())
-        held = (build for each in self._workers.values() for build in each.builds)
-        rest = (sum(map(self._costs.__getitem__, held)) + (waiting := self._sum(self._waiting))) / power
-        most = _PART * waiting * worker.power / power
-        chosen, total = list[str](), 0.0
-        ready = [build for build in self._waiting if not self._needs.get(build)]
-        for build in ready:
-            cost = self._costs[build]
-            fits = total + cost <= most if chosen else cost / worker.power <= rest
-            if fits:
-                chosen.append(build)
-                total += cost
-        if not chosen and not any(each.builds for each in self._workers.values()):
-            return tuple(ready[:1])
-        return tuple(chosen)
+    def _wants_more(self, worker: BoardWorker) -> bool:
+        if worker.builds - worker.started:
+            return False  # another one would only wait there
+        return worker.is_idle or sum(self._costs[build] for build in worker.builds) < _LOOKAHEAD * worker.power
 
-    def _sum(self, builds: Collection[str]) -> float:
-        return sum(self._costs[build] for build in builds)
+    def _choose(self, worker: BoardWorker) -> str | None:
+        power = sum(each.power for each in self._workers.values())
+        rest = self._rest / power
+        is_slow = worker.speed < _SLOW * max(each.speed for each in self._workers.values())
+        all_idle = not any(each.builds for each in self._workers.values())
+        for build in self._waiting:
+            if self._needs.get(build):
+                continue
+            if self._costs[build] > worker.power * rest * _LONG and (
+                parts := self._split(build, rest * _LONG * power / len(self._workers))
+            ):
+                return parts[0]
+            if all_idle or not is_slow or self._costs[build] <= rest * worker.speed:
+                return build
+        return None
+
+    def _split(self, build: str, longest: float) -> list[str]:
+        """Replace a build by its parts, which must be done first. Return their names, or nothing.
+
+        :param longest: seconds of one core that a part may take.
+        """
+        cost = self._costs[build]
+        count = min(self._steps.pop(build, 1), ceil(cost / max(longest, _SHORTEST_PART)))
+        if count < 2:  # noqa: PLR2004  # one part is the whole
+            return []
+        made = [BoardPart(build, number, count) for number in range(count)]
+        self.parts |= {part.name: part for part in made}
+        self._needs[build] = {part.name for part in made}
+        self._costs |= dict.fromkeys(self._needs[build], cost / count) | {build: _LINK}
+        self._rest += _LINK
+        self._waiting = self._sorted((*self._waiting, *self._needs[build]))
+        return [part.name for part in made]
 
     def start(self, worker: str, build: str) -> None:
         """Note that a worker has started a build."""
         if worker in self._workers:
             self._workers[worker].started.add(build)
 
+    def set_idle(self, worker: str, *, is_idle: bool) -> None:
+        """Note whether a worker has a core for which its builds have no task."""
+        if worker in self._workers:
+            self._workers[worker].is_idle = is_idle
+
+    def measure(self, worker: str, build: str, seconds: float) -> None:
+        """Learn the speed of a worker from the seconds of one core that a build took there."""
+        if worker in self._workers and seconds:
+            self._workers[worker].expected += self._costs[build]
+            self._workers[worker].measured += seconds
+
     def finish(self, build: str) -> None:
         """Note that a build is done, whoever has it."""
+        if build in self._waiting or any(build in worker.builds for worker in self._workers.values()):
+            self._rest -= self._costs[build]
         for worker in self._workers.values():
             worker.builds.discard(build)
             worker.started.discard(build)
@@ -114,8 +184,8 @@ class Board:
         worker = self._workers.pop(name)
         self._losses.update(worker.started & worker.builds)
         given_up = tuple(sorted(build for build in worker.builds if self._losses[build] >= MOST_LOSSES))
-        again = worker.builds - set(given_up)
-        self._waiting = self._sorted((*self._waiting, *again))
+        self._rest -= sum(self._costs[build] for build in given_up)
+        self._waiting = self._sorted((*self._waiting, *(worker.builds - set(given_up))))
         return given_up
 
     def _sorted(self, builds: Iterable[str]) -> list[str]:

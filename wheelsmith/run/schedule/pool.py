@@ -15,6 +15,10 @@ from wheelsmith.pipeline.tasks import Resources, RetryTask, Task
 from wheelsmith.run.schedule.task_queue import Capacity, TaskQueue
 
 _TICK = 0.2  # seconds between looks at the cancel flag
+_MOST_ARRIVED = 64  # builds that arrive later and wait at the same time
+
+
+_Arriving = tuple[Sequence[CellBuild], Sequence[Task]]
 
 
 def run_builds(
@@ -22,24 +26,27 @@ def run_builds(
     shared: Sequence[Task],
     *,
     machine: Capacity,
-    on_result: Callable[[BuildResult], None],
+    on_result: Callable[[CellBuild, BuildResult], None],
     fail_fast: bool,
     cancel: threading.Event,
     on_load: Callable[[Resources], None] = lambda _: None,
+    arriving: Callable[[], _Arriving | None] = lambda: None,
 ) -> None:
     """Run every build and report a result for each. No task is running when this returns or raises.
 
     :param builds: in the order in which they start.
     :param shared: tasks that several builds depend on.
-    :param on_result: receives each result. If it raises, running tasks are killed and the error propagates.
+    :param on_result: receives each build with its result. If it raises, running tasks are killed and the error
+        propagates.
     :param cancel: once it is set, running tasks are killed and no more are started.
     :param on_load: receives the resources of running tasks whenever they change.
+    :param arriving: returns builds and shared tasks that have arrived since, without waiting; None if no more will.
     """
     pool = _Pool(builds, machine, on_result=on_result, on_load=on_load, fail_fast=fail_fast)
-    # A task that waits for others of its build keeps its thread, so there is an additional thread for each build.
-    with ThreadPoolExecutor(machine.cores + machine.io_slots + len(builds)) as threads:
+    # A task that waits for others of its build keeps its thread, so there are additional threads for the builds.
+    with ThreadPoolExecutor(machine.cores + machine.io_slots + len(builds) + _MOST_ARRIVED) as threads:
         try:
-            pool.run(shared, threads, cancel)
+            pool.run(shared, threads, cancel, arriving)
         finally:
             for build in pool.builds.values():
                 build.stop()
@@ -53,7 +60,7 @@ class _Pool:
         builds: Sequence[CellBuild],
         machine: Capacity,
         *,
-        on_result: Callable[[BuildResult], None],
+        on_result: Callable[[CellBuild, BuildResult], None],
         on_load: Callable[[Resources], None],
         fail_fast: bool,
     ) -> None:
@@ -74,18 +81,33 @@ class _Pool:
         """Release the cores of a running task, which from now on waits for tasks that it adds."""
         self._inbox.put(partial(self._wait, name))
 
-    def run(self, shared: Sequence[Task], threads: Executor, cancel: threading.Event) -> None:
+    def run(
+        self,
+        shared: Sequence[Task],
+        threads: Executor,
+        cancel: threading.Event,
+        arriving: Callable[[], _Arriving | None],
+    ) -> None:
         """Run all builds until they end."""
         self._queue.add(shared)
-        while self.builds or self._running:
+        more: _Arriving | None = ((), ())
+        while self.builds or self._running or more is not None:
             if cancel.is_set():
                 self._stop()
+                more = None
+            if more is not None and (more := arriving()):
+                self._admit(*more)
             while self.builds and (task := self._queue.take()) is not None:
                 self._running[task.name] = task
                 self._on_load(self._queue.held)
                 threads.submit(self._run_task, task)
             with suppress(queue.Empty):
                 self._inbox.get(timeout=_TICK)()
+
+    def _admit(self, builds: Sequence[CellBuild], shared: Sequence[Task]) -> None:
+        self.builds |= {build.name: build for build in builds}
+        self._queue.add(shared)
+        self._queue.admit((build.name, build.tasks(self)) for build in builds)
 
     def _run_task(self, task: Task) -> None:
         """Run a task in its own thread."""
@@ -144,6 +166,6 @@ class _Pool:
         if build is None:
             return
         result = build.result(error)
-        self._on_result(result)
+        self._on_result(build, result)
         if self._fail_fast and result.status is Status.FAILED:
             self._stop()

@@ -72,6 +72,10 @@ class TaskQueue:
                 self._open[task.group] = self._open.get(task.group, 0) + 1
             self._enqueue(task)
 
+    def admit(self, groups: Iterable[tuple[str, tuple[Task, ...]]]) -> None:
+        """Add builds to the end of the queue."""
+        self._queue.extend(groups)
+
     def take(self) -> Task | None:
         """Return the next task to start, or None if no waiting task fits."""
         while (task := self._pop_next()) is None:

@@ -65,7 +65,7 @@ def _connected(address: str) -> Iterator[Any]:
     if not address:
         own = {"n_workers": 1, "threads_per_worker": available_cores(), "memory_limit": None}
         with (
-            LocalCluster(**own, dashboard_address=None, silence_logs=logging.CRITICAL) as cluster,
+            LocalCluster(**own, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL) as cluster,
             Client(cluster, set_as_default=False) as client,
         ):
             yield client

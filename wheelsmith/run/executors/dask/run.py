@@ -8,12 +8,11 @@ import queue
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -21,15 +20,26 @@ from typing import Any
 from wheelsmith.base.errors import EngineError, WheelsmithError
 from wheelsmith.base.files import sha256_file
 from wheelsmith.base.units import counted
-from wheelsmith.model import BuildPlan, BuildResult, CellStarted, Failure, Listener, Load, Notice, Status, WheelRecord
+from wheelsmith.model import (
+    BuildPlan,
+    BuildResult,
+    CellStarted,
+    Failure,
+    Listener,
+    Load,
+    Notice,
+    Status,
+    StepFinished,
+    WheelRecord,
+)
 from wheelsmith.pipeline.command import compile_steps
 from wheelsmith.plan.planned_run import Build
 from wheelsmith.plan.shards import estimate_seconds
 from wheelsmith.run.executors.dask import worker as on_worker
-from wheelsmith.run.executors.dask.worker import Answer, Batch, WorkerFacts
-from wheelsmith.run.executors.protocol import BuildRequest, StepsPart
+from wheelsmith.run.executors.dask.worker import Answer, WorkerFacts
+from wheelsmith.run.executors.protocol import BuildRequest
 from wheelsmith.run.schedule import BuildCosts
-from wheelsmith.run.schedule.board import MOST_LOSSES, Board
+from wheelsmith.run.schedule.board import MOST_LOSSES, Board, BoardPart
 from wheelsmith.store import Costs, Store
 from wheelsmith.wheel.checker_version import checker_digest
 
@@ -39,9 +49,6 @@ _TICK = 0.2  # seconds between looks at the cancel flag
 _SURVEY = 2.0  # seconds between looks for new workers
 _CHUNK = 16 << 20  # bytes in one message
 _CALLS_AT_ONCE = 64
-_LONG = 0.1  # the share of a run's cost from which several workers compile one build
-_LEAST_PART = 60.0  # seconds of one core
-_LINK = 10.0  # seconds of one core that linking, repair and check take
 
 
 _IDLE = Load(cores=0, all_cores=0, memory=0, all_memory=0)
@@ -91,11 +98,11 @@ class ClusterRun:
         self._name = f"wheelsmith-{uuid.uuid4().hex}"
         known = BuildCosts(Costs.in_cache(work.cache), work.to_build).known()
         costs = estimate_seconds([Build(plans=(plan,)) for plan in work.to_build], known)
-        self._parts = _split(work, costs)
-        needs = {build: [_part_name(build, part) for part in parts] for build, parts in self._parts.items()}
-        for build, names in needs.items():
-            costs |= dict.fromkeys(names, costs[build] / len(names)) | {build: min(costs[build], _LINK)}
-        self._board = Board(costs, needs)
+        # Parts of a build need a cache that all workers share.
+        shared = bool(work.remote_cache.addresses and work.reuse)
+        split = [plan for plan in work.to_build if shared and plan.project is None]
+        self._board = Board(costs, {plan.cell.id: len(compile_steps(plan)) for plan in split})
+        self._measured: dict[tuple[str, str], float] = {}  # worker and build → seconds of its phases
         self._sessions: dict[str, _Session] = {}
         self._unfit: dict[str, str] = {}
         self._surveys: dict[str, Future[Any]] = {}
@@ -275,27 +282,24 @@ class ClusterRun:
 
     # --- builds
 
-    def _try_to_give(self, name: str, builds: tuple[str, ...]) -> None:
+    def _try_to_give(self, name: str, build: str) -> None:
         try:
-            self._give(name, builds)
+            self._give(name, build)
         except WorkerLostError as error:
             self._lose(name, str(error))
 
-    def _give(self, name: str, builds: tuple[str, ...]) -> None:
-        """Send plans to a worker, with the wheels that they require."""
-        parts = {_part_name(build, part): (build, part) for build, parts in self._parts.items() for part in parts}
-        batches: dict[StepsPart | None, list[BuildPlan]] = {}
-        for each in builds:
-            build, part = parts.get(each, (each, None))
-            batches.setdefault(part, []).append(self._plans[build])
-        for part, plans in batches.items():
-            self._send_required_wheels(name, plans)
-            with suppress(OSError, TimeoutError):
-                self._sessions[name].inbox.put(json.dumps(Batch(plans=tuple(plans), part=part).to_json()))
+    def _give(self, name: str, build: str) -> None:
+        """Send a plan to a worker, with the wheels that it requires."""
+        part = self._board.parts.get(build)
+        plan = self._plans[part.build if part else build]
+        self._send_required_wheels(name, plan)
+        message = {"plan": plan.to_json(), "part": (part.number, part.count) if part else None}
+        with suppress(OSError, TimeoutError):
+            self._sessions[name].inbox.put(json.dumps(message))
 
-    def _send_required_wheels(self, name: str, plans: Sequence[BuildPlan]) -> None:
+    def _send_required_wheels(self, name: str, plan: BuildPlan) -> None:
         session = self._sessions[name]
-        for digest in {each.digest for plan in plans for each in plan.requires}:
+        for digest in (each.digest for each in plan.requires):
             if stored := self._store.find(digest):  # otherwise the build reports it
                 self._send_files(name, session, {stored.wheel.sha256: stored.path})
                 self._call(name, on_worker.put_wheel, digest, stored.wheel.to_json(), session.folder)
@@ -338,8 +342,7 @@ class ClusterRun:
                 case "answer":
                     self._take(name, Answer.from_json(message["answer"]))
                 case "compiled":
-                    for cell in message["cells"]:
-                        self._board.finish(_part_name(cell, StepsPart.from_json(message["part"])))
+                    self._board.finish(BoardPart(message["cell"], *message["part"]).name)
                 case "unfit":
                     self._discard(name, message["why"])
         except WorkerLostError as error:
@@ -356,9 +359,14 @@ class ClusterRun:
         """Pass an event on. The load is that of all workers."""
         event = on_worker.read_event(message)
         if isinstance(event, CellStarted):
-            self._board.start(name, event.cell_id)
+            self._start_builds(name, event.cell_id)
+        if isinstance(event, StepFinished) and (name, event.cell_id) in self._measured:
+            self._measured[name, event.cell_id] += event.seconds
+            if event.reused:  # this says nothing about the speed of the worker
+                del self._measured[name, event.cell_id]
         if isinstance(event, Load):
             session.load = event
+            self._board.set_idle(name, is_idle=event.cores < event.all_cores)
             loads = [each.load for each in self._sessions.values()]
             event = Load(
                 cores=sum(load.cores for load in loads),
@@ -367,6 +375,15 @@ class ClusterRun:
                 all_memory=sum(load.all_memory for load in loads),
             )
         self._listen(event)
+
+    def _start_builds(self, name: str, cell: str) -> None:
+        """Note that a build or its parts have started."""
+        for build in self._board.builds_of(name):
+            part = self._board.parts.get(build)
+            if cell == (part.build if part else build):
+                self._board.start(name, build)
+        if cell in self._board.builds_of(name):
+            self._measured[name, cell] = 0.0
 
     def _take(self, name: str, answer: Answer) -> None:
         """Take the result of a build, with its wheel and its log."""
@@ -380,6 +397,7 @@ class ClusterRun:
             self._fetch(name, str(answer.log), self._work.logs / result.log)
         if answer.wheel and result.wheel:
             self._store_wheel(name, result.wheel, answer)
+        self._board.measure(name, result.cell.id, self._measured.pop((name, result.cell.id), 0.0))
         self._board.finish(result.cell.id)
         self._finish(result)
 
@@ -411,24 +429,6 @@ class ClusterRun:
                 file.write(part)
                 if len(part) < _CHUNK:
                     return
-
-
-def _split(work: BuildRequest, costs: Mapping[str, float]) -> dict[str, list[StepsPart]]:
-    """Return the parts of long builds, which several workers compile. They need a cache that all workers share."""
-    longest = max(_LEAST_PART, sum(costs.values()) * _LONG)
-    if not (work.remote_cache.addresses and work.reuse):
-        return {}
-    long = (plan for plan in work.to_build if costs[plan.cell.id] > longest and not plan.project)
-    counts = {plan.cell.id: min(ceil(costs[plan.cell.id] / longest), len(compile_steps(plan))) for plan in long}
-    return {
-        build: [StepsPart(number=number, count=count) for number in range(count)]
-        for build, count in counts.items()
-        if count > 1
-    }
-
-
-def _part_name(build: str, part: StepsPart) -> str:
-    return f"{build} {part.number + 1}/{part.count}"
 
 
 def _reason(error: BaseException) -> str:

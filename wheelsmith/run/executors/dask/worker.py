@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
@@ -19,8 +20,8 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.engine import Readiness, available_cores, available_memory, engines
 from wheelsmith.model import BuildPlan, BuildResult, Notice, Preparing, Status, Transfer, WheelRecord
 from wheelsmith.model import Event as RunEvent
-from wheelsmith.run.executors.local import LocalExecutor
-from wheelsmith.run.executors.protocol import BuildRequest, StepsPart
+from wheelsmith.run.executors.local import Arrival, LocalExecutor
+from wheelsmith.run.executors.protocol import BuildRequest
 from wheelsmith.run.scratch import scratch
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.store import Store, in_use
@@ -49,17 +50,6 @@ class WorkerFacts(Record):
     cores: int
     memory: int
     problem: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch(Record):
-    """Builds that a worker gets at once.
-
-    :param part: compile only these steps of them.
-    """
-
-    plans: tuple[BuildPlan, ...]
-    part: StepsPart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,14 +153,10 @@ def serve(run: str, settings: str) -> None:
         for name in ("files", "logs"):
             (folder / name).mkdir()
         with _beating(SharedEvent(run, client=client), send) as cancel:
-            send("ready", folder=str(folder))
             session = _Session(_localized(request, folder), cancel, send)
-            while not cancel.is_set():
-                try:
-                    message = inbox.get(timeout=BEAT)
-                except TimeoutError:
-                    continue
-                session.build(Batch.from_json(json.loads(message)))
+            Thread(target=session.read, args=(inbox,), name="wheelsmith-inbox", daemon=True).start()
+            send("ready", folder=str(folder))
+            session.run()
 
 
 @contextmanager
@@ -224,19 +210,42 @@ class _Session:
         self._cancel = cancel
         self._send = send
         self._name = platform.node()
+        self._arrived = SimpleQueue[Arrival]()
 
-    def build(self, batch: Batch) -> None:
-        """Build plans and send their answers, or compile parts of them."""
-        request = replace(self._request, to_build=batch.plans, part=batch.part)
-        answer = self._note_part if batch.part else self._answer
+    def read(self, inbox: Any) -> None:
+        """Read the queue of this worker until the run ends."""
+        while not self._cancel.is_set():
+            try:
+                message = json.loads(inbox.get(timeout=BEAT))
+            except TimeoutError:
+                continue
+            except OSError:  # the scheduler is gone
+                return
+            part = tuple(message["part"]) if message["part"] else None
+            self._arrived.put(Arrival(plan=BuildPlan.from_json(message["plan"]), part=part))
+
+    def run(self) -> None:
+        """Build what arrives, and send the answers, until the run ends."""
         try:
-            LocalExecutor().build(request, listen=self._listen, on_result=answer, cancel=self._cancel)
-            if batch.part:  # now the shared cache has all objects
-                self._send("compiled", cells=[plan.cell.id for plan in batch.plans], part=batch.part.to_json())
-        except WheelsmithError as error:
-            self._send("unfit", why=error.message)
-        except OSError as error:
-            self._send("unfit", why=str(error))
+            LocalExecutor().build_arriving(
+                self._request,
+                self._take,
+                listen=self._listen,
+                on_result=self._answer,
+                on_part=self._report_part,
+                cancel=self._cancel,
+            )
+        except (WheelsmithError, OSError) as error:
+            self._send("unfit", why=error.message if isinstance(error, WheelsmithError) else str(error))
+
+    def _take(self) -> list[Arrival] | None:
+        if self._cancel.is_set():
+            return None
+        return [self._arrived.get() for _ in range(self._arrived.qsize())]
+
+    def _report_part(self, plan: BuildPlan, part: tuple[int, int]) -> None:
+        """Report the end of a part. If a step has failed, the build itself reports it."""
+        self._send("compiled", cell=plan.cell.id, part=part)
 
     def _listen(self, event: RunEvent) -> None:
         """Send an event. Those of the machine get its name, since several machines prepare the same."""
@@ -247,9 +256,6 @@ class _Session:
         elif isinstance(event, Notice):
             event = replace(event, text=f"{self._name}: {event.text}")
         self._send("event", event=type(event).__name__, data=event.to_json())
-
-    def _note_part(self, result: BuildResult) -> None:
-        """Ignore the result of a part. If a step has failed, the build reports it."""
 
     def _answer(self, result: BuildResult) -> None:
         request = self._request
