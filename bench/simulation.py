@@ -55,10 +55,10 @@ def _bound(groups: Sequence[tuple[str, tuple[Task, ...]]], machine: Capacity) ->
     tasks = [task for _, own in groups for task in own if task.demand.cores]
     work = sum(task.seconds * task.demand.cores for task in tasks) / machine.cores
     memory = sum(task.seconds * task.demand.memory for task in tasks) / machine.memory
-    return max(work, memory, _longest_path(groups))
+    return max(work, memory, longest_path(groups))
 
 
-def _longest_path(groups: Sequence[tuple[str, tuple[Task, ...]]]) -> float:
+def longest_path(groups: Sequence[tuple[str, tuple[Task, ...]]]) -> float:
     """Return the seconds of the longest chain of dependent tasks. Tasks come after those that they need."""
     ends: dict[str, float] = {}
     for _, tasks in groups:

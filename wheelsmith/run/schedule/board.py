@@ -72,6 +72,7 @@ class Board:
         self._needs: dict[str, set[str]] = {}  # build → its parts that are not done
         self._waiting = self._sorted(costs)
         self._workers: dict[str, BoardWorker] = {}
+        self._changed: set[str] = set()  # workers that may want more
         self._losses = Counter[str]()
         self._rest = sum(costs.values())
 
@@ -88,6 +89,7 @@ class Board:
     def add_worker(self, name: str, cores: int) -> None:
         """Add a worker."""
         self._workers[name] = BoardWorker(cores=cores)
+        self._changed.add(name)
 
     def builds_of(self, worker: str) -> frozenset[str]:
         """Return the builds that a worker has."""
@@ -101,8 +103,8 @@ class Board:
         """
         if not self._waiting:
             return None
-        wanting = [name for name, worker in self._workers.items() if self._wants_more(worker)]
-        for name in sorted(wanting, key=lambda name: (-self._workers[name].speed, len(self._workers[name].builds))):
+        self._changed = {name for name in self._changed if self._wants_more(self._workers[name])}
+        for name in sorted(self._changed, key=lambda name: (-self._workers[name].speed, name)):
             if build := self._choose(self._workers[name]):
                 self._waiting.remove(build)
                 self._workers[name].builds.add(build)
@@ -152,11 +154,13 @@ class Board:
         """Note that a worker has started a build."""
         if worker in self._workers:
             self._workers[worker].started.add(build)
+            self._changed.add(worker)
 
     def set_idle(self, worker: str, *, is_idle: bool) -> None:
         """Note whether a worker has a core for which its builds have no task."""
         if worker in self._workers:
             self._workers[worker].is_idle = is_idle
+            self._changed.add(worker)
 
     def measure(self, worker: str, build: str, seconds: float) -> None:
         """Learn the speed of a worker from the seconds of one core that a build took there."""
@@ -168,9 +172,11 @@ class Board:
         """Note that a build is done, whoever has it."""
         if build in self._waiting or any(build in worker.builds for worker in self._workers.values()):
             self._rest -= self._costs[build]
-        for worker in self._workers.values():
-            worker.builds.discard(build)
-            worker.started.discard(build)
+        for name, worker in self._workers.items():
+            if build in worker.builds:
+                worker.builds.discard(build)
+                worker.started.discard(build)
+                self._changed.add(name)
         for others in self._needs.values():
             others.discard(build)
         if build in self._waiting:
@@ -182,6 +188,7 @@ class Board:
         :return: builds that are given up, because too many workers were lost while they built them.
         """
         worker = self._workers.pop(name)
+        self._changed.discard(name)
         self._losses.update(worker.started & worker.builds)
         given_up = tuple(sorted(build for build in worker.builds if self._losses[build] >= MOST_LOSSES))
         self._rest -= sum(self._costs[build] for build in given_up)
