@@ -49,8 +49,6 @@ _TICK = 0.2  # seconds between looks at the cancel flag
 _SURVEY = 2.0  # seconds between looks for new workers
 _CHUNK = 16 << 20  # bytes in one message
 _CALLS_AT_ONCE = 64
-
-
 _IDLE = Load(cores=0, all_cores=0, memory=0, all_memory=0)
 
 
@@ -58,6 +56,7 @@ _IDLE = Load(cores=0, all_cores=0, memory=0, all_memory=0)
 class _Session:
     """The session of a worker.
 
+    :param facts: its facts, with the cores that it may use.
     :param future: the task of the session, which ends with it.
     :param inbox: the queue of its plans.
     :param folder: its scratch folder; None until it has started.
@@ -254,7 +253,7 @@ class ClusterRun:
             retries=0,
         )
         inbox = Queue(f"{self._name} {name}", client=self._client)
-        self._sessions[name] = _Session(facts, future, inbox, time.monotonic())
+        self._sessions[name] = _Session(replace(facts, cores=cores), future, inbox, time.monotonic())
 
     def _discard(self, name: str, why: str) -> None:
         """Stop using a worker that cannot build."""
