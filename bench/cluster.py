@@ -102,7 +102,7 @@ class _Cluster:
             self.seconds, _, kind, name, task = heapq.heappop(self.events)
             machine = self.machines[name]
             if kind == "join":
-                self.board.add_worker(name, machine.worker.cores)
+                self.board.add_worker(name, machine.worker.cores, machine.worker.speed)
             elif kind == "die":
                 machine.is_alive = False
                 self.lost += sum(machine.spent[build] for build in machine.left)

@@ -224,7 +224,14 @@ src = ["a.cpp"]
 """
 
 
-def test_an_executor_that_there_is_not(asked):
-    with pytest.raises(SettingError, match="there is no executor 'no-such'") as said:
-        build(prepare(replace(asked, executor="no-such")))
-    assert said.value.remedy == f"use {' or '.join(EXECUTORS)}"
+@pytest.mark.parametrize("name", ["no-such", "tcp://127.0.0.1:8786", "local://x", "dask://"])
+def test_an_executor_that_there_is_not(name, asked):
+    with pytest.raises(SettingError, match=f"there is no executor '{name}'") as said:
+        build(prepare(replace(asked, executor=name)))
+    assert said.value.remedy == "use local, dask or dask://HOST:PORT"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:port", "a b:1"])
+def test_an_address_without_a_port_is_refused_at_once(address):
+    with pytest.raises(SettingError, match="is not HOST:PORT"):
+        open_executor(f"dask://{address}")

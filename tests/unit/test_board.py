@@ -39,7 +39,7 @@ def test_a_slow_worker_leaves_a_build_that_would_end_last():
     made.add_worker("fast too", 1)
     assert made.take() == ("fast", "long")
     assert made.take() == ("fast too", "a")
-    assert made.take() == ("slow", "b")
+    assert made.take() == ("slow", "c")
     alone = board({"first": 1000, "long": 100}, ("slow", 1))
     slow_down(alone, "slow", 4000)
     assert alone.take() == ("slow", "long")
@@ -134,3 +134,11 @@ def test_every_build_ends_whatever_workers_come_and_go(costs, cores, random):
         elif random.random() < 0.3:
             made.remove_worker(worker)
     assert sorted(done) == sorted(costs)
+
+
+def test_the_announced_speed_counts_until_a_worker_has_built_something():
+    made = board({"long": 100, "mid": 50, "short": 10})
+    made.add_worker("slow", 1, speed=10.0)
+    made.add_worker("fast", 1, speed=30.0)
+    assert made.take() == ("fast", "long")
+    assert made.take() == ("slow", "short")

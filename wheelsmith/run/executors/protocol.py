@@ -111,9 +111,9 @@ def open_executor(text: str) -> Executor:
     :param text: its name, or ``NAME://ADDRESS`` for one on other machines.
     :raises SettingError: there is none.
     """
-    name, _, address = text.partition("://")
-    if name not in EXECUTORS or (address and name == LOCAL):
-        raise SettingError(f"there is no executor {text!r}", remedy=f"use {' or '.join(EXECUTORS)}")
+    name, separator, address = text.partition("://")
+    if name not in EXECUTORS or (separator and (name == LOCAL or not address)):
+        raise SettingError(f"there is no executor {text!r}", remedy="use local, dask or dask://HOST:PORT")
     module, class_name = EXECUTORS[name]
     executor_class = getattr(import_module(module), class_name)
     made: Executor = executor_class(address) if address else executor_class()

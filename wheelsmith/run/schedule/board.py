@@ -10,7 +10,7 @@ from math import ceil
 MOST_LOSSES = 5  # lost workers after which a build is given up
 # A worker gets another build before its cores are idle, if what it has takes less than these seconds.
 _LOOKAHEAD = 10.0
-_SLOW = 0.9  # the share of the best speed under which a worker is slow
+_SLOW = 0.75  # the share of the best speed under which a worker is slow; estimates are about this exact
 # A build that takes more than this share of the rest of the run is compiled in parts that take about as long.
 _LONG = 0.1
 _SHORTEST_PART = 60.0  # seconds of one core
@@ -35,27 +35,19 @@ class BoardPart:
 class BoardWorker:
     """A worker, and the builds that it has.
 
+    :param announced: speed of its cores in any unit, before it has done a build.
     :param is_idle: True if it has a core for which its builds have no task.
     :param expected: estimated seconds of the builds that it has done.
     :param measured: seconds that they took.
     """
 
     cores: int
+    announced: float
     builds: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)
     is_idle: bool = False
     expected: float = 0.0
     measured: float = 0.0
-
-    @property
-    def speed(self) -> float:
-        """Return the speed of its cores, relative to the estimates, within reason."""
-        return min(10.0, max(0.1, self.expected / self.measured)) if self.measured else 1.0
-
-    @property
-    def power(self) -> float:
-        """Return the estimated seconds of work that it does in a second."""
-        return self.cores * self.speed
 
 
 class Board:
@@ -86,9 +78,12 @@ class Board:
         """Return the names of the workers."""
         return self._workers.keys()
 
-    def add_worker(self, name: str, cores: int) -> None:
-        """Add a worker."""
-        self._workers[name] = BoardWorker(cores=cores)
+    def add_worker(self, name: str, cores: int, speed: float = 1.0) -> None:
+        """Add a worker.
+
+        :param speed: speed of its cores, in a unit that all workers share.
+        """
+        self._workers[name] = BoardWorker(cores=cores, announced=speed)
         self._changed.add(name)
 
     def builds_of(self, worker: str) -> frozenset[str]:
@@ -98,13 +93,13 @@ class Board:
     def take(self) -> tuple[str, str] | None:
         """Give a waiting build to a worker that has too little to do. Return both, or None.
 
-        The longest build goes to the fastest worker. A slow worker gets none that would take longer than the rest of
-        the run, unless all workers are idle.
+        The longest build goes to the fastest worker. A slow worker gets the shortest one, but none that would take
+        longer than the rest of the run, unless all workers are idle.
         """
         if not self._waiting:
             return None
         self._changed = {name for name in self._changed if self._wants_more(self._workers[name])}
-        for name in sorted(self._changed, key=lambda name: (-self._workers[name].speed, name)):
+        for name in sorted(self._changed, key=lambda name: (-self._speed(self._workers[name]), name)):
             if build := self._choose(self._workers[name]):
                 self._waiting.remove(build)
                 self._workers[name].builds.add(build)
@@ -112,24 +107,34 @@ class Board:
                 return name, build
         return None
 
+    def _speed(self, worker: BoardWorker) -> float:
+        """Return the speed of a worker's cores, relative to the estimates, within reason."""
+        if worker.measured:
+            return min(10.0, max(0.1, worker.expected / worker.measured))
+        return worker.announced * len(self._workers) / sum(each.announced for each in self._workers.values())
+
+    def _power(self, worker: BoardWorker) -> float:
+        """Return the estimated seconds of work that a worker does in a second."""
+        return worker.cores * self._speed(worker)
+
     def _wants_more(self, worker: BoardWorker) -> bool:
         if worker.builds - worker.started:
             return False  # another one would only wait there
-        return worker.is_idle or sum(self._costs[build] for build in worker.builds) < _LOOKAHEAD * worker.power
+        return worker.is_idle or sum(self._costs[build] for build in worker.builds) < _LOOKAHEAD * self._power(worker)
 
     def _choose(self, worker: BoardWorker) -> str | None:
-        power = sum(each.power for each in self._workers.values())
+        power, speed = sum(map(self._power, self._workers.values())), self._speed(worker)
         rest = self._rest / power
-        is_slow = worker.speed < _SLOW * max(each.speed for each in self._workers.values())
+        is_slow = speed < _SLOW * max(map(self._speed, self._workers.values()))
         all_idle = not any(each.builds for each in self._workers.values())
-        for build in self._waiting:
+        for build in reversed(self._waiting) if is_slow else self._waiting:
             if self._needs.get(build):
                 continue
-            if self._costs[build] > worker.power * rest * _LONG and (
+            if self._costs[build] > self._power(worker) * rest * _LONG and (
                 parts := self._split(build, rest * _LONG * power / len(self._workers))
             ):
                 return parts[0]
-            if all_idle or not is_slow or self._costs[build] <= rest * worker.speed:
+            if all_idle or not is_slow or self._costs[build] <= rest * speed:
                 return build
         return None
 

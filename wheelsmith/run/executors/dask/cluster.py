@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Event
 from typing import Any
 
-from wheelsmith.base.errors import MachineError
+from wheelsmith.base.errors import MachineError, SettingError
 from wheelsmith.engine import available_cores
 from wheelsmith.model import BuildResult, Listener
 from wheelsmith.run.executors.local import LocalExecutor
 from wheelsmith.run.executors.protocol import BuildRequest
 
 _CONNECT = 10  # seconds
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):\d{1,5}")
 
 
 class DaskExecutor:
     """Runs builds on the workers of a Dask cluster.
 
     :param address: ``HOST:PORT`` of its scheduler; empty for one worker on this machine.
+    :raises SettingError: the address has another form.
     """
 
     def __init__(self, address: str = "") -> None:
+        if address and not _ADDRESS.fullmatch(address):
+            raise SettingError(f"{address!r} is not HOST:PORT", remedy="pass --executor dask://HOST:PORT")
         self._address = address
 
     def build(
@@ -56,12 +61,14 @@ def _connected(address: str) -> Iterator[Any]:
     """
     try:
         import dask.config
+
+        # The run itself reports lost workers. This has an effect if nothing has imported distributed yet.
+        dask.config.set(logging={"distributed": "critical", "distributed.client": "critical"})
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise MachineError(
             "--executor dask needs the package distributed", remedy="pip install 'wheelsmith-factory[dask]'"
         ) from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # the run reports lost workers itself
     if not address:
         own = {"n_workers": 1, "threads_per_worker": available_cores(), "memory_limit": None}
         with (

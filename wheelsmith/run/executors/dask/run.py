@@ -19,7 +19,6 @@ from typing import Any
 
 from wheelsmith.base.errors import EngineError, WheelsmithError
 from wheelsmith.base.files import sha256_file
-from wheelsmith.base.units import counted
 from wheelsmith.model import (
     BuildPlan,
     BuildResult,
@@ -28,6 +27,7 @@ from wheelsmith.model import (
     Listener,
     Load,
     Notice,
+    Preparing,
     Status,
     StepFinished,
     WheelRecord,
@@ -49,6 +49,8 @@ _TICK = 0.2  # seconds between looks at the cancel flag
 _SURVEY = 2.0  # seconds between looks for new workers
 _CHUNK = 16 << 20  # bytes in one message
 _CALLS_AT_ONCE = 64
+_WAITING = "waiting for workers of the Dask cluster"
+_SHOWN = 3  # names in a message
 _IDLE = Load(cores=0, all_cores=0, memory=0, all_memory=0)
 
 
@@ -109,6 +111,7 @@ class ClusterRun:
         self._store = Store(work.cache / "store")
         self._calls = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="wheelsmith-call")
         self._stopped = False
+        self._is_ending = False
 
     def run(self, cancel: Event) -> None:
         """Build all plans.
@@ -120,35 +123,47 @@ class ClusterRun:
         stop = SharedEvent(self._name, client=self._client)
         self._client.subscribe_topic(self._name, lambda event: self._inbox.put(json.loads(event[1])))
         surveyed, had_worker = 0.0, time.monotonic()
+        self._listen(Preparing(what=_WAITING))
         try:
             while not (self._board.is_done or self._stopped or cancel.is_set()):
                 if (now := time.monotonic()) - surveyed > _SURVEY:
                     self._survey()
                     surveyed = now
                 had_worker = now if self._sessions else had_worker
-                if now - had_worker > _NO_WORKER:
-                    raise self._no_worker()
+                self._require_worker(now - had_worker)
                 while given := self._board.take():
                     self._try_to_give(*given)
                 self._receive()
+        except BaseException:
+            self._stopped = True  # the listener gets no more results
+            raise
         finally:
             self._end(stop)
             self._calls.shutdown(wait=False, cancel_futures=True)
 
     def _end(self, stop: Any) -> None:
-        """Stop all sessions, and wait until no build is running."""
+        """Stop all sessions, take their last answers, and wait until no build is running."""
+        self._is_ending = True
         if self._client.status != "running":
             return
         with suppress(OSError, TimeoutError):
             stop.set()
+            for session in self._sessions.values():
+                session.inbox.put(json.dumps(None))
             deadline = time.monotonic() + _SILENCE
             while time.monotonic() < deadline and not all(each.future.done() for each in self._sessions.values()):
-                time.sleep(_TICK)
+                self._receive()
             self._client.unsubscribe_topic(self._name)
 
-    def _no_worker(self) -> EngineError:
-        why = "".join(f"; {name}: {problem}" for name, problem in list(self._unfit.items())[:3])
-        return EngineError(
+    def _require_worker(self, missing: float) -> None:
+        """Raise an error if there was no worker for too long.
+
+        :param missing: seconds without a worker.
+        """
+        if missing <= _NO_WORKER:
+            return
+        why = "".join(f"; {name}: {problem}" for name, problem in list(self._unfit.items())[:_SHOWN])
+        raise EngineError(
             f"the cluster had no worker that can build for {_NO_WORKER:.0f} seconds{why}",
             remedy="start `dask worker` on machines with this wheelsmith and this engine",
         )
@@ -166,7 +181,8 @@ class ClusterRun:
             present = None
         if present is None:
             raise EngineError(
-                "the Dask scheduler is gone", remedy="start it and run the command again: finished wheels are kept"
+                "the Dask scheduler is gone",
+                remedy="start it and its workers, and run the command again: finished wheels are kept",
             )
         now = time.monotonic()
         for name, session in list(self._sessions.items()):
@@ -265,9 +281,10 @@ class ClusterRun:
         self._sessions.pop(name).future.cancel()
         if name not in self._board.workers:
             return
-        waiting = len(self._board.builds_of(name))
+        builds = sorted(self._board.builds_of(name))
         given_up = self._board.remove_worker(name)
-        repeated = f"; {counted(waiting, 'build')} will be repeated" if waiting else ""
+        shown = ", ".join(builds[:_SHOWN]) + (f" and {len(builds) - _SHOWN} more" if len(builds) > _SHOWN else "")
+        repeated = f"; other workers build {shown}" if builds else ""
         self._listen(Notice(level="warning", text=f"worker {name} was lost: {why}{repeated}"))
         for build in given_up:
             self._board.finish(build)
@@ -345,14 +362,17 @@ class ClusterRun:
                 case "unfit":
                     self._discard(name, message["why"])
         except WorkerLostError as error:
-            self._lose(name, str(error))
+            if not self._is_ending:  # a session that has ended has no more logs
+                self._lose(name, str(error))
 
     def _add(self, name: str, session: _Session, folder: str) -> None:
         """Give a worker the sources, and let it build."""
+        if not self._board.workers:
+            self._listen(Preparing(what=_WAITING, done=True))
         session.folder = folder
         trees = (inputs.source for inputs in self._work.kernels.values())
         self._send_files(name, session, {file.sha256: file.real for tree in trees for file in tree.files})
-        self._board.add_worker(name, session.facts.cores)
+        self._board.add_worker(name, session.facts.cores, session.facts.speed)
 
     def _forward(self, name: str, session: _Session, message: Mapping[str, Any]) -> None:
         """Pass an event on. The load is that of all workers."""
@@ -392,7 +412,7 @@ class ClusterRun:
         if answer.worker_failed:
             self._discard(name, f"its disk is full: {result.failure.message if result.failure else ''}")
             return
-        if answer.log and result.log:
+        if answer.log and result.log and result.status is not Status.CANCELLED:
             self._fetch(name, str(answer.log), self._work.logs / result.log)
         if answer.wheel and result.wheel:
             self._store_wheel(name, result.wheel, answer)
