@@ -10,6 +10,7 @@ from dataclasses import replace
 from threading import Event
 from typing import Any
 
+from wheelsmith.base.distribution import DISTRIBUTION
 from wheelsmith.base.errors import MachineError, SettingError
 from wheelsmith.engine import available_cores
 from wheelsmith.model import BuildResult, Listener
@@ -67,7 +68,7 @@ def _connected(address: str) -> Iterator[Any]:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise MachineError(
-            "--executor dask needs the package distributed", remedy="pip install 'wheelsmith-factory[dask]'"
+            "--executor dask needs the package distributed", remedy=f"pip install '{DISTRIBUTION}[dask]'"
         ) from error
     if not address:
         own = {"n_workers": 1, "threads_per_worker": available_cores(), "memory_limit": None}

@@ -166,7 +166,7 @@ def serve(run: str, settings: str) -> None:
         for name in ("files", "logs"):
             (folder / name).mkdir()
         with _beating(SharedEvent(run, client=client), send) as cancel:
-            session = _Session(_localized(request, folder), cancel, send)
+            session = _WorkerSession(_localized(request, folder), cancel, send)
             Thread(target=session.read, args=(inbox,), name="wheelsmith-inbox", daemon=True).start()
             send("ready", folder=str(folder))
             session.run()
@@ -215,7 +215,7 @@ def _localized(request: BuildRequest, folder: Path) -> BuildRequest:
     )
 
 
-class _Session:
+class _WorkerSession:
     """Builds on this worker for one run."""
 
     def __init__(self, request: BuildRequest, cancel: Event, send: Callable[..., None]) -> None:
