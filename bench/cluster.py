@@ -72,6 +72,7 @@ class ClusterForecast:
 class _Machine:
     worker: SimulatedWorker
     queue: TaskQueue
+    sizes: dict[str, int] = field(default_factory=dict)  # build → tasks
     left: dict[str, int] = field(default_factory=dict)  # build → tasks that have not ended
     spent: dict[str, float] = field(default_factory=dict)
     is_alive: bool = True
@@ -131,7 +132,8 @@ class _Cluster:
             while given := self.board.take():
                 name, build = given
                 machine, tasks = self.machines[name], self._tasks(build)
-                machine.left[build], machine.spent[build] = len(tasks), 0.0
+                machine.sizes[build] = machine.left[build] = len(tasks)
+                machine.spent[build] = 0.0
                 machine.queue.admit([(build, tasks)])
                 self.changed.add(name)
             if not self.changed:
@@ -143,7 +145,7 @@ class _Cluster:
     def _start_tasks(self, name: str, machine: _Machine) -> None:
         while (task := machine.queue.take()) is not None:
             self.board.start(name, task.group)
-            fetch = 0.0 if task.needs else machine.worker.fetch / max(1, len(self._tasks(task.group)))
+            fetch = 0.0 if task.needs else machine.worker.fetch / machine.sizes[task.group]
             self._plan(self.seconds + task.seconds / machine.worker.speed + fetch, "end", name, task)
         self.board.set_idle(name, is_idle=machine.queue.held.cores < machine.worker.cores)
 

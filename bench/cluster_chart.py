@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from math import log2, log10
+from math import ceil, floor, log2, log10
 
 _WIDTH, _HEIGHT = 800, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 170, 70, 60
@@ -39,7 +39,8 @@ class Point:
 def draw_cluster(points: Sequence[Point], about: str) -> str:
     """Return a chart of wall time by cores, both on logarithmic scales, with the price of equal machines."""
     cores = sorted({point.cores for point in points})
-    low, high = (round_(log10(pick(point.hours for point in points))) for pick, round_ in ((min, _floor), (max, _ceil)))
+    hours = [point.hours for point in points]
+    low, high = floor(log10(min(hours))), ceil(log10(max(hours)))
 
     def x(value: int) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * log2(value / cores[0]) / log2(cores[-1] / cores[0])
@@ -74,11 +75,3 @@ def draw_cluster(points: Sequence[Point], about: str) -> str:
         parts.append(f'<path stroke="{colour}" stroke-width="2" d="M{_WIDTH - _RIGHT + 20} {at - 4}h24"/>')
         parts.append(f'<text class="small" x="{_WIDTH - _RIGHT + 52}" y="{at}">{cluster}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _floor(value: float) -> int:
-    return int(value // 1)
-
-
-def _ceil(value: float) -> int:
-    return -int(-value // 1)

@@ -44,7 +44,6 @@ class WorkerFacts(Record):
     :param host: identifies the running machine.
     :param cores: cores that this process may use.
     :param speed: how often a core compresses a sample in a second.
-    :param memory: bytes that are free.
     :param problem: why the engine cannot run here; None if it can.
     """
 
@@ -53,7 +52,6 @@ class WorkerFacts(Record):
     host: str
     cores: int
     speed: float
-    memory: int
     problem: str | None
 
 
@@ -92,7 +90,6 @@ def describe_worker(engine: str) -> dict[str, Any]:
         host=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
         cores=available_cores(),
         speed=_measure_speed(),
-        memory=available_memory(),
         problem=None if probe and probe.readiness is Readiness.READY else problem,
     ).to_json()
 
@@ -203,14 +200,12 @@ def _localized(request: BuildRequest, folder: Path) -> BuildRequest:
         return replace(tree, files=tuple(replace(file, real=folder / "files" / file.sha256) for file in tree.files))
 
     kernels = {name: replace(inputs, source=local(inputs.source)) for name, inputs in request.kernels.items()}
-    jobs = min(request.jobs or available_cores(), available_cores())
     free = available_memory() * 4 // 5
     return replace(
         request,
         kernels=kernels,
         folder=folder,
         logs=folder / "logs",
-        jobs=jobs,
         memory=min(request.memory or free, free),
     )
 
