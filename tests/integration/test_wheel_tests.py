@@ -28,8 +28,8 @@ from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
 from wheelsmith.platforms import Gpu
-from wheelsmith.run import install_check
-from wheelsmith.run.install_check import describe_machine
+from wheelsmith.run.testing import install_check
+from wheelsmith.run.testing.command import activated_variables, machine_label
 
 pytestmark = pytest.mark.xdist_group("wheel tests")
 
@@ -176,7 +176,7 @@ def test_of_the_variables_outside_only_those_are_seen_that_decide_no_test(monkey
     }
     for name in kept | dropped:
         monkeypatch.setenv(name, "x")
-    seen = install_check.activated_variables(tmp_path)
+    seen = activated_variables(tmp_path)
     assert (kept - seen.keys(), dropped & seen.keys()) == (set(), set())
     assert seen["PATH"].startswith(f"{tmp_path}/bin:")
 
@@ -416,4 +416,4 @@ def test_a_machine_is_described_by_what_is_seen():
         gpus=(gpu, gpu),
     )
     text = "2 x NVIDIA H200 [31m (9.0), driver for CUDA 13.0, x86_64, glibc 2.36, Python 3.13t"
-    assert describe_machine(machine) == text
+    assert machine_label(machine) == text

@@ -35,6 +35,7 @@ _COMMANDS = {
     "relabel": "Give checked wheels a version without the local part, for PyPI.",
     "release": "Build, check, sign and publish a locked matrix, then verify the index.",
     "test": "Install the wheel for this machine in a fresh environment and run a command.",
+    "test-matrix": "Test every wheel of a version with each torch, Python and GPU that it is for.",
     "promote": "Promote a version from one channel of an index to another.",
     "index": "Change and examine an index.",
     "serve": "Serve an index to pip and uv.",

@@ -66,31 +66,34 @@ def command(  # noqa: PLR0913  # one parameter for each option
     from wheelsmith.index.pick.machine import probe_machine, use_environment
     from wheelsmith.index.publish.record_tests import dump_tests
     from wheelsmith.index.resolve.install_commands import Installer, quote_address
-    from wheelsmith.run import install_check
+    from wheelsmith.run.testing import install_check
+    from wheelsmith.run.testing.command import (
+        RepeatedCommand,
+        activated_variables,
+        check_description,
+        machine_label,
+    )
 
     if output and output.is_file() and not output.is_symlink():
         # A result of an earlier run must not be mistaken for the result of this one.
         output.unlink()
     policy = make_optional_policy(**{option: signers[option] for option in POLICY_OPTIONS})
-    details = details or _ci_address()
-    install_check.check_description(where or "here", details)
-    found = _find_catalogue(project, index, out)
+    details = details or ci_address()
+    check_description(where or "here", details)
+    found = find_wheels(project, index, out)
     with cancelled_by_signals() as cancel, install_check.fresh_environment(probe_machine(python).python) as environment:
-        machine = probe_machine(str(environment), install_check.activated_variables(environment))
+        machine = probe_machine(str(environment), activated_variables(environment))
         decision, wheel = _choose_wheel(found, machine, Overrides(torch=torch, compute=cuda), policy)
         install = use_environment(decision.commands(Installer.PIP, quote_address(found.base)), Installer.PIP, machine)
         click.echo(install.text(), err=True)
         tester = install_check.WheelTester(
             environment=environment,
             base=quote_address(found.base),
-            command=argv,
-            attempts=attempts,
-            seconds=timeout,
+            command=RepeatedCommand(argv=argv, attempts=attempts, seconds=timeout, cancel=cancel),
             say=_print_line,
-            cancel=cancel,
         )
         outcome = tester.test(wheel, install)
-        tested_on = where or install_check.describe_machine(machine)
+        tested_on = where or machine_label(machine)
         recorded = install_check.make_test_record(decision.target, wheel, outcome, tested_on, details)
     if output:
         atomic_write(output, dump_tests([recorded]))
@@ -103,11 +106,12 @@ def _print_line(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _find_catalogue(project: str, index: str, out: Path | None) -> FoundCatalogue:
+def find_wheels(project: str, index: str, out: Path | None) -> FoundCatalogue:
+    """Return the catalogue of a project, with only the wheels of an output folder if there is one."""
     from dataclasses import replace
 
     from wheelsmith.index.pick.source import find_catalogue
-    from wheelsmith.run.install_check import only_built_wheels
+    from wheelsmith.run.testing.install_check import only_built_wheels
 
     found = find_catalogue(project, index)
     return replace(found, catalogue=only_built_wheels(found.catalogue, out)) if out else found
@@ -135,11 +139,11 @@ def _choose_wheel(
     return decision, decision.answer.wheel
 
 
-def _ci_address() -> str | None:
+def ci_address() -> str | None:
     """Return the address of this run in the CI system, or None if there is no plain address."""
     from wheelsmith.base.ci import detect_ci_run
     from wheelsmith.base.errors import WheelTestError
-    from wheelsmith.run.install_check import check_description
+    from wheelsmith.run.testing.command import check_description
 
     address = detect_ci_run().invocation
     try:

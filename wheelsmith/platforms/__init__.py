@@ -15,4 +15,4 @@ from wheelsmith.platforms.cuda import (
 from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries, header_library, python_headers
 from wheelsmith.platforms.host_compilers import CxxToolchain, HostCompilers, cxx_toolchain, cxx_toolchains
 from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
-from wheelsmith.platforms.platform import DeviceCompile, Devices, Gpu, NotInImageError, Platform
+from wheelsmith.platforms.platform import DeviceCompile, Devices, Gpu, GpuMemory, NotInImageError, Platform

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -18,15 +18,26 @@ from wheelsmith.base.suggest import respell_release
 from wheelsmith.base.units import listed, numbers
 from wheelsmith.model import CUDA, BuildHost, PinnedFile, PinnedPackage, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
-from wheelsmith.platforms.platform import DeviceCompile, Devices, Driver, NotInImageError, Platform, Toolkit
+from wheelsmith.platforms.platform import (
+    DeviceCompile,
+    Devices,
+    Driver,
+    Gpu,
+    GpuMemory,
+    NotInImageError,
+    Platform,
+    Toolkit,
+)
 
 
-def cuda_driver() -> Driver | None:
+def cuda_driver(variables: Mapping[str, str] | None = None) -> Driver | None:
     """Return the installed NVIDIA driver and its GPUs, or None.
 
-    A child process calls libcuda.so.1. If that fails, nvidia-smi is tried.
+    A child process calls libcuda.so.1. If that fails, nvidia-smi is tried, which shows hidden GPUs, too.
+
+    :param variables: the environment variables of the child process; None for those of this process.
     """
-    found = run_for_json([sys.executable, "-I", "-c", _probe_source()]) or _from_nvidia_smi()
+    found = run_for_json([sys.executable, "-I", "-c", _probe_source()], variables) or _from_nvidia_smi()
     return Driver.from_json(found) if found else None
 
 
@@ -39,10 +50,14 @@ def _from_nvidia_smi() -> dict[str, Any] | None:
     if shutil.which("nvidia-smi") is None:
         return None
     version = re.search(r"CUDA (?:UMD )?Version\s*: *(\d+\.\d+)", run_for_output(["nvidia-smi"]))
-    rows = run_for_output(["nvidia-smi", "--query-gpu=compute_cap,name", "--format=csv,noheader"]).splitlines()
-    gpus = [row.split(", ", maxsplit=1) for row in rows if re.match(r"\d+\.\d+, ", row)]
-    found = [{"name": name, "capability": capability} for capability, name in gpus]
+    gpus = [row.split(", ", maxsplit=2) for row in _query_gpus("compute_cap,uuid,name") if re.match(r"\d+\.\d+, ", row)]
+    found = [{"name": name, "capability": capability, "uuid": uuid} for capability, uuid, name in gpus]
     return {"version": version[1], "gpus": found} if version else None
+
+
+def _query_gpus(columns: str) -> list[str]:
+    argv = ["nvidia-smi", f"--query-gpu={columns}", "--format=csv,noheader,nounits"]
+    return run_for_output(argv).splitlines() if shutil.which("nvidia-smi") else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +88,18 @@ class CudaDevices(Devices):
 
     compatibility_rule = "the same CUDA major and no older minor"
 
-    def driver(self) -> Driver | None:
+    def driver(self, variables: Mapping[str, str] | None = None) -> Driver | None:
         """Return the NVIDIA driver."""
-        return cuda_driver()
+        return cuda_driver(variables)
+
+    def variables(self, gpu: Gpu | None) -> dict[str, str]:
+        """Return CUDA_VISIBLE_DEVICES. A GPU without a uuid is the only one."""
+        return {"CUDA_VISIBLE_DEVICES": (gpu.uuid or "0") if gpu else ""}
+
+    def memory(self) -> dict[str, GpuMemory]:
+        """Return what nvidia-smi reports, in MiB."""
+        rows = (re.fullmatch(r"(\S+), (\d+), (\d+)", row) for row in _query_gpus("uuid,memory.used,memory.total"))
+        return {row[1]: GpuMemory(int(row[2]) << 20, int(row[3]) << 20) for row in rows if row}
 
     def newest_toolkit(self, version: str) -> str | None:
         """Return the newest CUDA of the driver's branch, or of the newest known branch before it."""

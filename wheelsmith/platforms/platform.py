@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.model import BuildHost, PrefixId
@@ -17,10 +17,19 @@ class Gpu(Record):
     """A GPU.
 
     :param capability: its compute capability, e.g. ``9.0``.
+    :param uuid: its unique name, e.g. ``GPU-3f2a…``; empty if unknown.
     """
 
     name: str
     capability: str
+    uuid: str = ""
+
+
+class GpuMemory(NamedTuple):
+    """The memory of a GPU, in bytes."""
+
+    used: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +51,17 @@ class Devices(Protocol):
 
     compatibility_rule: ClassVar[str]
 
-    def driver(self) -> Driver | None:
-        """Return the driver of this machine, or None."""
+    def driver(self, variables: Mapping[str, str] | None = None) -> Driver | None:
+        """Return the driver of this machine, or None.
+
+        :param variables: the environment variables, which may hide GPUs; None for those of this process.
+        """
+
+    def variables(self, gpu: Gpu | None) -> dict[str, str]:
+        """Return the environment variables that hide all GPUs except one from a process, or all of them."""
+
+    def memory(self) -> Mapping[str, GpuMemory]:
+        """Return the memory of each GPU by its uuid. The result is empty if it cannot be read."""
 
     def newest_toolkit(self, version: str) -> str | None:
         """Return the newest toolkit that a driver such as ``580.65.06`` supports, or None if it is too old."""

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_…
 
@@ -30,7 +31,13 @@ def _gpus(cuda: Any) -> Iterator[dict[str, str]]:
         cuda.cuDeviceGetName(name, len(name), device)
         major = _query(cuda.cuDeviceGetAttribute, _CAPABILITY_MAJOR, device)
         minor = _query(cuda.cuDeviceGetAttribute, _CAPABILITY_MINOR, device)
-        yield {"name": name.value.decode("utf-8", "replace"), "capability": f"{major}.{minor}"}
+        uuid = (ctypes.c_ubyte * 16)()
+        known = cuda.cuDeviceGetUuid(uuid, device) == 0
+        yield {
+            "name": name.value.decode("utf-8", "replace"),
+            "capability": f"{major}.{minor}",
+            "uuid": f"GPU-{UUID(bytes=bytes(uuid))}" if known else "",
+        }
 
 
 def _driver() -> dict[str, Any] | None:

@@ -97,7 +97,7 @@ def take_inventory(cache: Path) -> CacheInventory:
         "objects": _add_objects,
         "prefix": _add_prefixes,
         "uv": lambda folder, inventory: inventory.add(Kind.SURVEYS, folder),
-        **dict.fromkeys(("git", "images", "sources", "locks", "work"), _add_items),
+        **dict.fromkeys(("git", "images", "sources", "locks", "tests", "work"), _add_items),
     }
     for name, take in readers.items():
         if not (cache / name).is_symlink():
@@ -220,6 +220,8 @@ def _kind_of(path: Path) -> Kind | None:
             return Kind.LEFTOVERS
         case "git" | "sources":
             return Kind.SOURCES
+        case "tests":
+            return Kind.SURVEYS
         # Not the seccomp profiles: running containers may refer to them.
         case "images" if not path.name.startswith("seccomp-"):
             return Kind.SURVEYS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from threading import Event
@@ -51,15 +52,22 @@ class Toolchains:
     :param cache: a folder for all projects of a user. Several processes may use it at the same time.
     :param cancel: stops long installations when it is set.
     :param shared: files that machines share.
+    :param indexes: addresses of package indexes before those of pip.
     """
 
     def __init__(
-        self, cache: Path, listen: Listener, cancel: Event | None = None, shared: SharedFiles | None = None
+        self,
+        cache: Path,
+        listen: Listener,
+        cancel: Event | None = None,
+        shared: SharedFiles | None = None,
+        indexes: tuple[str, ...] = (),
     ) -> None:
         self._root = cache / "prefix"
         self._listen = listen
         self._cancel = cancel or Event()
         self._shared = shared
+        self._indexes = indexes
         self._verified: set[Path] = set()
 
     def find(self, prefix: PrefixId) -> Path | None:
@@ -157,7 +165,8 @@ class Toolchains:
     @cached_property
     def _settings(self) -> PipSettings:
         """The settings of pip. Reading them starts pip, so this waits until they are needed."""
-        return pip_settings()
+        settings = pip_settings()
+        return replace(settings, indexes=(*self._indexes, *settings.indexes))
 
     def environment(self, wheels: tuple[LockedWheel, ...], python: str, arch: str) -> Path:
         """Return a folder with exactly these wheels installed for a Python. Make it if it is not in the cache."""

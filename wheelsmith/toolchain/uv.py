@@ -79,28 +79,54 @@ class Uv:
         :raises ToolchainError: uv is not installed, exceeded the time limit or was cancelled.
         """
         options = [
-            *("--no-config", "--no-progress", "--color", "never", "--cache-dir", str(self.cache)),
-            *("--no-python-downloads", "--python-version", self.python.removesuffix("t")),
+            *("--python-version", self.python.removesuffix("t")),
             # uv asks a free-threaded Python itself for its tags. It finds those on PATH and its own.
             *("--python", self.python if self.python.endswith("t") else sys.executable),
             *("--python-platform", f"{self.arch}-manylinux_2_{NEWEST_GLIBC}", "--only-binary", ":all:"),
-            *("--index-strategy", "unsafe-best-match"),  # as pip does
-            *(["--offline"] if is_offline() else []),
-            *([] if settings.indexes else ["--no-index"]),
         ]
-        # uv's own variables would override pip's settings.
-        others = {
-            name: value for name, value in os.environ.items() if not name.startswith("UV_") or name == _OWN_PYTHONS
-        }
-        return run_program(
-            [_find_uv(), "pip", verb, *options, *argv],
-            f"uv pip {verb}",
-            env={**others, **dict(_translated(settings)), "UV_CONSTRAINT": " ".join(settings.constraints)},
-            seconds=TIMEOUT,
-            stdin=stdin,
-            cancel=self.cancel,
-            check=check,
-        )
+        return _run_uv(verb, *options, *argv, stdin=stdin, settings=settings, cache=self.cache, cancel=self.cancel,
+                       check=check)  # fmt: skip
+
+
+def install_into(
+    environment: Path, requirement: str, *, settings: PipSettings, cache: Path, cancel: Event
+) -> CompletedProcess[str]:
+    """Install one wheel into a virtual environment, without its requirements.
+
+    :param requirement: with an address and a hash.
+    """
+    options = ("--python", str(environment / "bin" / "python"), "--link-mode", "hardlink", "--no-deps",
+               "--require-hashes", "-r", "-")  # fmt: skip
+    settings = replace(settings, constraints=())
+    return _run_uv("install", *options, stdin=requirement, settings=settings, cache=cache, cancel=cancel)
+
+
+def _run_uv(
+    verb: str,
+    *argv: str,
+    stdin: str,
+    settings: PipSettings,
+    cache: Path,
+    cancel: Event,
+    check: Callable[[], None] = lambda: None,
+) -> CompletedProcess[str]:
+    options = [
+        *("--no-config", "--no-progress", "--color", "never", "--cache-dir", str(cache), "--no-python-downloads"),
+        *("--index-strategy", "unsafe-best-match"),  # as pip does
+        *(["--offline"] if is_offline() else []),
+        *([] if settings.indexes else ["--no-index"]),
+    ]
+    # uv's own variables would override pip's settings.
+    others = {name: value for name, value in os.environ.items() if not name.startswith("UV_") or name == _OWN_PYTHONS}
+    return run_program(
+        [_find_uv(), "pip", verb, *options, *argv],
+        f"uv pip {verb}",
+        env={**others, **dict(_translated(settings)), "UV_CONSTRAINT": " ".join(settings.constraints)},
+        seconds=TIMEOUT,
+        stdin=stdin,
+        cancel=cancel,
+        check=check,
+    )
 
 
 def _torch_builds(requirements: Iterable[str]) -> Iterator[str]:

@@ -92,7 +92,7 @@ def decide(chooser: Chooser, machine: Machine, overrides: Overrides) -> Decision
     """Choose a wheel for a machine. An installed torch is replaced only if the user requests another one."""
     if not framework(chooser.axes.framework).builds_per_compute:
         return _decide_without_cuda_builds(chooser, machine, overrides)
-    compute = _compute_of(overrides.compute) if overrides.compute else machine.torch_compute
+    compute = read_compute(overrides.compute) if overrides.compute else machine.torch_compute
     wanted = overrides.torch or machine.torch
     release = _release_of(wanted, chooser) if wanted else None
     if refusal := _unusable_torch(machine, overrides):
@@ -161,7 +161,7 @@ def _decide_open_values(
 
 def _decide_without_cuda_builds(chooser: Chooser, machine: Machine, overrides: Overrides) -> Decision:
     """Choose a wheel for a framework without CUDA builds. The compute platform of an installed torch is preferred."""
-    compute = _compute_of(overrides.compute) if overrides.compute else None
+    compute = read_compute(overrides.compute) if overrides.compute else None
     computes = [compute] if compute else _candidate_computes(chooser, machine, overrides)
     if refusal := _unsupported_system(machine, overrides):
         first = computes[0] if computes else "cpu"
@@ -287,7 +287,7 @@ def _release_of(version: str, chooser: Chooser) -> str:
     return parsed.public if parsed.public in chooser.axes.prereleases else f"{parsed.major}.{parsed.minor}"
 
 
-def _compute_of(text: str) -> str:
+def read_compute(text: str) -> str:
     """Return the compute platform of a release, e.g. ``cu130`` for ``13.0``.
 
     :raises MachineError: it is not a compute platform.

@@ -55,6 +55,11 @@ class Machine(Record):
     gpus: tuple[Gpu, ...]
 
     @property
+    def minor(self) -> str:
+        """Return the release of its Python, e.g. ``3.12``; ``3.14t`` if it is free-threaded."""
+        return ".".join(self.python_version.split(".")[:2]) + ("t" if self.free_threaded else "")
+
+    @property
     def installer(self) -> str:
         """Return the installer for the environment: uv if pip is missing and uv is available, otherwise pip."""
         return "uv" if not self.pip and shutil.which("uv") else "pip"
@@ -73,7 +78,7 @@ def probe_machine(python: str | None, variables: Mapping[str, str] | None = None
     if found is None:
         mistake = f"{interpreter} is not a working Python 3.8 or newer"
         raise MachineError(mistake, remedy=f"run it: {interpreter} --version")
-    driver = next((there for each in platforms().values() if (there := each.devices.driver())), None)
+    driver = next((there for each in platforms().values() if (there := each.devices.driver(variables))), None)
     torch = found["torch"] or {}
     return Machine(
         python=interpreter,
