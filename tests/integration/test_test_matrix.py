@@ -185,7 +185,8 @@ def test_an_index_that_does_not_answer_is_an_error(factory, monkeypatch):
 
 def test_a_cancelled_run_leaves_nothing(factory):
     began = factory.folder / "began"
-    command = script(factory, f"import pathlib, time; pathlib.Path({str(began)!r}).touch(); time.sleep(600)")
+    script(factory, f"import pathlib, time; pathlib.Path({str(began)!r}).touch(); time.sleep(600)")
+    command = ("--", "python", str(factory.folder / "check.py"))
     argv = [sys.executable, "-m", "wheelsmith", "test-matrix", "kernel", "--index", "index", "--python", sys.executable]
     environment = {**factory.environment(), "WHEELSMITH_TORCH_INDEX": os.environ["WHEELSMITH_TORCH_INDEX"]}
     running = subprocess.Popen([*argv, *command], cwd=factory.folder, env=environment, stderr=subprocess.PIPE)

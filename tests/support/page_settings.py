@@ -155,6 +155,7 @@ NOT_COMPARED: dict[str, dict[str, str]] = {
     "docs/how-to/each-python.md": {"wheelsmith plan": "it lists the Pythons of a machine"},
     "docs/how-to/lock.md": {"wheelsmith lock": "a smaller matrix", "wheelsmith vendor": "a smaller matrix"},
     "docs/how-to/pipelines.md": {"wheelsmith plan --shards": "it depends on the times of earlier builds"},
+    "docs/how-to/test-on-every-torch.md": {"wheelsmith test-matrix": "it lists the Pythons of a machine"},
 }
 
 
@@ -327,6 +328,18 @@ def _channels(at: Setting) -> None:
     at.run("wheelsmith publish index --channel test")
     _is_served(at, "http://127.0.0.1:8000", "index/test")
     write(at.folder, {"tests/smoke.py": "import importlib.metadata\nimportlib.metadata.version('img2gray')\n"})
+    _own_python(at)
+    _has_torch_index(at)
+
+
+@setting("docs/how-to/test-on-every-torch.md")
+def _test_on_every_torch(at: Setting) -> None:
+    _pure_run(at, "img2gray")
+    at.run("wheelsmith publish index --channel test")
+    write(at.folder, {"smoke.py": "import importlib.metadata\nimportlib.metadata.version('img2gray')\n"})
+    for words in ("pytest img2gray/tests", "pytest tests"):
+        at.stands_for[f"--with pytest -- {words}"] = "-- python smoke.py"
+    _is_served(at, "https://wheels.example.org/", "index/test")
     _own_python(at)
     _has_torch_index(at)
 

@@ -97,6 +97,7 @@ class MatrixTester:
             return CaseResult(case=case, outcome=known.outcome, where=known.where, kept=True)
         start = time.monotonic()
         log = self.logs / f"{number}-{case.cell.id.replace('/', '-')}-{case.wheel.sha256[:8]}.log"
+        log.unlink(missing_ok=True)  # of an earlier run
         try:
             found = self._test(case, log)
         except WheelsmithError as error:
