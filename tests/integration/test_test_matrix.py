@@ -78,6 +78,7 @@ torch = importlib.util.find_spec("torch").origin
 assert kernel.__file__.startswith(sys.prefix), kernel.__file__
 assert not torch.startswith(sys.prefix), torch
 assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+assert sys.dont_write_bytecode or not importlib.util.cache_from_source(torch).startswith(os.path.dirname(torch))
 print(importlib.metadata.version("torch"))
 """
 

@@ -81,6 +81,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     """
     from wheelsmith.cli.run_with_reports import cancelled_by_signals, preparing_reporter
     from wheelsmith.cli.test import ci_address, find_wheels
+    from wheelsmith.run.scratch import scratch
     from wheelsmith.run.testing.command import RepeatedCommand, check_description
     from wheelsmith.run.testing.kept_results import digest_files
 
@@ -97,8 +98,9 @@ def command(  # noqa: PLR0913  # one parameter for each option
         found = find_wheels(project, index, built)
         expander = _make_expander(pythons, requirements, over, found, listen, cancel)
         cases = _expand(found, expander, releases, computes)[first - 1 :: step]
-        tester = _make_tester(repeated, found, expander.machine, files, jobs, out)
-        results = tester.run(cases, _show_result)
+        with scratch(default_cache() / "work") as folder:
+            tester = _make_tester(repeated, found, expander.machine, files, jobs, out, folder)
+            results = tester.run(cases, _show_result)
     _write(results, details, out)
     ctx.exit(_exit_code(results))
 
@@ -169,6 +171,7 @@ def _make_tester(
     files: str | None,
     jobs: int | None,
     out: Path,
+    scratch: Path,
 ) -> MatrixTester:
     from wheelsmith.platforms import platforms
     from wheelsmith.run.testing.environments import FreshEnvironments
@@ -180,7 +183,9 @@ def _make_tester(
     cache, cancel = default_cache(), repeated.cancel
     return MatrixTester(
         command=repeated,
-        environments=FreshEnvironments(base=found.address, settings=pip_settings(), cache=cache, cancel=cancel),
+        environments=FreshEnvironments(
+            base=found.address, settings=pip_settings(), cache=cache / "uv", scratch=scratch, cancel=cancel
+        ),
         pool=GpuPool(
             folder=cache / "gpus",
             gpus=machine.gpus,

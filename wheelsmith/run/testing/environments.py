@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from wheelsmith.index.resolve.target import ParsedWheel, Target
 from wheelsmith.model import NO_FRAMEWORK, TORCH, Listener, LockedWheel
 from wheelsmith.model.wheel_name import same_version
 from wheelsmith.platforms import CPU, Gpu, compute_name
-from wheelsmith.run.scratch import scratch
 from wheelsmith.run.testing.command import make_environment, site_packages
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.pip import PipSettings
@@ -56,6 +56,12 @@ class BaseEnvironment(Protocol):
     def folders(self) -> tuple[Path, ...]:
         """Return the folders to import from, in order. Make them first if they do not exist."""
 
+    def variables(self, scratch: Path) -> dict[str, str]:
+        """Return environment variables for tests, which must not write bytecode beside the shared packages.
+
+        :param scratch: a folder of the run.
+        """
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedEnvironment:
@@ -76,6 +82,10 @@ class ResolvedEnvironment:
         """Return the folder with all wheels."""
         return (self.toolchains.environment(self.wheels, self.version, self.arch),) if self.wheels else ()
 
+    def variables(self, scratch: Path) -> dict[str, str]:
+        """Let the tests of a run share their bytecode: compiling that of torch takes ten seconds."""
+        return {"PYTHONPYCACHEPREFIX": str(scratch / "bytecode")}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledEnvironment:
@@ -88,6 +98,11 @@ class InstalledEnvironment:
     def folders(self) -> tuple[Path, ...]:
         """Return its folders with packages."""
         return self.paths
+
+    def variables(self, scratch: Path) -> dict[str, str]:
+        """Use the bytecode that is there, and add none."""
+        del scratch
+        return {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,11 +212,14 @@ class FreshEnvironments:
     """Makes an environment for each test, with the tested wheel and the packages of a base environment.
 
     :param base: address of the index, with a trailing slash; may contain a password.
+    :param cache: the cache of uv.
+    :param scratch: a folder of the run, on the file system of the cache, so that uv can link files.
     """
 
     base: str = field(repr=False)
     settings: PipSettings
     cache: Path
+    scratch: Path
     cancel: Event
 
     @contextmanager
@@ -211,9 +229,8 @@ class FreshEnvironments:
         :raises PackageIndexError: the wheel cannot be installed, or its sha256 is not that of the index.
         """
         shared = base.folders()
-        # Use the file system of the cache, so that uv can link the wheel's files.
-        with scratch(self.cache / "work") as folder:
-            environment = folder / "environment"
+        with tempfile.TemporaryDirectory(dir=self.scratch, prefix="test-", ignore_cleanup_errors=True) as folder:
+            environment = Path(folder, "environment")
             make_environment(base.python, environment)
             packages, *_ = site_packages(environment)  # lib64 may be a link to lib
             (packages / _SHARED).write_text("".join(f"{each}\n" for each in shared), encoding="utf-8")
@@ -222,9 +239,7 @@ class FreshEnvironments:
 
     def _install(self, wheel: IndexEntry, environment: Path) -> None:
         address = f"{wheel.project} @ {join_url(self.base, wheel.url)} --hash=sha256:{wheel.sha256}"
-        completed = install_into(
-            environment, address, settings=self.settings, cache=self.cache / "uv", cancel=self.cancel
-        )
+        completed = install_into(environment, address, settings=self.settings, cache=self.cache, cancel=self.cancel)
         if completed.returncode:
             raise PackageIndexError(
                 f"{wheel.filename} cannot be installed: {uv_reason(completed.stderr)}",

@@ -112,7 +112,9 @@ class MatrixTester:
         lease = self.pool.lease(case.gpu) if case.gpu else nullcontext(None)
         with self.environments.environment(case.wheel, case.environment) as environment, lease as gpu:
             shared_scripts = [folder / "bin" for folder in case.environment.folders()]
-            variables = {**activated_variables(environment, shared_scripts), **_show_only(gpu, case.target.compute)}
+            variables = activated_variables(environment, shared_scripts)
+            variables |= case.environment.variables(self.environments.scratch)
+            variables |= _show_only(gpu, case.target.compute)
             machine = verify_environment(environment, variables, case.wheel, case.target, gpu)
             with log.open("w", encoding="utf-8") as file:
                 outcome = self.command.run(variables, lambda line: print(line, file=file, flush=True))
