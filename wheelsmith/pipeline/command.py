@@ -168,7 +168,9 @@ def _build_argv(plan: BuildPlan) -> tuple[str, ...]:
             sandbox_paths.SOURCE,
             sandbox_paths.DIST,
         )
-    return ("python3", "-m", "build", "--wheel", "--no-isolation", "--outdir", sandbox_paths.DIST, sandbox_paths.SOURCE)
+    # The backend of kernels requires nothing; asking it would start another Python.
+    options = ("--wheel", "--no-isolation", "--skip-dependency-check")
+    return ("python3", "-m", "build", *options, "--outdir", sandbox_paths.DIST, sandbox_paths.SOURCE)
 
 
 def _variables(project: Project | None, context: BuildContext) -> dict[str, str]:

