@@ -7,17 +7,19 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from factory import Factory
 from once import made_once, run_folder
-from shop import NOW, TORCHES, make_torches
+from shop import NOW, TORCHES, torch_files
 from wheels import make_wheel, offer
 
 from wheelsmith.base.errors import ExitCode
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
+from wheelsmith.run.testing.kept_results import digest_files
 
 pytestmark = pytest.mark.xdist_group("wheel tests")
 
@@ -37,7 +39,12 @@ def _make(root):
     old = make_wheel(made, "kernel", "0.9", requires=("torch",))
     offers.append(offer(old, Cell(release="2.13", toolkit=None, arch="x86_64")))
     Index(Folder(root / "index")).add(offers, upload_time=NOW)
-    make_torches(root / "pytorch")
+    # Importing torch must work, or a failed test says nothing about a wheel.
+    for version, _ in TORCHES.values():
+        files = {**torch_files(f"{version}+cpu", None), "torch/__init__.py": b""}
+        torches = make_wheel(root / "pytorch/made", "torch", f"{version}+cpu", files=files)
+        release = Cell(release=version.rpartition(".")[0], toolkit=None, arch="x86_64")
+        Index(Folder(root / "pytorch/whl")).add([offer(torches, release)], upload_time=NOW)
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +122,39 @@ def test_options_limit_the_matrix_and_shards_share_it(factory):
     files = [f"part{shard}/tests.json" for shard in (1, 2)]
     told = factory.run_in_process("index", "record-tests", "index", *files)
     assert (told.returncode, "3 tests recorded" in told.stderr) == (0, True), told.stderr
+    none = run(factory, "--torch", "2.13", "--shard", "2/2", *command)
+    assert (none.returncode, "shard 2/2 has none of the 1 test" in none.stderr) == (0, True), none.stderr
+
+
+def test_source_beside_the_test_is_never_imported(factory):
+    """pytest adds the folder of a conftest.py to the path, before the wheel."""
+    for name in ("kernel/__init__.py", "kernel/sub.py"):
+        (factory.folder / name).parent.mkdir(exist_ok=True)
+        (factory.folder / name).write_text("raise AssertionError('this is the source')\n")
+    ended = run(factory, "--torch", "2.13", *script(factory, "import sys\nsys.path.insert(0, '.')\n" + CHECK))
+    assert (ended.returncode, ended.stdout) == (0, "1 passed\n"), ended.stderr
+
+
+CHANGES = {
+    "beside": ("helper.py", True),
+    "above": ("../conftest.py", True),
+    "below": ("data/numbers.txt", True),
+    "elsewhere": ("../other/code.py", False),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_files_near_the_named_one_decide_whether_it_runs_again(tmp_path, monkeypatch, change):
+    monkeypatch.chdir(tmp_path)
+    for name in ("tests/data/numbers.txt", "tests/helper.py", "tests/test_it.py", "conftest.py", "other/code.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    paths = [Path("pytest"), Path("tests/test_it.py")]
+    before = digest_files(paths)
+    name, counts = CHANGES[change]
+    (tmp_path / "tests" / name).write_text("2")
+    assert (before is not None, digest_files(paths) != before) == (True, counts)
+    assert digest_files([Path("pytest")]) is None
 
 
 FAULTS = {
@@ -126,10 +166,23 @@ FAULTS = {
     "segfault": (
         "import ctypes; ctypes.string_at(0)",
         (),
-        (1, "1 failed\n", "attempt 1 of 1: killed by signal 11"),
+        (1, "1 failed\n", "attempt 1 of 1: killed by SIGSEGV"),
     ),
-    "hang": ("import time; time.sleep(600)", ("--timeout", "2s"), (1, "1 failed\n", "attempt 1 of 1: timeout")),
-    "killed": ("import os; os.kill(os.getpid(), 9)", (), (4, "1 not tested\n", "python was stopped: killed")),
+    "hang": (
+        "import time; time.sleep(600)",
+        ("--timeout", "2s"),
+        (1, "1 failed\n", "attempt 1 of 1: it took longer than 2"),
+    ),
+    "killed": (
+        "import os; os.kill(os.getpid(), 9)",
+        (),
+        (4, "1 not tested\n", "python was stopped: killed by SIGKILL"),
+    ),
+    "no torch": (
+        "import pathlib, torch; pathlib.Path(torch.__file__).write_text('1 / 0'); raise SystemExit(1)",
+        (),
+        (4, "1 not tested\n", "'import torch' fails in the test environment: ZeroDivisionError"),
+    ),
 }
 
 
@@ -141,7 +194,7 @@ def test_a_fault_has_its_outcome(factory, fault):
     assert message in ended.stderr + "".join(
         path.read_text() for path in (factory.folder / "test-results/logs").iterdir()
     )
-    assert (factory.folder / "test-results/tests.json").exists() == (code != ExitCode.ENVIRONMENT)
+    assert len(recorded(factory)) == (code != ExitCode.ENVIRONMENT)
 
 
 def test_a_wheel_of_another_build_is_not_tested(factory):
@@ -152,7 +205,8 @@ def test_a_wheel_of_another_build_is_not_tested(factory):
     assert (ended.returncode, ended.stdout) == (4, "1 not tested\n"), ended.stderr
     assert f"{wheel.name} cannot be installed: " in ended.stderr
     assert "Hash mismatch" in ended.stderr
-    assert not (factory.folder / "test-results/tests.json").exists()
+    told = factory.run_in_process("index", "record-tests", "index", "test-results/tests.json")
+    assert (told.returncode, "0 tests recorded" in told.stderr) == (0, True), told.stderr
 
 
 @pytest.fixture
@@ -202,8 +256,8 @@ def test_a_cancelled_run_leaves_nothing(factory):
 
 
 MISTAKES = {
-    "no such shard": (("--shard", "3/2", "--", "true"), 2, "'3/2' is not a shard such as 2/3"),
-    "no such torch": (("--torch", "2.8", "--", "true"), 3, "kernel has no wheel to test"),
+    "no such shard": (("--shard", "3/2", "--", "true"), 2, "'3/2' is not K/N with K from 1 to N"),
+    "no such torch": (("--torch", "2.8", "--", "true"), 3, "it has wheels for 2.9, 2.11, 2.13 and cpu, cu130"),
     "two pythons": (("--over", "x", "--with", "pytest", "--", "true"), 2, "cannot be used with --over"),
     "no such Python": (("--over", "no-such-python", "--", "true"), 4, "is not an executable Python"),
 }

@@ -171,7 +171,7 @@ def _read_untrusted(file: Path) -> bytes:
     except ValueError as error:
         raise WheelTestError(f"{file} cannot be read: {error}") from None
     except OSError as error:
-        remedy = "run its job again; wheelsmith test writes the file even if the test fails"
+        remedy = "run its job again; wheelsmith test and test-matrix write the file even if a test fails"
         raise WheelTestError(f"{file} cannot be read: {error.strerror or error}", remedy=remedy) from None
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _TESTS = "tests.json"
 _SHARD = re.compile(r"(\d{1,6})/(\d{1,6})", re.ASCII)
-_SHOWN_LINES = 20  # of the log of a test that failed
+_SHOWN_LINES, _SHOWN_CHARACTERS = 20, 200  # of the log of a test that failed
 _GPU_PATIENCE = 60.0  # seconds to wait while other programs use all GPUs
 
 
@@ -79,6 +79,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     Each test has a fresh environment with the wheel. COMMAND runs there with one GPU, or with none for a CPU wheel.
     Only the oldest and the newest Python that can be used are tested. stdout shows the number of results.
     """
+    from wheelsmith.base.units import counted
     from wheelsmith.cli.run_with_reports import cancelled_by_signals, preparing_reporter
     from wheelsmith.cli.test import ci_address, find_wheels
     from wheelsmith.run.scratch import scratch
@@ -97,19 +98,22 @@ def command(  # noqa: PLR0913  # one parameter for each option
         repeated = RepeatedCommand(argv=argv, attempts=attempts, seconds=timeout, cancel=cancel)
         found = find_wheels(project, index, built)
         expander = _make_expander(pythons, requirements, over, found, listen, cancel)
-        cases = _expand(found, expander, releases, computes)[first - 1 :: step]
+        everything = _expand(found, expander, releases, computes)
+        cases = everything[first - 1 :: step]
         with scratch(default_cache() / "work") as folder:
             tester = _make_tester(repeated, found, expander.machine, files, jobs, out, folder)
-            results = tester.run(cases, _show_result)
+            results = tester.run(cases, _show_start, _show_result)
     _write(results, details, out)
-    ctx.exit(_exit_code(results))
+    if not cases:
+        _show_line(f"shard {shard} has none of the {counted(len(everything), 'test')}")
+    ctx.exit(_exit_code(results) if cases else ExitCode.OK)
 
 
 def _read_shard(text: str | None) -> tuple[int, int]:
     """Return the number of a shard and the number of shards."""
     match = _SHARD.fullmatch(text or "1/1")
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise click.BadParameter(f"{text!r} is not a shard such as 2/3", param_hint="--shard")
+        raise click.BadParameter(f"{text!r} is not K/N with K from 1 to N", param_hint="--shard")
     return int(match[1]), int(match[2])
 
 
@@ -153,14 +157,21 @@ def _expand(
 
     :raises NoMatchingWheelError: there are none.
     """
+    from wheelsmith.base.units import release_order
     from wheelsmith.index.pick.decide import read_compute
     from wheelsmith.run.testing.cases import MatrixFilter
 
     limited = MatrixFilter(releases=releases, computes=[read_compute(text) for text in computes])
     wheels = [wheel for wheel in found.catalogue.wheels if wheel.yanked is None]
-    cases = expander.expand((wheel for wheel in wheels if wheel.public == wheels[0].public), limited)
+    wheels = [wheel for wheel in wheels if wheel.public == wheels[0].public]
+    cases = expander.expand(wheels, limited)
     if not cases:
-        raise NoMatchingWheelError(f"{found.catalogue.project} has no wheel to test", remedy="change --torch or --cuda")
+        cells = [cell for wheel in wheels for cell in wheel.cells]
+        known = sorted({cell.release for cell in cells}, key=release_order), sorted({cell.compute for cell in cells})
+        text = " and ".join(", ".join(names) for names in known)
+        raise NoMatchingWheelError(
+            f"{found.catalogue.project} has no wheel to test", remedy=f"it has wheels for {text}"
+        )
     return cases
 
 
@@ -202,6 +213,10 @@ def _make_tester(
     )
 
 
+def _show_start(case: WheelCase) -> None:
+    _show_line(f"{'testing':10}  {case.title}")
+
+
 def _show_result(result: CaseResult) -> None:
     from wheelsmith.base.units import show_duration
     from wheelsmith.index.entries.entry import WheelOutcome
@@ -214,7 +229,7 @@ def _show_result(result: CaseResult) -> None:
     if result.log and (error or result.outcome is WheelOutcome.FAILED):
         with result.log.open(encoding="utf-8") as lines:
             for line in deque(lines, _SHOWN_LINES):
-                _show_line(f"  {line.rstrip()}")
+                _show_line(f"  {line.rstrip()[:_SHOWN_CHARACTERS]}")
         _show_line(f"  log: {result.log}")
 
 
@@ -227,8 +242,7 @@ def _write(results: Sequence[CaseResult], details: str | None, out: Path) -> Non
     from wheelsmith.index.publish.record_tests import dump_tests
     from wheelsmith.run.testing.matrix import count_outcomes
 
-    if recorded := [result.record(details) for result in results if result.where]:
-        atomic_write(out / _TESTS, dump_tests(recorded))
+    atomic_write(out / _TESTS, dump_tests(result.record(details) for result in results if result.where))
     click.echo(count_outcomes(results))
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import distributions
+from importlib.resources import files
 from pathlib import Path
 from threading import Event
 
 from wheelsmith.base.errors import MachineError, WheelTestError
+from wheelsmith.base.units import show_binary_size, show_duration
 from wheelsmith.engine import last_line
 from wheelsmith.engine.process_tree import ProcessTree
 from wheelsmith.engine.processes import SupervisedProcess
@@ -60,6 +65,21 @@ def site_packages(environment: Path) -> list[Path]:
     return sorted(environment.glob("lib*/python*/site-packages"))
 
 
+def prefer_installed(environment: Path, project: str) -> None:
+    """Make an environment import the modules of an installed project, even if a test adds a source folder to the path.
+
+    Call it after the project was installed.
+    """
+    packages, *_ = site_packages(environment)  # lib64 may be a link to lib
+    found = (file for each in distributions(name=project, path=[str(packages)]) for file in each.files or ())
+    names = {file.parts[0].partition(".")[0] for file in found if not file.parts[0].endswith((".dist-info", ".data"))}
+    module = packages / "_wheelsmith_installed_imports.py"
+    source = files(__package__).joinpath("installed_imports.py").read_text(encoding="utf-8")
+    module.write_text(source, encoding="utf-8")
+    module.with_suffix(".json").write_text(json.dumps(sorted(names - {"", "__pycache__"})), encoding="utf-8")
+    module.with_suffix(".pth").write_text(f"import {module.stem}\n", encoding="utf-8")
+
+
 def activated_variables(environment: Path, scripts: Iterable[Path] = ()) -> dict[str, str]:
     """Return the variables of an activated environment. Of this process it has only those that decide no test.
 
@@ -99,7 +119,7 @@ def run_command(
         raise KeyboardInterrupt
     killed = ended.reason in {ExitReason.EXITED, ExitReason.KILLED} and ended.code in _KILL_CODES
     if killed or ended.reason in {ExitReason.OUT_OF_MEMORY, ExitReason.DISK_FULL}:
-        raise MachineError(f"{argv[0]} was stopped: {ended.reason}", remedy=NO_RESULT)
+        raise MachineError(f"{argv[0]} was stopped: {describe_exit(ended)}", remedy=NO_RESULT)
     return ended
 
 
@@ -125,16 +145,23 @@ class RepeatedCommand:
         """
         for attempt in range(1, self.attempts + 1):
             ended = run_command(self.argv, variables, Path(), seconds=self.seconds, say=say, cancel=self.cancel)
+            if ended.ok and attempt == 1:
+                return WheelOutcome.PASSED
+            say(f"attempt {attempt} of {self.attempts}: {'passed' if ended.ok else describe_exit(ended)}")
             if ended.ok:
-                return WheelOutcome.PASSED if attempt == 1 else WheelOutcome.FLAKY
-            say(f"attempt {attempt} of {self.attempts}: {describe_exit(ended)}")
+                return WheelOutcome.FLAKY
         return WheelOutcome.FAILED
 
 
 def describe_exit(ended: Exit) -> str:
     """Return the exit code, or why a command was stopped."""
-    if ended.reason is ExitReason.KILLED and ended.code < 0:
-        return f"{ended.reason} by signal {-ended.code}"
+    match ended.reason:
+        case ExitReason.TIMEOUT:
+            return f"it took longer than {show_duration(ended.seconds)} (--timeout)"
+        case ExitReason.TOO_MUCH_OUTPUT:
+            return f"it printed more than {show_binary_size(_MAX_OUTPUT)}"
+        case ExitReason.KILLED if ended.code < 0:
+            return f"killed by {signal.Signals(-ended.code).name}"
     return f"exit code {ended.code}" if ended.code > 0 else str(ended.reason)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from packaging.requirements import Requirement
 from wheelsmith.base.errors import MachineError, PackageIndexError
 from wheelsmith.base.files import run_for_json
 from wheelsmith.base.offline import is_offline
+from wheelsmith.engine import last_line
 from wheelsmith.frameworks import framework, torch_index
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.pick.machine import Machine, probe_machine
@@ -24,17 +26,19 @@ from wheelsmith.index.resolve.target import ParsedWheel, Target
 from wheelsmith.model import NO_FRAMEWORK, TORCH, Listener, LockedWheel
 from wheelsmith.model.wheel_name import same_version
 from wheelsmith.platforms import CPU, Gpu, compute_name
-from wheelsmith.run.testing.command import make_environment, site_packages
+from wheelsmith.run.testing.command import make_environment, prefer_installed, site_packages
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.pip import PipSettings
 from wheelsmith.toolchain.uv import install_into, uv_reason
 
 _SHARED = "wheelsmith-shared.pth"
+# The folders that .pth files add are in sys.path, too.
 _LIST_PACKAGES = """
-import importlib.metadata, json, site, sysconfig
-folders = dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()])
-found = importlib.metadata.distributions(path=list(folders))
-print(json.dumps([list(folders), sorted({f"{each.metadata['Name']} {each.version}" for each in found})]))
+import importlib.metadata, json, sys, sysconfig
+own = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+folders = [each for each in sys.path if each not in own and not each.endswith((".zip", "lib-dynload"))]
+found = importlib.metadata.distributions(path=folders)
+print(json.dumps([folders, sorted({f"{each.metadata['Name']} {each.version}" for each in found})]))
 """
 
 
@@ -235,6 +239,7 @@ class FreshEnvironments:
             packages, *_ = site_packages(environment)  # lib64 may be a link to lib
             (packages / _SHARED).write_text("".join(f"{each}\n" for each in shared), encoding="utf-8")
             self._install(wheel, environment)
+            prefer_installed(environment, wheel.project)
             yield environment
 
     def _install(self, wheel: IndexEntry, environment: Path) -> None:
@@ -243,7 +248,7 @@ class FreshEnvironments:
         if completed.returncode:
             raise PackageIndexError(
                 f"{wheel.filename} cannot be installed: {uv_reason(completed.stderr)}",
-                remedy="check that the index has the wheel that it lists: wheelsmith index doctor URL",
+                remedy="compare the files with the index: wheelsmith index verify, or wheelsmith index doctor URL",
             )
         found = distributions(name=wheel.project, path=[str(folder) for folder in site_packages(environment)])
         if not any(same_version(each.version, wheel.version) for each in found):
@@ -273,6 +278,23 @@ def verify_environment(
             remedy="no result is recorded; check the driver: nvidia-smi",
         )
     return machine
+
+
+def require_import(environment: Path, variables: Mapping[str, str], name: str) -> None:
+    """Require that a framework can be imported. Otherwise a failed test says nothing about the wheel.
+
+    :raises MachineError: it cannot.
+    """
+    if name == NO_FRAMEWORK:
+        return
+    command = f"import {name.replace('-', '_')}"
+    argv = (environment / "bin" / "python", "-c", command)
+    ended = subprocess.run(argv, env=variables, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise MachineError(
+            f"{command!r} fails in the test environment: {last_line(ended.stderr)}",
+            remedy="no result is recorded; repair the environment of the framework",
+        )
 
 
 def _list_gpus(gpus: Iterable[Gpu]) -> str:

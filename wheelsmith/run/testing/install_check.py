@@ -29,6 +29,7 @@ from wheelsmith.run.testing.command import (
     activated_variables,
     describe_exit,
     make_environment,
+    prefer_installed,
     run_command,
     site_packages,
 )
@@ -111,6 +112,7 @@ class WheelTester:
                 raise MachineError(shown, remedy="fix pip's error above; no result is recorded")
         self._require_chosen(wheel, report)
         self._require_installed(wheel)
+        prefer_installed(self.environment, _project_name(wheel))
 
     def _require_chosen(self, wheel: IndexEntry, report: Path) -> None:
         """Require that pip installed the chosen wheel."""

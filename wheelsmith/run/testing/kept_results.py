@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,14 +67,24 @@ class KeptResults:
 
 
 def digest_files(paths: Iterable[Path]) -> str | None:
-    """Return the digest of files and of the files in folders, or None if there are none."""
-    found = {str(path): sha256_file(path) for given in paths for path in _files(given)}
+    """Return the digest of all files that may decide a test, or None if none of the paths exists.
+
+    These are the files, those in the folders, those beside a file, and those in the folders above as far as the current
+    folder. pytest reads conftest.py and its settings there.
+    """
+    given = [Path(os.path.abspath(path)) for path in paths if path.exists()]  # noqa: PTH100  # links are not followed
+    found = {str(path): sha256_file(path) for each in given for path in _files(each)}
     return canonical_digest(found) if found else None
 
 
 def _files(path: Path) -> Iterator[Path]:
-    if path.is_file():
+    folder, here = path if path.is_dir() else path.parent, Path.cwd()
+    if folder == here and path.is_file():
         yield path
-    elif path.is_dir():
-        inside = (each for each in sorted(path.rglob("*")) if each.is_file())
-        yield from (each for each in inside if "__pycache__" not in each.parts)
+    else:
+        inside = (each for each in folder.rglob("*") if "__pycache__" not in each.parts)
+        yield from (each for each in inside if each.is_file())
+    for above in (folder, *folder.parents) if folder.is_relative_to(here) else ():
+        yield from (each for each in above.iterdir() if each.is_file())
+        if above == here:
+            break

@@ -16,7 +16,7 @@ from wheelsmith.index.publish.record_tests import RecordedTest
 from wheelsmith.platforms import Gpu, platform_of, platforms
 from wheelsmith.run.testing.cases import WheelCase
 from wheelsmith.run.testing.command import RepeatedCommand, activated_variables, machine_label
-from wheelsmith.run.testing.environments import FreshEnvironments, framework_version, verify_environment
+from wheelsmith.run.testing.environments import FreshEnvironments, framework_version, require_import, verify_environment
 from wheelsmith.run.testing.gpus import GpuPool
 from wheelsmith.run.testing.kept_results import KeptResult, KeptResults
 
@@ -71,15 +71,22 @@ class MatrixTester:
     jobs: int
     logs: Path
 
-    def run(self, cases: Iterable[WheelCase], on_result: Callable[[CaseResult], None]) -> tuple[CaseResult, ...]:
+    def run(
+        self,
+        cases: Iterable[WheelCase],
+        on_start: Callable[[WheelCase], None],
+        on_result: Callable[[CaseResult], None],
+    ) -> tuple[CaseResult, ...]:
         """Run all cases that this machine can run, and return the results in the order of the cases.
 
+        :param on_start: is called before each test that runs.
         :param on_result: is called after each case.
         :raises KeyboardInterrupt: the run was cancelled.
         """
         self.logs.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self.jobs) as threads:
-            running = [threads.submit(self._result_of, case, number) for number, case in enumerate(cases, start=1)]
+            numbered = enumerate(cases, start=1)
+            running = [threads.submit(self._result_of, case, number, on_start) for number, case in numbered]
             try:
                 for each in as_completed(running):
                     on_result(each.result())
@@ -90,11 +97,12 @@ class MatrixTester:
                 raise
         return tuple(each.result() for each in running)
 
-    def _result_of(self, case: WheelCase, number: int) -> CaseResult:
+    def _result_of(self, case: WheelCase, number: int, on_start: Callable[[WheelCase], None]) -> CaseResult:
         if case.obstacle:
             return CaseResult(case=case, error=case.obstacle)
         if known := self.results.find(case):
             return CaseResult(case=case, outcome=known.outcome, where=known.where, kept=True)
+        on_start(case)
         start = time.monotonic()
         log = self.logs / f"{number}-{case.cell.id.replace('/', '-')}-{case.wheel.sha256[:8]}.log"
         log.unlink(missing_ok=True)  # of an earlier run
@@ -118,6 +126,8 @@ class MatrixTester:
             machine = verify_environment(environment, variables, case.wheel, case.target, gpu)
             with log.open("w", encoding="utf-8") as file:
                 outcome = self.command.run(variables, lambda line: print(line, file=file, flush=True))
+            if outcome is WheelOutcome.FAILED:
+                require_import(environment, variables, case.cell.framework)
         version = framework_version(machine, case.cell.framework)
         where = machine_label(machine) + (f", {case.cell.framework} {version}" if version else "")
         return KeptResult(outcome=outcome, where=where)
