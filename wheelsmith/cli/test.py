@@ -66,34 +66,29 @@ def command(  # noqa: PLR0913  # one parameter for each option
     from wheelsmith.index.pick.machine import probe_machine, use_environment
     from wheelsmith.index.publish.record_tests import dump_tests
     from wheelsmith.index.resolve.install_commands import Installer, quote_address
+    from wheelsmith.run.testing import command as testing
     from wheelsmith.run.testing import install_check
-    from wheelsmith.run.testing.command import (
-        RepeatedCommand,
-        activated_variables,
-        check_description,
-        machine_label,
-    )
 
     if output and output.is_file() and not output.is_symlink():
         # A result of an earlier run must not be mistaken for the result of this one.
         output.unlink()
     policy = make_optional_policy(**{option: signers[option] for option in POLICY_OPTIONS})
     details = details or ci_address()
-    check_description(where or "here", details)
+    testing.check_description(where or "here", details)
     found = find_wheels(project, index, out)
     with cancelled_by_signals() as cancel, install_check.fresh_environment(probe_machine(python).python) as environment:
-        machine = probe_machine(str(environment), activated_variables(environment))
+        machine = probe_machine(str(environment), testing.activated_variables(environment))
         decision, wheel = _choose_wheel(found, machine, Overrides(torch=torch, compute=cuda), policy)
         install = use_environment(decision.commands(Installer.PIP, quote_address(found.base)), Installer.PIP, machine)
         click.echo(install.text(), err=True)
         tester = install_check.WheelTester(
             environment=environment,
             base=quote_address(found.base),
-            command=RepeatedCommand(argv=argv, attempts=attempts, seconds=timeout, cancel=cancel),
+            command=testing.RepeatedCommand(argv=argv, attempts=attempts, seconds=timeout, cancel=cancel),
             say=_print_line,
         )
         outcome = tester.test(wheel, install)
-        tested_on = where or machine_label(machine)
+        tested_on = where or testing.machine_label(machine)
         recorded = install_check.make_test_record(decision.target, wheel, outcome, tested_on, details)
     if output:
         atomic_write(output, dump_tests([recorded]))

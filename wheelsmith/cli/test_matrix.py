@@ -253,7 +253,7 @@ def _exit_code(results: Sequence[CaseResult]) -> ExitCode:
 
     if any(result.outcome is WheelOutcome.FAILED for result in results):
         return ExitCode.CELLS_FAILED
-    errors = [each.error.exit_code for each in results if each.error and not isinstance(each.error, ObstacleError)]
-    return (
-        errors[0] if errors else ExitCode.OK if any(result.where for result in results) else ExitCode.NOTHING_SELECTED
-    )
+    for each in results:
+        if each.error and not isinstance(each.error, ObstacleError):
+            return each.error.exit_code
+    return ExitCode.OK if any(each.where for each in results) else ExitCode.NOTHING_SELECTED

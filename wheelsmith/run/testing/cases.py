@@ -86,6 +86,8 @@ class CaseExpander:
         """Return a case for each wheel, cell, GPU model, and the oldest and the newest Python that can be used.
 
         A combination that this machine cannot test is one case with the reason.
+
+        :raises KeyboardInterrupt: it was cancelled.
         """
         combinations = [
             partial(self._cases_of, ParsedWheel(wheel), cell, gpu)
@@ -94,7 +96,12 @@ class CaseExpander:
             for gpu in self._gpu_models(cell)
         ]
         # Choosing an environment may wait for an index.
-        return tuple(case for cases in run_in_parallel(combinations, self.cancel) for case in cases)
+        try:
+            return tuple(case for cases in run_in_parallel(combinations, self.cancel) for case in cases)
+        except WheelsmithError:
+            if self.cancel.is_set():
+                raise KeyboardInterrupt from None
+            raise
 
     def _gpu_models(self, cell: Cell) -> tuple[Gpu | None, ...]:
         """Return a GPU of each model. Several equal ones run different tests at the same time."""

@@ -109,6 +109,8 @@ class MatrixTester:
         try:
             found = self._test(case, log)
         except WheelsmithError as error:
+            if self.command.cancel.is_set():
+                raise KeyboardInterrupt from None
             return CaseResult(case=case, error=error, log=log if log.exists() else None)
         self.results.keep(case, found)
         seconds = time.monotonic() - start
