@@ -120,7 +120,7 @@ def _check_members(contents: WheelContents, members: frozenset[str]) -> None:
 def _check_wheel_file(contents: WheelContents) -> None:
     """Compare WHEEL with the file name.
 
-    ``wheel pack`` makes the file name from the tags in WHEEL, which could contain slashes.
+    ``pack`` makes the file name from the tags in WHEEL, which could contain slashes.
     """
     headers = contents.wheel
     tags = {str(tag) for tag in read_wheel_name(contents.filename).tags}
