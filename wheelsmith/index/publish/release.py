@@ -84,9 +84,7 @@ def built_wheels(
     )
 
 
-def _built_upload(
-    stored: StoredWheel, cells: tuple[Cell, ...], plan: BuildPlan, reader: UploadReader
-) -> WheelUpload:
+def _built_upload(stored: StoredWheel, cells: tuple[Cell, ...], plan: BuildPlan, reader: UploadReader) -> WheelUpload:
     metadata = plan.wheel.metadata
     if metadata is not None and hashlib.sha256(metadata.encode()).hexdigest() == stored.wheel.metadata_sha256:
         # The plan has the METADATA of a kernel, so the worker, which takes half a second to start, need not read it.
