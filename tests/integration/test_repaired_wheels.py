@@ -1,16 +1,19 @@
 """The platform that a built wheel is for, whatever its libraries need."""
 
+import os
 import platform
 import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 from plans import plan
 from wheels import make_wheel
 
+from wheelsmith.base import sandbox_paths
 from wheelsmith.model import read_wheel_name
 from wheelsmith.wheel.archive import open_wheel
-from wheelsmith.wheel.repair import repair
+from wheelsmith.wheel.repair import pack, repair
 from wheelsmith.wheel.report import RepairRequest
 
 ARCH = platform.machine()
@@ -63,3 +66,27 @@ def test_an_extension_that_needs_a_newer_c_library_is_for_newer_machines_alone(t
     made = repaired(tmp_path, a=newer)
     assert {str(tag) for tag in read_wheel_name(made.name).tags} == set(open_wheel(made).wheel.get_all("Tag"))
     assert made.name == f"k-1-cp39-abi3-manylinux_2_34_{ARCH}.whl"
+
+
+@pytest.mark.parametrize(
+    ("filename", "extra"),
+    [
+        ("k-1-py3-none-any.whl", ""),
+        ("k-1-py3.py2-none-any.whl", ""),
+        ("k-1-7-cp39-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl", "Build: 7\n"),
+    ],
+)
+def test_a_wheel_is_packed_as_wheel_pack_does(tmp_path, filename, extra):
+    python, abi, platforms = filename.removesuffix(".whl").split("-")[-3:]
+    tags = [f"{one}-{abi}-{other}" for one in python.split(".") for other in platforms.split(".")]
+    whole = open_wheel(make_wheel(tmp_path, "k", "1", files={"k/x.so": b"\x7fELF", "k/a/b.py": b""}))
+    headers = f"Wheel-Version: 1.0\n{extra}" + "".join(f"Tag: {tag}\n" for tag in tags)
+    contents = replace(whole, filename=filename, files={**whole.files, "k-1.dist-info/WHEEL": headers.encode()})
+    packed = pack(contents, tmp_path / "work")
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH}
+    (tmp_path / "other").mkdir()
+    argv = [sys.executable, "-m", "wheel", "pack", str(tmp_path / "work/unpacked"), "-d", str(tmp_path / "other")]
+    subprocess.run(argv, check=True, env=environment)
+    (expected,) = (tmp_path / "other").iterdir()
+    assert (packed.name, packed.read_bytes()) == (expected.name, expected.read_bytes())
+    assert "SOURCE_DATE_EPOCH" not in os.environ

@@ -138,10 +138,11 @@ def pack(contents: WheelContents, work: Path) -> Path:
         path.write_bytes(data)
         # WheelFile copies modes, which would otherwise depend on the user's umask.
         path.chmod(0o755 if data[:4] == b"\x7fELF" else 0o644)
-    # `wheel pack` makes the file name in the same way.
+    # `wheel pack` makes the same file name from WHEEL.
     tags = [str(tag).split("-") for tag in contents.wheel.get_all("Tag", [])]
     parts = (".".join(sorted(set(each))) for each in zip(*tags, strict=True))
-    packed = target / f"{'-'.join([contents.info.removesuffix('.dist-info'), *parts])}.whl"
+    stem = [contents.info.removesuffix(".dist-info"), *map(str, contents.wheel.get_all("Build", []))]
+    packed = target / f"{'-'.join([*stem, *parts])}.whl"
     with _program([], {}):
         try:
             with WheelFile(packed, "w") as file:
@@ -154,15 +155,18 @@ def pack(contents: WheelContents, work: Path) -> Path:
 @contextmanager
 def _program(argv: Sequence[str], variables: Mapping[str, str]) -> Iterator[None]:
     """Set the arguments and the environment variables of this process for code of a library."""
-    arguments, environment = sys.argv, dict(os.environ)
+    changed = {"SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH, **variables}
+    arguments, before = sys.argv, {name: os.environ.get(name) for name in changed}
     sys.argv = [*argv]
-    os.environ.update({"SOURCE_DATE_EPOCH": sandbox_paths.SOURCE_DATE_EPOCH, **variables})
+    os.environ.update(changed)
     try:
         yield
     finally:
         sys.argv = arguments
-        os.environ.clear()
-        os.environ.update(environment)
+        for name, text in before.items():
+            os.environ.pop(name)
+            if text is not None:
+                os.environ[name] = text
 
 
 def repair_platform(raw: Path, target: Path, *, left_out: Iterable[str] = ()) -> Path:
