@@ -21,9 +21,10 @@ class InstalledFinder:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return the installed module, or None for modules that are not in the wheel."""
+        """Return the installed module. Return None for other modules, and for folders that several wheels share."""
         del path
-        return PathFinder.find_spec(name, [str(_FOLDER)], target) if name in _NAMES else None
+        found = PathFinder.find_spec(name, [str(_FOLDER)], target) if name in _NAMES else None
+        return found if found and found.has_location else None
 
 
 sys.meta_path.insert(0, InstalledFinder)
