@@ -20,6 +20,7 @@ from wheelsmith.index.pick.machine import Machine, probe_machine
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
+from wheelsmith.platforms import Gpu
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -53,7 +54,7 @@ def give_torch(venv, version, cuda):
 @pytest.fixture
 def pick(monkeypatch, capsys):
     """Run pick; no GPU of this machine plays a part."""
-    monkeypatch.setattr("wheelsmith.platforms.cuda.CudaDevices.driver", lambda self: None)
+    monkeypatch.setattr("wheelsmith.platforms.cuda.CudaDevices.driver", lambda self, variables: None)
 
     def pick(*argv):
         answer = run_command(monkeypatch, capsys, "pick", *map(str, argv))
@@ -99,6 +100,7 @@ int cuInit(unsigned f) { return NO_DEVICE; }
 int cuDeviceGetCount(int *n) { *n = 2; return 0; }
 int cuDeviceGet(int *d, int i) { *d = i; return 0; }
 int cuDeviceGetName(char *s, int n, int d) { s[0] = 'H'; s[1] = '0' + d; s[2] = 0; return 0; }
+int cuDeviceGetUuid(char *u, int d) { for (int i = 0; i < 16; i++) u[i] = d; return 0; }
 int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : a == 76 ? d : -1; return 0; }
 """
 
@@ -112,19 +114,21 @@ def test_the_driver_is_asked_for_its_cuda_and_its_gpus(tmp_path, monkeypatch, no
     machine = probe_machine(sys.executable)
     assert machine.driver == "12.8"
     assert [(gpu.name, gpu.capability) for gpu in machine.gpus] == gpus
+    uuids = ["GPU-00000000-0000-0000-0000-000000000000", "GPU-01010101-0101-0101-0101-010101010101"]
+    assert [gpu.uuid for gpu in machine.gpus] == uuids[: len(gpus)]
 
 
 def test_nvidia_smi_is_asked_where_the_library_is_not_found(tmp_path, monkeypatch):
     program = tmp_path / "nvidia-smi"
     program.write_text(
         '#!/bin/sh\n[ -z "$1" ] && echo "| NVIDIA-SMI 580.1  Driver Version: 580.1  CUDA Version: 13.0 |" && exit\n'
-        'echo "12.0, NVIDIA RTX, odd"\n'
+        'echo "12.0, GPU-7, NVIDIA RTX, odd"\n'
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr("wheelsmith.platforms.cuda._probe_source", lambda: "print('null')")
     machine = probe_machine(sys.executable)
-    assert (machine.driver, [(g.name, g.capability) for g in machine.gpus]) == ("13.0", [("NVIDIA RTX, odd", "12.0")])
+    assert (machine.driver, machine.gpus) == ("13.0", (Gpu(name="NVIDIA RTX, odd", capability="12.0", uuid="GPU-7"),))
 
 
 # --- what is chosen ------------------------------------------------------------------------------------------------

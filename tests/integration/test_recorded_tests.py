@@ -102,9 +102,9 @@ def test_of_two_words_on_one_machine_and_cell_the_worse_counts(index, run, order
 BAD = {
     "no JSON": "{",
     "a list": "[]",
-    "twice": '{"schema_version": 1, "schema_version": 1, "tests": []}',
     "no number": '{"schema_version": NaN, "tests": []}',
-    "no test": '{"schema_version": 1, "tests": []}',
+    "no result": '{"schema_version": 1, "tests": [{"outcome": "not tested", "where": "x", "wheel": "y", "sha256": "1"}'
+    "]}",
     "deep": "[" * 100_000,
     "not UTF-8": b"\xff",
     "too long": b" " * (1 << 20) + b"{}",
