@@ -171,7 +171,7 @@ FAULTS = {
     "hang": (
         "import time; time.sleep(600)",
         ("--timeout", "2s"),
-        (1, "1 failed\n", "attempt 1 of 1: it took longer than 2"),
+        (1, "1 failed\n", "attempt 1 of 1: it exceeded the time limit"),
     ),
     "killed": (
         "import os; os.kill(os.getpid(), 9)",
