@@ -15,6 +15,7 @@ import wants
 from factory import Factory
 from kernels import matrix, pure_kernel
 from loopback import serving
+from machines import machine
 from once import made_once, run_folder
 from outside import outside
 from sampled import sampled
@@ -23,7 +24,6 @@ from wheels import make_wheel, offer, tell_results
 from wrong_server import instead, on_files, spoiled
 
 from wheelsmith.base.errors import ExitCode
-from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.publish.writer import Index
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.model import Cell
@@ -403,19 +403,6 @@ def test_a_run_of_a_ci_system_is_what_tells_more(factory, monkeypatch):
 
 def test_a_machine_is_described_by_what_is_seen():
     gpu = Gpu(name="NVIDIA H200\x1b[31m", capability="9.0")
-    machine = Machine(
-        python="python",
-        python_version="3.13.1",
-        implementation="cpython",
-        free_threaded=True,
-        platform="linux",
-        arch="x86_64",
-        glibc="2.36",
-        pip=True,
-        torch=None,
-        torch_compute=None,
-        driver="13.0",
-        gpus=(gpu, gpu),
-    )
+    found = replace(machine(driver="13.0"), python_version="3.13.1", free_threaded=True, gpus=(gpu, gpu))
     text = "2 x NVIDIA H200 [31m (9.0), driver for CUDA 13.0, x86_64, glibc 2.36, Python 3.13t"
-    assert machine_label(machine) == text
+    assert machine_label(found) == text

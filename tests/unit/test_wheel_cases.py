@@ -4,10 +4,10 @@ import threading
 from dataclasses import replace
 
 import pytest
+from machines import machine
 
 from wheelsmith.base.errors import NoEnvironmentError
 from wheelsmith.index.entries.entry import IndexEntry
-from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.resolve.target import ParsedWheel, Target
 from wheelsmith.model import Cell
 from wheelsmith.platforms import Gpu
@@ -15,20 +15,7 @@ from wheelsmith.run.testing.cases import CaseExpander, MatrixFilter
 from wheelsmith.run.testing.environments import InstalledEnvironment, ObstacleError, why_unsuitable
 
 H200, H100 = (Gpu(name=f"NVIDIA {name}", capability="9.0", uuid=f"GPU-{name}") for name in ("H200", "H100"))
-MACHINE = Machine(
-    python="python",
-    python_version="3.12.3",
-    implementation="cpython",
-    free_threaded=False,
-    platform="linux",
-    arch="x86_64",
-    glibc="2.36",
-    pip=True,
-    torch="2.11.0+cu130",
-    torch_compute="cu130",
-    driver="13.0",
-    gpus=(H200, H200, H100),
-)
+MACHINE = replace(machine(torch="2.11.0+cu130", driver="13.0"), gpus=(H200, H200, H100))
 PYTHONS = {"3.13": "/13", "3.9": "/9", "3.10": "/10", "3.14t": "/14t"}
 OF_211 = Cell(release="2.11", toolkit="13.0", arch="x86_64")
 

@@ -20,6 +20,7 @@ _TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|m|h|d)")
 # Other spellings, such as 8G, 8gib and 45 min.
 _OTHER_SIZE = re.compile(r"([0-9.]{1,9})\s*([KMGT])(i?b)?", re.ASCII | re.IGNORECASE)
 _OTHER_TIME = re.compile(r"([0-9.]{1,9})\s*([smhd])(ec|econd|in|inute|r|our|ay)?s?", re.ASCII | re.IGNORECASE)
+_SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 
 def parse_size(text: str) -> int:
@@ -103,6 +104,13 @@ def is_prerelease(release: str | None) -> bool:
 def release_order(release: str) -> Version:
     """Return a sort key for releases of a framework: ``2.9``, ``2.16.0rc2``, ``2.16``. "" is the first."""
     return Version(release or "0.dev0")
+
+
+def parse_shard(text: str) -> tuple[int, int] | None:
+    """Return the number and the count of a shard such as ``2/3``, or None if the text is not one."""
+    match = _SHARD.fullmatch(text)
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
+    return (number, count) if 1 <= number <= count else None
 
 
 def parse_seconds(text: str) -> float:

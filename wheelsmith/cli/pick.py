@@ -64,11 +64,12 @@ _GPU = _Pattern("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
 _DRIVER = _Driver(
     "version", r"\d{1,2}\.\d{1,3}|\d{3}(\.\d{1,4}){0,2}", "a driver such as 580, or a CUDA release such as 13.0"
 )
+index_option = click.option("--index", required=True, metavar="URL", help="Address or folder of the index.")
 
 
 @click.command("pick")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--index", required=True, metavar="URL", help="Address or folder of the index.")
+@index_option
 @click.option(
     "--installer",
     type=click.Choice(_INSTALLERS),

@@ -9,7 +9,15 @@ import click
 
 from wheelsmith.base.errors import ExitCode, NoMatchingWheelError
 from wheelsmith.cli.options import DURATION, POLICY_OPTIONS, Number, make_optional_policy, policy_options
-from wheelsmith.cli.pick import CUDA, TORCH, describe_machine, describe_wheel, print_lines, suggest_nearest
+from wheelsmith.cli.pick import (
+    CUDA,
+    TORCH,
+    describe_machine,
+    describe_wheel,
+    index_option,
+    print_lines,
+    suggest_nearest,
+)
 
 if TYPE_CHECKING:
     from wheelsmith.index.entries.entry import IndexEntry
@@ -19,21 +27,29 @@ if TYPE_CHECKING:
     from wheelsmith.wheel.attestation.policy import SignaturePolicy
 
 _OUTPUT = click.Path(path_type=Path, dir_okay=False)
+# For test-matrix, too.
+attempts_option = click.option(
+    "--attempts", type=Number(1, 100), default=1, show_default=True, help="Run COMMAND up to N times."
+)
+timeout_option = click.option(
+    "--timeout", type=DURATION, default=3600.0, help="Time limit for each attempt.  [default: 1h]"
+)
+details_option = click.option("--details", metavar="URL", help="Address with more information.  [default: the CI run]")
 
 
 @click.command("test")
 @click.argument("project")
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option("--index", required=True, metavar="URL", help="Address or folder of the index.")
+@index_option
 @click.option("--of", "out", type=click.Path(path_type=Path), help="Test only wheels in this output folder.")
 @click.option("--python", metavar="PATH", help="Python for the environment.  [default: python]")
 @click.option("--torch", type=TORCH, help="torch release, such as 2.11.  [default: the newest with a wheel]")
 @click.option("--cuda", type=CUDA, help="Compute platform: cpu, or a CUDA release such as 13.0.")
 @click.option("--on", "where", metavar="TEXT", help="Description of the machine.  [default: detected]")
-@click.option("--details", metavar="URL", help="Address with more information.  [default: the CI run]")
+@details_option
 @click.option("--output", type=_OUTPUT, help="Write the outcome for index record-tests.")
-@click.option("--attempts", type=Number(1, 100), default=1, show_default=True, help="Run COMMAND up to N times.")
-@click.option("--timeout", type=DURATION, default=3600.0, help="Time limit for each attempt.  [default: 1h]")
+@attempts_option
+@timeout_option
 @policy_options
 @click.pass_context
 def command(  # noqa: PLR0913  # one parameter for each option

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +10,9 @@ import click
 
 from wheelsmith.base.errors import ExitCode, NoMatchingWheelError
 from wheelsmith.base.files import default_cache
-from wheelsmith.cli.options import DURATION, Number
-from wheelsmith.cli.pick import CUDA, TORCH
+from wheelsmith.cli.options import Number
+from wheelsmith.cli.pick import CUDA, TORCH, index_option
+from wheelsmith.cli.test import attempts_option, ci_address, details_option, find_wheels, timeout_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _TESTS = "tests.json"
-_SHARD = re.compile(r"(\d{1,6})/(\d{1,6})", re.ASCII)
 _SHOWN_LINES, _SHOWN_CHARACTERS = 20, 200  # of the log of a test that failed
 _GPU_PATIENCE = 60.0  # seconds to wait while other programs use all GPUs
 
@@ -35,7 +34,7 @@ _GPU_PATIENCE = 60.0  # seconds to wait while other programs use all GPUs
 @click.command("test-matrix")
 @click.argument("project")
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option("--index", required=True, metavar="URL", help="Address or folder of the index.")
+@index_option
 @click.option("--of", "built", type=_FOLDER, help="Test only wheels in this output folder.")
 @click.option("--torch", "releases", type=TORCH, multiple=True, help="Use only this torch release. Repeatable.")
 @click.option("--cuda", "computes", type=CUDA, multiple=True, help="Use only this compute platform. Repeatable.")
@@ -46,10 +45,10 @@ _GPU_PATIENCE = 60.0  # seconds to wait while other programs use all GPUs
               help="Further files that the command uses. Repeatable.")  # fmt: skip
 @click.option("--shard", metavar="K/N", help="Run every N-th test, beginning with number K.")
 @click.option("--jobs", type=Number(1, 1000), help="Maximum number of tests at a time.  [default: number of GPUs]")
-@click.option("--attempts", type=Number(1, 100), default=1, show_default=True, help="Run COMMAND up to N times.")
-@click.option("--timeout", type=DURATION, default=3600.0, help="Time limit for each attempt.  [default: 1h]")
+@attempts_option
+@timeout_option
 @click.option("--again", is_flag=True, help="Run tests that passed before, too.")
-@click.option("--details", metavar="URL", help="Address with more information.  [default: the CI run]")
+@details_option
 @click.option("--out", type=_FOLDER, default="test-results", show_default=True, help="Folder for tests.json and logs.")
 @click.pass_context
 def command(  # noqa: PLR0913  # one parameter for each option
@@ -79,16 +78,16 @@ def command(  # noqa: PLR0913  # one parameter for each option
     Each test has a fresh environment with the wheel. COMMAND runs there with one GPU, or with none for a CPU wheel.
     Only the oldest and the newest Python that can be used are tested. stdout shows the number of results.
     """
-    from wheelsmith.base.units import counted
+    from wheelsmith.base.units import counted, parse_shard
     from wheelsmith.cli.run_with_reports import cancelled_by_signals, preparing_reporter
-    from wheelsmith.cli.test import ci_address, find_wheels
     from wheelsmith.run.scratch import scratch
     from wheelsmith.run.testing.command import RepeatedCommand, check_description
     from wheelsmith.run.testing.kept_results import digest_files
 
     if over and (pythons or requirements):
         raise click.UsageError("--python and --with cannot be used with --over")
-    first, step = _read_shard(shard)
+    if (part := parse_shard(shard or "1/1")) is None:
+        raise click.BadParameter(f"{shard!r} is not K/N with K from 1 to N", param_hint="--shard")
     details = details or ci_address()
     check_description("here", details)
     # A result of an earlier run must not be mistaken for the result of this one.
@@ -99,7 +98,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
         found = find_wheels(project, index, built)
         expander = _make_expander(pythons, requirements, over, found, listen, cancel)
         everything = _expand(found, expander, releases, computes)
-        cases = everything[first - 1 :: step]
+        cases = everything[part[0] - 1 :: part[1]]
         with scratch(default_cache() / "work") as folder:
             tester = _make_tester(repeated, found, expander.machine, files, jobs, out, folder)
             results = tester.run(cases, _show_start, _show_result)
@@ -107,14 +106,6 @@ def command(  # noqa: PLR0913  # one parameter for each option
     if not cases:
         _show_line(f"shard {shard} has none of the {counted(len(everything), 'test')}")
     ctx.exit(_exit_code(results) if cases else ExitCode.OK)
-
-
-def _read_shard(text: str | None) -> tuple[int, int]:
-    """Return the number of a shard and the number of shards."""
-    match = _SHARD.fullmatch(text or "1/1")
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise click.BadParameter(f"{text!r} is not K/N with K from 1 to N", param_hint="--shard")
-    return int(match[1]), int(match[2])
 
 
 def _make_expander(

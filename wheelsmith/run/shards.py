@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from wheelsmith.base.errors import MatrixError, PackageIndexError, Place
 from wheelsmith.base.files import atomic_write, read_bounded
 from wheelsmith.base.json_dataclass import canonical_json, in_one_line, read_json
 from wheelsmith.base.sanitize import visible
+from wheelsmith.base.units import parse_shard
 from wheelsmith.index.entries.state import check_project
 from wheelsmith.matrix.load import load_matrices
 from wheelsmith.model import Listener
@@ -28,7 +28,6 @@ from wheelsmith.store import Costs
 from wheelsmith.wheel.recorded_plan import plan_differences
 
 _MAX_SIZE = 256 << 20  # bytes; a plan of flash-attn2 has one megabyte
-_SHARD = re.compile(r"(?P<number>\d{1,6})/(?P<count>\d{1,6})", re.ASCII)
 # The fields that the plans of one matrix have in common on every machine.
 _COMMON = ("kernel", "distribution", "version", "cells", "trees", "commit", "matrix_sha256")
 _PLAN_FIRST = "write it once for all jobs: wheelsmith plan --shards 3"
@@ -178,10 +177,10 @@ def chosen_shard(word: str, path: Path) -> ChosenShard:
     :raises MatrixError: the plan has no such shard, or cannot be read.
     """
     plan = read_shards(path)
-    match, count = _SHARD.fullmatch(word), len(plan.shards)
-    if match is None or int(match["count"]) != count or not 1 <= int(match["number"]) <= count:
+    parsed, count = parse_shard(word), len(plan.shards)
+    if parsed is None or parsed[1] != count:
         raise MatrixError(f"{word!r} is not a shard of the plan", remedy=f"use one of 1/{count} to {count}/{count}")
-    return ChosenShard(plan=plan, number=int(match["number"]))
+    return ChosenShard(plan=plan, number=parsed[0])
 
 
 def _require_same_plans(plan: ShardedPlan, prepared: PreparedSet) -> None:

@@ -24,8 +24,6 @@ from wheelsmith.index.resolve.target import (
     Refusal,
     Target,
     accepts,
-    compatible_platforms,
-    tag_ranks,
 )
 from wheelsmith.model import TORCH, Cell
 from wheelsmith.platforms import compute_name, compute_order, platform_of
@@ -207,17 +205,12 @@ class Chooser:
         return self._decided[target]
 
     def _find_best(self, target: Target) -> ParsedWheel | None:
-        ranks = self._ranks(target)
+        ranks = target.accepted_tags(self._platforms)
         for candidates in (self._wheels_of_cell(target), self._wheels_by_metadata(target)):
             fitting = [k for k in candidates if k.wheel.yanked is None and not find_obstacle(k, target, ranks)]
             if fitting:
                 return max(fitting, key=lambda parsed: _preference_key(parsed, ranks))
         return None
-
-    def _ranks(self, target: Target) -> dict[Tag, int]:
-        glibc = numbers(target.glibc) if target.glibc else None
-        platforms = compatible_platforms(self._platforms, target.arch, (glibc[0], glibc[1]) if glibc else None)
-        return tag_ranks(target.python, free_threaded=target.free_threaded, platforms=platforms)
 
     def _wheels_of_cell(self, target: Target) -> list[ParsedWheel]:
         """Return the wheels that list the target's cell."""
@@ -268,7 +261,7 @@ class Chooser:
 
     def _yank_notes(self, parsed: ParsedWheel, target: Target) -> Iterator[str]:
         """Yield a note for each yanked wheel that would have been preferred."""
-        ranks = self._ranks(target)
+        ranks = target.accepted_tags(self._platforms)
         for other in sorted(self._wheels_of_cell(target), key=lambda each: each.version, reverse=True):
             better = other.wheel.yanked is not None and not find_obstacle(other, target, ranks)
             if better and _preference_key(other, ranks) > _preference_key(parsed, ranks):
@@ -308,7 +301,7 @@ class Chooser:
         if not not_yanked:
             return None
         best = max(not_yanked, key=lambda parsed: parsed.version)
-        found = find_obstacle(best, target, self._ranks(target))
+        found = find_obstacle(best, target, target.accepted_tags(self._platforms))
         return (
             (found.code, f"{self.catalogue.project} {best.version} does not fit: {found.reason}", ()) if found else None
         )

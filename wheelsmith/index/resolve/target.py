@@ -14,6 +14,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import BuildTag, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from wheelsmith.base.units import numbers
 from wheelsmith.frameworks import framework, patch_releases, read_local_version
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.model import TORCH, ReleaseRecord
@@ -113,6 +114,16 @@ class Target(ReleaseRecord):
     def python_minor(self) -> str:
         """Return the minor release as in a matrix, e.g. ``3.12`` for ``3.12.1``; ``3.14t`` if it is free-threaded."""
         return ".".join(self.python.split(".")[:2]) + ("t" if self.free_threaded else "")
+
+    def accepted_tags(self, platforms: tuple[str, ...]) -> dict[Tag, int]:
+        """Return every tag that the machine accepts, with its rank. The best tag has rank 0.
+
+        :param platforms: the candidate platform tags.
+        """
+        known = numbers(self.glibc) if self.glibc else None
+        glibc = (known[0], known[1]) if known else None
+        fitting = compatible_platforms(platforms, self.arch, glibc)
+        return tag_ranks(self.python, free_threaded=self.free_threaded, platforms=fitting)
 
     def with_python(self, python: str) -> Self:
         """Return the target with another Python, e.g. ``3.14t``."""

@@ -15,7 +15,7 @@ from wheelsmith.base.units import numbers, release_order
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.resolve.incompatibility import find_obstacle
-from wheelsmith.index.resolve.target import ParsedWheel, Target, compatible_platforms, tag_ranks
+from wheelsmith.index.resolve.target import ParsedWheel, Target
 from wheelsmith.model import Cell, release_title
 from wheelsmith.platforms import CPU, Gpu, compute_name, compute_order
 from wheelsmith.run.testing.environments import BaseEnvironment, ObstacleError
@@ -171,9 +171,6 @@ def _choose_environment(parsed: ParsedWheel, target: Target, choose: ChooseEnvir
     :raises ObstacleError: the wheel is not for this Python or machine.
     :raises NoEnvironmentError: there is none.
     """
-    glibc = numbers(target.glibc or "0.0")
-    platforms = compatible_platforms(tuple(sorted(parsed.platforms)), target.arch, (glibc[0], glibc[1]))
-    ranks = tag_ranks(target.python, free_threaded=target.free_threaded, platforms=platforms)
-    if found := find_obstacle(parsed, target, ranks):
+    if found := find_obstacle(parsed, target, target.accepted_tags(tuple(sorted(parsed.platforms)))):
         raise ObstacleError(found.reason)
     return choose(parsed, target)

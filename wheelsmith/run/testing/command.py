@@ -14,6 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Event
 
+from packaging.version import Version
+
 from wheelsmith.base.errors import MachineError, WheelTestError
 from wheelsmith.base.units import show_binary_size
 from wheelsmith.engine import last_line
@@ -22,6 +24,7 @@ from wheelsmith.engine.processes import SupervisedProcess
 from wheelsmith.engine.protocol import Exit, ExitReason, Limits
 from wheelsmith.index.entries.entry import WheelOutcome, WheelTest
 from wheelsmith.index.pick.machine import Machine
+from wheelsmith.model.wheel_name import same_version
 
 NO_RESULT = "no result is recorded; test again with more memory, disk space or time"
 _VENV_TIMEOUT = 300.0  # seconds to create a virtual environment on a slow disk
@@ -63,6 +66,12 @@ def make_environment(python: str, folder: Path) -> None:
 def site_packages(environment: Path) -> list[Path]:
     """Return the folders with the packages of a virtual environment."""
     return sorted(environment.glob("lib*/python*/site-packages"))
+
+
+def has_installed(environment: Path, project: str, version: Version) -> bool:
+    """Return True if an environment has a version of a project."""
+    found = distributions(name=project, path=[str(folder) for folder in site_packages(environment)])
+    return any(same_version(each.version, version) for each in found)
 
 
 def prefer_installed(environment: Path, project: str) -> None:

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import distributions
 from pathlib import Path
 from threading import Event
 from typing import Protocol
@@ -24,9 +23,8 @@ from wheelsmith.index.pick.machine import Machine, probe_machine
 from wheelsmith.index.resolve.install_commands import Presence, framework_slots, join_url, torch_compute
 from wheelsmith.index.resolve.target import ParsedWheel, Target
 from wheelsmith.model import NO_FRAMEWORK, TORCH, Listener, LockedWheel
-from wheelsmith.model.wheel_name import same_version
 from wheelsmith.platforms import CPU, Gpu, compute_name
-from wheelsmith.run.testing.command import make_environment, prefer_installed, site_packages
+from wheelsmith.run.testing.command import has_installed, make_environment, prefer_installed, site_packages
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain.pip import PipSettings
 from wheelsmith.toolchain.uv import install_into, uv_reason
@@ -250,8 +248,7 @@ class FreshEnvironments:
                 f"{wheel.filename} cannot be installed: {uv_reason(completed.stderr)}",
                 remedy="compare the files with the index: wheelsmith index verify, or wheelsmith index doctor URL",
             )
-        found = distributions(name=wheel.project, path=[str(folder) for folder in site_packages(environment)])
-        if not any(same_version(each.version, wheel.version) for each in found):
+        if not has_installed(environment, wheel.project, wheel.version):
             raise PackageIndexError(
                 f"{wheel.filename} has another version than its file name", remedy="build and publish it again"
             )

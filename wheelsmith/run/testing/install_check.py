@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.metadata import distributions
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -28,10 +27,10 @@ from wheelsmith.run.testing.command import (
     RepeatedCommand,
     activated_variables,
     describe_exit,
+    has_installed,
     make_environment,
     prefer_installed,
     run_command,
-    site_packages,
 )
 
 _PIP_TIMEOUT = 3600.0  # seconds to fetch and install torch over a slow connection
@@ -133,9 +132,7 @@ class WheelTester:
 
     def _require_installed(self, wheel: IndexEntry) -> None:
         """Require the wheel in the environment. pip may be configured to install elsewhere, or not at all."""
-        folders = [str(folder) for folder in site_packages(self.environment)]
-        installed = distributions(name=_project_name(wheel), path=folders)
-        if not any(same_version(each.version, wheel.version) for each in installed):
+        if not has_installed(self.environment, _project_name(wheel), wheel.version):
             raise MachineError(
                 "pip did not install the wheel in its environment", remedy="check pip's settings: pip config list"
             )

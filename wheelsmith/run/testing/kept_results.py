@@ -73,18 +73,15 @@ def digest_files(paths: Iterable[Path]) -> str | None:
     folder. pytest reads conftest.py and its settings there.
     """
     given = [Path(os.path.abspath(path)) for path in paths if path.exists()]  # noqa: PTH100  # links are not followed
-    found = {str(path): sha256_file(path) for each in given for path in _files(each)}
-    return canonical_digest(found) if found else None
+    found = {path for each in given for path in _files(each)}
+    return canonical_digest({str(path): sha256_file(path) for path in found}) if found else None
 
 
 def _files(path: Path) -> Iterator[Path]:
     folder, here = path if path.is_dir() else path.parent, Path.cwd()
-    if folder == here and path.is_file():
-        yield path
-    else:
+    if path.is_dir() or folder != here:
         inside = (each for each in folder.rglob("*") if "__pycache__" not in each.parts)
         yield from (each for each in inside if each.is_file())
-    for above in (folder, *folder.parents) if folder.is_relative_to(here) else ():
-        yield from (each for each in above.iterdir() if each.is_file())
-        if above == here:
-            break
+    for above in (folder, *folder.parents):
+        if above.is_relative_to(here):
+            yield from (each for each in above.iterdir() if each.is_file())
