@@ -201,7 +201,7 @@ def test_what_follows_from_other_fields_is_not_read(field, lie):
     assert load_catalogue(json.dumps(data).encode(), "here") == catalogue_of(STATE)
 
 
-@pytest.mark.parametrize("later", [{"compute": "rocm9"}, {"framework": "jax", "jax": "1.0"}])
+@pytest.mark.parametrize("later", [{"compute": "rocm9"}, {"framework": "paddle", "paddle": "1.0"}])
 def test_a_cell_of_a_later_versions_platform_or_framework_is_passed_over(later):
     catalogue = catalogue_of(STATE)
     data = json.loads(dump_catalogue(catalogue))

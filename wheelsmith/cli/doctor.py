@@ -164,7 +164,7 @@ def _toolchains() -> Iterator[Symptom]:
         f"{each.name} {minor}": each.prefix(release, arch)
         for each in frameworks().values()
         for minor, release in each.releases().items()
-        if arch in release.wheels
+        if each.headers and arch in release.wheels
     }
     libraries = {**header_libraries(), python_headers().name: python_headers()}
     prefixes |= {name: library.prefix for name, library in libraries.items()}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.engine.backend.survey import compilers_and_pythons
+from wheelsmith.frameworks import frameworks
 from wheelsmith.model import BuildHost
 
 # The options that setuptools and distutils read from the configuration of their Python.
@@ -34,8 +35,7 @@ _MOUNT_POINTS = (
     *(
         sandbox_paths.WORK,
         sandbox_paths.FINISH,
-        sandbox_paths.TORCH,
-        sandbox_paths.TVM_FFI,
+        *(each.mount_point for each in frameworks().values()),
         sandbox_paths.CUDA,
         sandbox_paths.CXX,
         sandbox_paths.LIBRARIES,

@@ -1,9 +1,8 @@
 """Frameworks that call a kernel's operators, their releases, and the local versions that name them."""
 
-from wheelsmith.frameworks.framework import Exports, Framework
+from wheelsmith.frameworks.framework import Exports, Framework, LoaderInputs
 from wheelsmith.frameworks.known import framework, frameworks
 from wheelsmith.frameworks.local_version import (
-    STABLE,
     LocalVersion,
     cuda_major,
     cuda_release,

@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import ClassVar
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from wheelsmith.base import sandbox_paths
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import is_prerelease
 from wheelsmith.model import Cell, PinnedFile, PrefixId
@@ -48,11 +50,35 @@ class Exports:
     versions: tuple[Version, ...]
     since: Mapping[str, Version]
 
+    def has(self, symbol: str) -> bool:
+        """Return True if some version exports a symbol."""
+        return symbol in self.since
+
     def versions_without(self, symbol: str, allowed: SpecifierSet) -> tuple[str, ...]:
         """Return the allowed versions that do not export a symbol."""
         since = self.since.get(symbol)
         allowed_versions = allowed.filter(self.versions, prereleases=True)
         return tuple(str(version) for version in allowed_versions if since is None or version < since)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderInputs:
+    """What the generated files of a kernel depend on.
+
+    :param package: the name of the Python package in the source.
+    :param namespace: the unique name of the build, and the stem of the extension's file name.
+    :param backend: kernel-builder's name of the compute platform, e.g. ``cuda``.
+    :param release: the release of the framework whose headers are used.
+    :param floor: the oldest release that the extension supports; None if it is for one release.
+    :param functions: the C functions of the extension that the framework calls.
+    """
+
+    package: str
+    namespace: str
+    backend: str
+    release: str
+    floor: str | None = None
+    functions: tuple[str, ...] = ()
 
 
 class Framework(ABC):
@@ -63,8 +89,7 @@ class Framework(ABC):
     :cvar name: the name in matrix.yaml, build.toml and the Hub's variants.
     :cvar project: the name on package indexes.
     :cvar packages: the folder of a kernel's Python package, in the Hub's layout.
-    :cvar mount_point: the mount point of its headers.
-    :cvar headers: the header folder in its wheel, ending with ``include/``.
+    :cvar headers: the header folder in its wheel, ending with ``include/``; "" if kernels need no headers.
     :cvar include: the folders under ``mount_point`` that compilers search, in order.
     :cvar suffix: the file suffix of an extension.
     :cvar tags: the Python tag and the ABI tag of its wheels.
@@ -74,12 +99,15 @@ class Framework(ABC):
     :cvar builds_per_compute: each release has one build per compute platform, on separate indexes.
     :cvar loads_cuda: importing it loads CUDA's libraries; otherwise a kernel contains the parts that it needs.
     :cvar test_requirements: further requirements for testing a kernel, if the framework has no tensors of its own.
+    :cvar extras: extra of a wheel → the additional requirements.
+    :cvar on_hub: the Hub has variants for it, i.e. folders of compiled kernels.
+    :cvar has_stable_abi: build.toml may name the release whose stable ABI the extension uses.
+    :cvar calls_functions: build.toml lists the C functions that the framework calls.
     """
 
     name: ClassVar[str]
     project: ClassVar[str]
     packages: ClassVar[str]
-    mount_point: ClassVar[str]
     headers: ClassVar[str]
     include: ClassVar[tuple[str, ...]]
     suffix: ClassVar[str]
@@ -89,6 +117,15 @@ class Framework(ABC):
     has_prereleases: ClassVar[bool] = False
     loads_cuda: ClassVar[bool]
     test_requirements: ClassVar[tuple[str, ...]] = ()
+    extras: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    on_hub: ClassVar[bool] = False
+    has_stable_abi: ClassVar[bool] = False
+    calls_functions: ClassVar[bool] = False
+
+    @property
+    def mount_point(self) -> str:
+        """The mount point of its headers."""
+        return f"{sandbox_paths.FRAMEWORKS}/{self.name}"
 
     @abstractmethod
     def releases(self) -> Mapping[str, Release]:
@@ -109,6 +146,21 @@ class Framework(ABC):
     def local_part(self, release: str) -> str:
         """Return the name of a release in a local version, e.g. ``torch2.11``."""
 
+    @property
+    def stable_part(self) -> str:
+        """The name of its stable ABI in a local version, e.g. ``torchstable``."""
+        return self.local_part("stable")
+
+    def floor(self, declared: str | None, cell: Cell) -> str | None:
+        """Return the oldest release that the wheel of a cell supports, or None if the wheel is for one release.
+
+        Such a wheel uses the framework's stable ABI: it is compiled with the headers of this release, and also serves
+        newer ones.
+
+        :param declared: the release in build.toml; None if there is none.
+        """
+        return declared
+
     def cxx11_abi(self, release: str, arch: str, cuda: str | None) -> bool | None:
         """Return True if a build has the C++11 ABI, which its kernels must share; None if they share no C++ ABI.
 
@@ -122,11 +174,24 @@ class Framework(ABC):
 
     @abstractmethod
     def libraries(self, backend: str) -> tuple[str, ...]:
-        """Return the libraries that an extension links against. Importing the framework loads them."""
+        """Return the file names of the libraries that an extension links against.
+
+        Importing the framework loads them.
+        """
 
     @abstractmethod
-    def files(self, package: str, namespace: str) -> dict[str, str]:
+    def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the files that a build adds to a kernel's source: path under ``packages`` → text."""
+
+    def check_command(self, of: LoaderInputs, library: str, output: str) -> tuple[str, ...]:
+        """Return the Python command that checks a new extension by running it; empty for none.
+
+        It runs in the sandbox of the build.
+
+        :param library: the path of the extension in the build folder.
+        :param output: the path of the file that the command writes if it finds no mistake.
+        """
+        return ()
 
     def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
         """Return the reason why a known release cannot serve a cell, or None.
@@ -162,6 +227,10 @@ class Framework(ABC):
     def requirement(self, release: str) -> str:
         """Return the requirement of a wheel for one release, e.g. ``torch==2.11.*`` or ``torch==2.16.0rc2``."""
         return f"{self.project}=={release}" + ("" if is_prerelease(release) else ".*")
+
+    def stable_requirements(self, floor: str, cell: Cell) -> tuple[str, ...]:
+        """Return the requirements of a wheel that uses the stable ABI, e.g. ``torch>=2.11``."""
+        return (f"{self.project}>={floor}",)
 
 
 @cache

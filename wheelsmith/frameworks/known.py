@@ -8,7 +8,10 @@ from __future__ import annotations
 from functools import cache
 
 from wheelsmith.frameworks.framework import Framework
+from wheelsmith.frameworks.jax import Jax
+from wheelsmith.frameworks.mindspore import MindSpore
 from wheelsmith.frameworks.no_framework import NoFramework
+from wheelsmith.frameworks.tensorflow import TensorFlow
 from wheelsmith.frameworks.torch import Torch
 from wheelsmith.frameworks.tvm_ffi import TvmFfi
 from wheelsmith.model import NO_FRAMEWORK
@@ -17,7 +20,7 @@ from wheelsmith.model import NO_FRAMEWORK
 @cache
 def frameworks() -> dict[str, Framework]:
     """Return every framework by name, without ``none``."""
-    return {each.name: each for each in (Torch(), TvmFfi())}
+    return {each.name: each for each in (Torch(), TvmFfi(), Jax(), TensorFlow(), MindSpore())}
 
 
 @cache

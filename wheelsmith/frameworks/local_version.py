@@ -1,7 +1,7 @@
 """The local part of a wheel's version: wheelsmith's own form, and a parser for everyone's forms.
 
 ``cu130.torch2.11`` is for one torch release, ``cu130.torch2.16.0rc2`` for one pre-release.
-``cu130.torchstable`` is for every torch from its floor on.
+``cu130.torchstable`` is for every torch from its floor on, ``cpu.jaxstable`` for every JAX.
 
 Among wheels of one version, installers choose the one that sorts highest. Letters sort above digits, so ``torchstable``
 sorts above every ``torch2.11``. Users who pin no torch thus get the wheel that the newest torch can run. Older
@@ -21,7 +21,6 @@ from wheelsmith.frameworks.known import framework, frameworks
 from wheelsmith.model import CUDA, TORCH, Cell
 from wheelsmith.platforms import CPU, cuda_toolkits, platform_of
 
-STABLE = "torchstable"
 # ``cu130.torch2.11`` is ours, ``cu12torch2.11cxx11abitrue`` flash-attn's, ``pt2.11cu126`` pytorch3d's.
 _TORCH = re.compile(
     r"(?<![a-z])(?:(?:py)?torch|pt)\.?(?P<major>\d)(?:\.(?P<minor>\d{1,4})|(?P<digits>\d{1,2}))(?!\d)"
@@ -42,7 +41,7 @@ class LocalVersion:
     :param compute: ``cpu``, ``cu130``, or ``cu12`` without a minor version; None if there is none or more than one.
     :param framework: the framework of the release, e.g. ``tvm-ffi``; torch by default.
     :param release: e.g. ``2.11``; None if there is none or more than one.
-    :param stable: the wheel uses torch's stable ABI.
+    :param stable: the wheel uses the framework's stable ABI.
     :param own: the text has exactly wheelsmith's form.
     :param wrong: unknown or contradictory parts.
     """
@@ -59,6 +58,12 @@ class LocalVersion:
         """The torch release, or None."""
         return self.release if self.framework == TORCH else None
 
+    @property
+    def framework_part(self) -> str | None:
+        """The part that names a framework, e.g. ``torch2.11`` or ``torchstable``; None if there is none."""
+        named = framework(self.framework)
+        return named.local_part(self.release) if self.release else named.stable_part if self.stable else None
+
 
 def local_version_of(cell: Cell, *, stable_abi: bool) -> str:
     """Return the local part of the version of a cell's wheel, e.g. ``cu130.torch2.11``.
@@ -66,9 +71,10 @@ def local_version_of(cell: Cell, *, stable_abi: bool) -> str:
     Dots separate the parts, because local segments compare numerically only if they contain nothing but digits (PEP
     440).
 
-    :param stable_abi: the wheel uses torch's stable ABI, so it serves more than one torch.
+    :param stable_abi: the wheel uses the framework's stable ABI, so it serves more than one release.
     """
-    named = STABLE if stable_abi else framework(cell.framework).local_part(cell.release)
+    used = framework(cell.framework)
+    named = used.stable_part if stable_abi else used.local_part(cell.release)
     return f"{cell.compute}.{named}" if named else cell.compute
 
 
@@ -78,7 +84,7 @@ def read_local_version(local: str | None) -> LocalVersion:
     :param local: the local version in PEP 440's normal form, lower case with dots between its parts; None for none.
     """
     text = local or ""
-    stable = STABLE in text.split(".")
+    stable = [name for name, each in frameworks().items() if each.stable_part in text.split(".")]
     torch = tuple(
         dict.fromkeys(
             f"{found['major']}.{found['minor'] or found['digits']}{found['prerelease'] or ''}"
@@ -102,15 +108,19 @@ def read_local_version(local: str | None) -> LocalVersion:
     releases: dict[str, tuple[str, ...]] = {TORCH: torch}
     releases |= {name: tuple(dict.fromkeys(each.findall(text))) for name, each in _release_patterns().items()}
     wrong += [f"the version says {name} {' and '.join(found)}" for name, found in releases.items() if len(found) > 1]
-    wrong += [f"the version says {STABLE} and torch {torch[0]}"] if stable and torch else []
-    mentioned = [name for name, found in releases.items() if found or (name == TORCH and stable)]
+    mentioned = [name for name, found in releases.items() if found or name in stable]
+    wrong += [
+        f"the version says {framework(name).stable_part} and {name} {releases[name][0]}"
+        for name in stable
+        if releases[name]
+    ]
     wrong += [f"the version says {' and '.join(mentioned)}"] if len(mentioned) > 1 else []
     one = releases[mentioned[0]] if len(mentioned) == 1 and not stable else ()
     read = LocalVersion(
         compute=exact[0] if len(exact) == 1 and not wrong else None,
         framework=mentioned[-1] if mentioned else TORCH,
         release=one[0] if len(one) == 1 else None,
-        stable=stable,
+        stable=bool(stable),
         wrong=tuple(wrong),
     )
     return replace(read, own=text == _own_form(read))
@@ -160,8 +170,8 @@ def _own_form(read: LocalVersion) -> str | None:
     """
     if read.compute is None or (read.compute != CPU and platform_of(read.compute) is None):
         return None
-    release = framework(read.framework).local_part(read.release) if read.release else STABLE if read.stable else None
-    return f"{read.compute}.{release}" if release else read.compute
+    named = read.framework_part
+    return f"{read.compute}.{named}" if named else read.compute
 
 
 @cache

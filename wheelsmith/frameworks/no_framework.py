@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wheelsmith.frameworks.framework import Framework, Release
+from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release
 from wheelsmith.model import NO_FRAMEWORK, Cell
 
 
@@ -12,7 +12,6 @@ class NoFramework(Framework):
     name = NO_FRAMEWORK
     project = ""
     packages = ""
-    mount_point = ""
     headers = ""
     include = ()
     suffix = ".so"
@@ -36,7 +35,7 @@ class NoFramework(Framework):
         """Return no libraries."""
         return ()
 
-    def files(self, package: str, namespace: str) -> dict[str, str]:
+    def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return no files."""
         return {}
 

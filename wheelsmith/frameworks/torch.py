@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from wheelsmith.base import sandbox_paths
 from wheelsmith.base.files import default_cache, read_bounded, read_facts
 from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.base.units import is_prerelease, listed, numbers
-from wheelsmith.frameworks.framework import Framework, Release
+from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release
 from wheelsmith.model import CUDA, TORCH, Cell
 from wheelsmith.platforms import platforms
 
@@ -174,7 +173,6 @@ class Torch(Framework):
     name = TORCH
     project = "torch"
     packages = "torch-ext"
-    mount_point = sandbox_paths.TORCH
     headers = "torch/include/"
     include = ("include", "include/torch/csrc/api/include")
     suffix = ".abi3.so"
@@ -182,6 +180,8 @@ class Torch(Framework):
     limited_api = "0x03090000"
     builds_per_compute = True
     has_prereleases = True
+    on_hub = True
+    has_stable_abi = True
     loads_cuda = True
 
     def releases(self) -> dict[str, TorchRelease]:
@@ -222,11 +222,12 @@ class Torch(Framework):
 
     def libraries(self, backend: str) -> tuple[str, ...]:
         """Return the libraries that an extension must link by name, because torch loads them privately."""
-        return ("libtorch", "libtorch_cpu", "libc10", *(("libtorch_cuda", "libc10_cuda") if backend == "cuda" else ()))
+        of_cuda = ("libtorch_cuda.so", "libc10_cuda.so") if backend == "cuda" else ()
+        return ("libtorch.so", "libtorch_cpu.so", "libc10.so", *of_cuda)
 
-    def files(self, package: str, namespace: str) -> dict[str, str]:
+    def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the header that registers operators, and the module that loads them."""
-        return {"registration.h": REGISTRATION, f"{package}/_ops.py": OPS.format(namespace=namespace)}
+        return {"registration.h": REGISTRATION, f"{of.package}/_ops.py": OPS.format(namespace=of.namespace)}
 
     def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
         """Return the reason why torch's own builds cannot serve a cell, or None."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 
 from packaging.version import Version
 
-from wheelsmith.base import sandbox_paths
 from wheelsmith.base.files import read_facts
-from wheelsmith.frameworks.framework import Exports, Framework, Release
+from wheelsmith.frameworks.framework import Exports, Framework, LoaderInputs, Release
 
 # Kernels call the functions of kernel-builder's file of this name. The names are its interface; the text is our own.
 _OPS = '''\
@@ -94,14 +94,16 @@ class TvmFfi(Framework):
     name = "tvm-ffi"
     project = "apache-tvm-ffi"
     packages = "tvm-ffi-ext"
-    mount_point = sandbox_paths.TVM_FFI
     headers = "tvm_ffi/include/"
     include = ("include",)
     suffix = ".so"
     tags = ("py3", "none")
     builds_per_compute = False
     loads_cuda = False
+    on_hub = True
     test_requirements = ("numpy",)
+    # jax-tvm-ffi 0.1.3 registers functions with the FFI of jaxlib 0.9.1, although its metadata admits older ones.
+    extras = MappingProxyType({"jax": ("jax-tvm-ffi>=0.1.3", "jaxlib>=0.9.1")})
 
     def releases(self) -> dict[str, TvmFfiRelease]:
         """Return every known release."""
@@ -117,11 +119,11 @@ class TvmFfi(Framework):
 
     def libraries(self, backend: str) -> tuple[str, ...]:
         """Return the library that importing tvm_ffi loads."""
-        return ("libtvm_ffi",)
+        return ("libtvm_ffi.so",)
 
-    def files(self, package: str, namespace: str) -> dict[str, str]:
+    def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the module that loads the kernel's functions."""
-        return {f"{package}/_ops.py": _OPS.format(namespace=namespace)}
+        return {f"{of.package}/_ops.py": _OPS.format(namespace=of.namespace)}
 
     def exports(self) -> tuple[Exports, ...]:
         """Return the exports of libtvm_ffi.so."""

@@ -19,7 +19,7 @@ OF_RUN = ("engine", "output", "remote-cache")  # settings of a run, not of a ker
 _MERGED = {_AXES, "env", "config-settings"}  # a kernel's values replace common values of the same name
 _JOINED = {"rules", "build-requires", "test-requires"}  # a kernel's items follow the common ones
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_OF_SOURCE = {field.name for field in fields(KernelRef)}
+_OF_SOURCE = {field.name.replace("_", "-") for field in fields(KernelRef)}
 _USUAL_STEM = "matrix"  # such a file has the name of its folder
 _Pairs = list[tuple[yaml.Node, yaml.Node]]
 

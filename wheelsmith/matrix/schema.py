@@ -91,6 +91,11 @@ class KernelModel(_Model):
     )
     include: Subfolders = Field([], description="Files in path to take although git ignores them: paths or globs")
     exclude: Subfolders = Field([], description="Files in path to leave out: paths or globs, such as docs/*.png")
+    build_toml: Subfolder | None = Field(
+        None,
+        alias="build-toml",
+        description="The kernel's build.toml, such as jax-ext/build.toml: a source may have one for each framework",
+    )
     test: str | None = Field(None, description="A command that tests an installed wheel", min_length=1)
     distribution: ProjectName | None = Field(
         None, description="The project's name in the index; default: the name in build.toml or pyproject.toml"

@@ -27,6 +27,7 @@ class KernelRef(Record):
     :param submodules: the submodules of the git repository to fetch; None fetches all.
     :param include: globs of further files of the folder to take, although git ignores or does not track them.
     :param exclude: globs of files of the folder to leave out.
+    :param build_toml: the path of build.toml in the source; None for ``build.toml``.
     :param test: a command that shows that an installed wheel works.
     :param distribution: the project's name on the index; None means the name in build.toml.
     :param declare: patterns of files that the wheel installs on purpose, although they look like another project's.
@@ -43,6 +44,7 @@ class KernelRef(Record):
     submodules: tuple[str, ...] | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    build_toml: str | None = None
     test: str | None = None
     distribution: str | None = None
     declare: tuple[str, ...] = ()

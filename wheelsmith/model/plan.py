@@ -67,11 +67,14 @@ class StepKind(StrEnum):
     NVCC = "nvcc"
     STUB = "stub"
     LINK = "link"
+    CHECK = "check"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step(Record):
     """One command of a build. All paths are inside the sandbox or relative to the build folder.
+
+    A check is a Python script with its arguments, and the Python of the sandbox runs it.
 
     :param output: the one file that the command writes.
     :param inputs: the files that the output depends on.
@@ -165,7 +168,7 @@ class WheelSpec(Record):
     :param gpu_archs: GPU architectures that the binary must contain, e.g. ``8.0``, ``9.0a``, ``9.0+PTX``.
     :param release: the framework's release, e.g. ``2.11``. Its exports must satisfy the binary's undefined symbols.
         None if nothing is compiled.
-    :param stable_abi: the oldest torch release that the wheel supports, if it uses torch's stable ABI.
+    :param stable_abi: the oldest release that the wheel supports, if it uses the framework's stable ABI.
     :param declared: patterns of intended files outside of the import packages.
     """
 

@@ -13,7 +13,7 @@ from wheelsmith.base.errors import BuildTomlError, Place
 from wheelsmith.base.suggest import hint
 from wheelsmith.base.units import listed
 from wheelsmith.base.zlib_fingerprint import non_zlib_fingerprint
-from wheelsmith.frameworks import framework, local_version_of, torch_releases
+from wheelsmith.frameworks import framework, local_version_of
 from wheelsmith.model import (
     BuildHost,
     BuildPlan,
@@ -235,11 +235,13 @@ def _compiled_plan(inputs: _PlanInputs) -> BuildPlan:
         toolkit=cell.toolkit,
         home=home,
         namespace=namespace(inputs.spec, cell.backend, inputs.source),
+        release=name,
         stable_abi=stable,
         cxx11_abi=selected.cxx11_abi(name, cell.arch, cell.toolkit),
         light_headers=cell.settings.torch_headers == "light",
         libraries=tuple(library.name for library in libraries),
         python=python,
+        functions=inputs.spec.binding.functions if inputs.spec.binding else (),
     )
     floor = _find_floor(inputs.spec, stable)
     device = (group for group in groups if any(is_device_source(path) for path in group.src))
@@ -259,27 +261,28 @@ def _compiled_plan(inputs: _PlanInputs) -> BuildPlan:
         wheel,
         toolset=toolset,
         toolkit=toolkit,
-        headers=selected.prefix(release, cell.arch),
+        headers=selected.prefix(release, cell.arch) if selected.headers else None,
         libraries=tuple(library.prefix for library in libraries),
     )
 
 
 def _stable_abi(cell: Cell, spec: KernelSpec) -> str | None:
-    """Return the torch release whose headers a stable-ABI kernel is compiled against, or None.
+    """Return the framework's release whose headers a stable-ABI kernel is compiled against, or None.
 
     It is the kernel's oldest release for every cell, so all cells get the same plan and share a wheel.
     """
-    floor = spec.binding.stable_abi.get(cell.backend) if spec.binding else None
+    used, declared = framework(cell.framework), spec.binding.stable_abi.get(cell.backend) if spec.binding else None
+    floor, known = used.floor(declared, cell), list(used.releases())
     if floor is None:
         return None
     if Version(cell.release) < Version(floor):
         raise NotBuildableError(
-            f"the kernel needs torch's stable ABI of {floor}, which torch {cell.release} does not have"
+            f"the kernel needs {used.name}'s stable ABI of {floor}, which {used.name} {cell.release} does not have"
         )
-    if floor not in torch_releases():
-        known = list(torch_releases())
+    if floor not in known:
         raise NotBuildableError(
-            f"the kernel targets the stable ABI of torch {floor}; wheelsmith knows torch {known[0]} to {known[-1]}"
+            f"the kernel targets the stable ABI of {used.name} {floor}; "
+            f"wheelsmith knows {used.name} {known[0]} to {known[-1]}"
         )
     return floor
 
@@ -302,15 +305,15 @@ def compiled_wheel(
     """
     selected = framework(cell.framework)
     local = f"{names.version}+{local_version_of(cell, stable_abi=floor is not None)}"
-    needed = f"{selected.project}>={floor}" if floor else selected.requirement(release)
-    requirements = dict.fromkeys((needed, *python_depends(spec, ""), *python_depends(spec, cell.backend)))
+    needed = selected.stable_requirements(floor, cell) if floor else (selected.requirement(release),)
+    requirements = dict.fromkeys((*needed, *python_depends(spec, ""), *python_depends(spec, cell.backend)))
     return WheelSpec(
         distribution=names.distribution,
         version=local,
         python_tag=selected.tags[0],
         abi_tag=selected.tags[1],
         platform=f"linux_{cell.arch}",
-        metadata=render_metadata(spec, source, names.distribution, local, tuple(requirements)),
+        metadata=render_metadata(spec, source, names.distribution, local, tuple(requirements), selected.extras),
         module=spec.module,
         gpu_archs=gpu_archs,
         framework=cell.framework,
@@ -323,9 +326,9 @@ def compiled_wheel(
 
 
 def _find_floor(spec: KernelSpec, stable: str | None) -> str | None:
-    """Return the oldest torch that a stable-ABI wheel supports; None if it serves only its cell's torch.
+    """Return the oldest release that a stable-ABI wheel supports; None if it serves only its cell's release.
 
-    A kernel with maxver must not be installed with a newer torch, so each of its wheels requires one release.
+    A kernel with maxver must not be installed with a newer release, so each of its wheels requires one release.
     """
     if stable is None or spec.binding is None or spec.binding.maxver:
         return None

@@ -91,7 +91,7 @@ def _reason(plan: BuildPlan, first: BuildPlan) -> str:
         return "nothing is compiled"
     reasons = [] if plan.cell.kernel == first.cell.kernel else ["the same source and settings"]
     if plan.cell.release != first.cell.release:
-        reasons.append(f"torch's stable ABI from {plan.wheel.stable_abi} on")
+        reasons.append(f"{plan.wheel.framework}'s stable ABI from {plan.wheel.stable_abi} on")
     if plan.cell.toolkit != first.cell.toolkit:
         reasons.append("CUDA minor-version compatibility")
     return " and ".join(reasons)

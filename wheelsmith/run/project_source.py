@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, SourceError, ToolchainError
+from wheelsmith.base.errors import MatrixError, MatrixMistakesError, Place, SourceError, ToolchainError, WheelsmithError
 from wheelsmith.base.git_address import GIT_FORM
 from wheelsmith.base.offline import is_offline
 from wheelsmith.matrix.load import check_kernel
@@ -29,6 +30,7 @@ from wheelsmith.plan.recipe.static_setup_metadata import may_import
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.toolchain.pip import pip_settings
 
+BUILD_TOML = "build.toml"
 _HUB, _SDIST, _GIT = "hub:", "sdist:", "git+"
 _SUBDIRECTORY, _NONE = "subdirectory=", "none"
 _INDEX_TIMEOUT = 3.0  # seconds; the answer is only a hint
@@ -156,13 +158,17 @@ def kernel_source(source: SourceTree, spec: KernelSpec | ProjectSpec) -> KernelS
     )
 
 
-def read_metadata(source: SourceTree) -> KernelSpec | ProjectSpec:
+def read_metadata(source: SourceTree, build_toml: str | None = None) -> KernelSpec | ProjectSpec:
     """Read the kernel's own metadata, from build.toml or from the files of a Python project.
 
+    :param build_toml: the path of build.toml in the source; None for ``build.toml``, if there is one.
     :raises SourceError: a file is invalid, or there is none.
     """
-    if "build.toml" in source.paths:
-        return parse_build_toml(source.read_text("build.toml"), file="build.toml")
+    path = build_toml or BUILD_TOML
+    if path in source.paths:
+        return parse_build_toml(source.read_text(path), file=path)
+    if build_toml:
+        raise SourceError(f"the kernel has no {build_toml}", remedy="write its path in the kernel's folder")
     if not set(PROJECT_FILES) & set(source.paths):
         raise SourceError(
             f"the kernel has no build.toml, {', '.join(PROJECT_FILES[:-1])} or {PROJECT_FILES[-1]}",
@@ -172,13 +178,26 @@ def read_metadata(source: SourceTree) -> KernelSpec | ProjectSpec:
     return read_project(source.paths, source.read_bytes)
 
 
+def kernels_of(source: SourceTree) -> tuple[KernelSpec, ...]:
+    """Return the kernel of each build.toml in a source. One at the top comes first.
+
+    :raises SourceError: the one at the top is invalid. Others may belong to examples or tests, and are left out.
+    """
+    top = read_metadata(source) if BUILD_TOML in source.paths else None
+    found = [top] if isinstance(top, KernelSpec) else []
+    for path in (path for path in source.paths if path.endswith(f"/{BUILD_TOML}")):
+        with suppress(WheelsmithError):
+            found.append(parse_build_toml(source.read_text(path), file=path))
+    return tuple(found)
+
+
 def read_spec(source: SourceTree, matrix: Matrix, file: str) -> KernelSpec | ProjectSpec:
     """Read the kernel's own metadata, and apply the names from the matrix.
 
     :raises MatrixError: the matrix has a setting that does not apply to this kind of source.
     :raises SourceError: a file is invalid.
     """
-    spec = read_metadata(source)
+    spec = read_metadata(source, matrix.kernel.build_toml)
     if isinstance(spec, KernelSpec):
         _reject_project_settings(matrix, file)
         return named_kernel(spec, source, matrix.kernel, file)

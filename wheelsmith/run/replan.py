@@ -35,7 +35,7 @@ from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import cxx_toolchains, platforms
 from wheelsmith.run.prepare import Request, fetch_kernel
 from wheelsmith.run.prepared_set import prepare_set
-from wheelsmith.run.project_source import describe, kernel_source, named_kernel, parse_source, read_metadata
+from wheelsmith.run.project_source import describe, kernel_source, kernels_of, named_kernel, parse_source
 from wheelsmith.source.tree import SourceTree
 from wheelsmith.wheel.recorded_plan import RecordedPlan, plan_differences
 
@@ -121,8 +121,8 @@ def plans_of_source(argument: str, recorded: Iterable[RecordedPlan], request: Re
     here = Path.cwd()
     kernel = parse_source(argument, here)
     source = fetch_kernel(kernel, replace(request, matrix=here / "matrix.yaml"), here / "dist", listen)
-    spec = read_metadata(source)
-    if not isinstance(spec, KernelSpec):
+    specs = kernels_of(source)
+    if not specs:
         raise MatrixError(
             "a wheel does not record the environment and the settings of a project's build system", remedy=_BY_MATRIX
         )
@@ -133,14 +133,14 @@ def plans_of_source(argument: str, recorded: Iterable[RecordedPlan], request: Re
     for each in recorded:
         if each.tree == source.id.tree:
             try:
-                plans |= {plan.build_digest: plan for plan in _plans(each, kernel, spec, source, build_host)}
+                plans |= {plan.build_digest: plan for plan in _plans(each, kernel, specs, source, build_host)}
             except (WheelsmithError, ValueError) as error:
                 refused[each.digest] = f"no valid matrix gives its recorded plan: {in_one_line(error)}"
     return Replanned(sources={"": source}, engine=engine, limits=EngineChoice(), plans=plans, refused=refused)
 
 
 def _plans(
-    recorded: RecordedPlan, named: KernelRef, own: KernelSpec, source: SourceTree, build_host: BuildHost
+    recorded: RecordedPlan, named: KernelRef, specs: Iterable[KernelSpec], source: SourceTree, build_host: BuildHost
 ) -> Iterator[BuildPlan]:
     """Yield each plan that a kernel's wheel may have been built from. The digest identifies the right one.
 
@@ -148,6 +148,7 @@ def _plans(
     :raises ValueError: the record does not have the form of a plan.
     """
     wheel = WheelSpec.from_json(recorded.data["wheel"])
+    own = next((spec for spec in specs if spec.framework == wheel.framework), next(iter(specs)))
     kernel = _with_names(named, own, wheel)
     spec = named_kernel(own, source, kernel, "build-plan.json")
     known = replace(kernel_source(source, own), readme=describe(source, spec))

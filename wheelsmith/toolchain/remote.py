@@ -17,8 +17,9 @@ from wheelsmith.model import Listener, PinnedFile, Transfer
 from wheelsmith.toolchain.http import REQUEST_ERRORS, failure_reason, open_response
 from wheelsmith.toolchain.package_index import Location
 
-# Bytes at the end of a wheel, which contain the archive's directory and RECORD. torch's have 1.2 MB.
-_TAIL_SIZE = 2 << 20
+# Bytes at the end of a wheel to fetch for the archive's directory, which has 1.2 MB in torch's wheels and 2.9 MB in
+# TensorFlow's. The second number is tried if the first is too small.
+_TAIL_SIZES = (2 << 20, 16 << 20)
 # Bytes. Reading across such a gap is cheaper than another request.
 _MAX_GAP = 512 << 10
 _REPORT_INTERVAL = 1 << 18  # bytes between two progress events
@@ -64,10 +65,10 @@ def fetch_part(
     try:
         with path.open("wb") as file:
             file.truncate(pin.size)
-        if not _fetch_range(url, max(0, pin.size - _TAIL_SIZE), pin.size, path, client):
+        members = _fetch_directory(pin, url, path, client)
+        if members is None:
             return fetch_whole(pin, location, target, client, listen)
-        with zipfile.ZipFile(path) as archive:
-            ranges = list(_wanted_ranges(archive.infolist(), wanted, pin.size))
+        ranges = list(_wanted_ranges(members, wanted, pin.size))
         total = sum(end - start for start, end in ranges)
         done = 0
         for start, end in ranges:
@@ -79,6 +80,23 @@ def fetch_part(
     except zipfile.BadZipFile as error:
         raise ToolchainError(f"{pin.filename} is not the pinned archive: {error}") from error
     return path
+
+
+def _fetch_directory(pin: PinnedFile, url: str, path: Path, client: httpx.Client) -> list[zipfile.ZipInfo] | None:
+    """Fetch the end of a wheel and return the archive's members, or None if the server has no range requests.
+
+    :raises zipfile.BadZipFile: it is not an archive.
+    """
+    for size in _TAIL_SIZES:
+        if not _fetch_range(url, max(0, pin.size - size), pin.size, path, client):
+            return None
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return archive.infolist()
+        except zipfile.BadZipFile:
+            if size == _TAIL_SIZES[-1] or size >= pin.size:
+                raise
+    return None
 
 
 def _wanted_ranges(

@@ -186,7 +186,7 @@ class SymbolResolver:
         """
         for library in sorted(scope.frameworks):
             for each, exports in _frameworks_with(library):
-                if symbol in exports.since:
+                if exports.has(symbol):
                     lacking = exports.versions_without(symbol, self._projects[each.project])
                     return f"{each.project} {', '.join(lacking[:5])}" if lacking else ""
         return None

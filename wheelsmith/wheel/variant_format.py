@@ -15,8 +15,8 @@ from typing import Any
 
 from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.base.json_dataclass import Record, read_json
-from wheelsmith.frameworks import STABLE, framework, read_local_version
-from wheelsmith.model import VARIANT_LABEL, read_wheel_name
+from wheelsmith.frameworks import framework, read_local_version
+from wheelsmith.model import TORCH, VARIANT_LABEL, read_wheel_name
 from wheelsmith.platforms import cuda_version_of, parse_capability
 from wheelsmith.wheel.archive import LONGEST_TEXT, info_folder, open_archive
 
@@ -104,8 +104,7 @@ def variant_version(version: str) -> str | None:
     parsed = read_local_version(local)
     if not parsed.own:
         return None
-    named = framework(parsed.framework).local_part(parsed.release) if parsed.release else STABLE
-    return f"{public}+{named}"
+    return f"{public}+{parsed.framework_part or framework(TORCH).stable_part}"
 
 
 def dump_variants(variants: Iterable[Variant]) -> bytes:

@@ -76,6 +76,8 @@ class Paths:
         """Return a step's command with real paths. Its output still contains the sandbox's paths."""
         argv = [self.here(word) for word in step["argv"]]
         maps = [f"-ffile-prefix-map={real}={target}" for target, real in self._real.items()]
+        if step["kind"] == "check":
+            return [sys.executable, *argv]
         if step["kind"] == "cxx":
             return argv + maps
         if step["kind"] == "nvcc" and maps:

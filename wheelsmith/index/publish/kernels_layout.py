@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from wheelsmith.base.errors import PackageIndexError
-from wheelsmith.frameworks import frameworks, read_local_version
+from wheelsmith.frameworks import framework, frameworks, read_local_version
 from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.entries.metadata import parse_headers
 from wheelsmith.index.entries.state import Transition
@@ -294,6 +294,8 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
         backends = sorted({_backend(cell.compute) for cell in entry.cells})
         return tuple(_Variant(name=f"torch-{backend}", backend=backend) for backend in backends)
     local = read_local_version(version.local)
+    if not framework(local.framework).on_hub:
+        raise NoHubBuildError(f"the Hub has no variants for {local.framework}")
     compute = local.compute
     if compute is None or not local.own:
         raise NoHubBuildError(f"its local version +{version.local} is not one of wheelsmith's")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wheelsmith.base.errors import PackageIndexError, UnreadableError, WheelsmithError
 from wheelsmith.base.files import sha256_file
-from wheelsmith.frameworks import STABLE, find_outranked
+from wheelsmith.frameworks import find_outranked, framework
 from wheelsmith.index.entries.entry import EVERYTHING, IndexEntry, ProjectState
 from wheelsmith.index.entries.render import variants_files
 from wheelsmith.index.entries.side_files import CORE_METADATA
@@ -27,6 +27,7 @@ from wheelsmith.index.publish.release import UploadReader
 from wheelsmith.index.publish.writer import TEMPORARY, Index, load_readme, project_pages, root_pages
 from wheelsmith.index.site.listing import Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.storage.protocol import Storage
+from wheelsmith.model import TORCH
 
 _ROOT = re.compile(rf"{EVERYTHING}|projects|cpu|cu\d+")
 
@@ -94,8 +95,8 @@ def advise(storage: Storage) -> tuple[IndexProblem, ...]:
         for old, by in find_outranked(entry.version for entry in not_yanked).items():
             message = f"{name} {old}, for more than one torch, sorts below {by}: users without a pin get an older one"
             remedy = (
-                f"build {name} {old.public} again with this wheelsmith and publish it: the new wheel {old}.{STABLE} "
-                "sorts above, and the old one stays"
+                f"build {name} {old.public} again with this wheelsmith and publish it: the new wheel "
+                f"{old}.{framework(TORCH).stable_part} sorts above, and the old one stays"
             )
             advice.append(IndexProblem(key=state_key(name), message=message, remedy=remedy))
     return tuple(advice)

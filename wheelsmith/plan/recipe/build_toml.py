@@ -5,6 +5,7 @@ The rules are those of kernel-builder: huggingface/kernels, kernels-data/src/con
 
 from __future__ import annotations
 
+import keyword
 import re
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -23,6 +24,7 @@ _NOARCH = "torch-noarch"
 _RELEASE = "0123456789_"  # the end of a library's name
 _NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
 _STABLE = re.compile(r"\d{1,4}\.\d{1,4}", re.ASCII)
+_FUNCTION = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UPDATE = "update the file with: kernel-builder update-build"
 
 
@@ -176,11 +178,14 @@ def _binding(framework: str, table: TableReader) -> Binding:
         pyext=table.texts("pyext"),
         cxx_flags=table.texts("cxx-flags"),
     )
+    used = frameworks()[framework]
+    if used.has_stable_abi:
+        common = replace(common, stable_abi=_stable_abi(table))
+    if used.calls_functions:
+        common = replace(common, functions=_functions(table))
     if framework == TORCH:
         table.raw("universal")
-        common = replace(
-            common, minver=table.version("minver"), maxver=table.version("maxver"), stable_abi=_stable_abi(table)
-        )
+        common = replace(common, minver=table.version("minver"), maxver=table.version("maxver"))
     table.check_unknown_keys()
     return common
 
@@ -200,6 +205,17 @@ def _stable_abi(table: TableReader) -> dict[str, str]:
             table.add_mistake(f"stable-abi must be a release such as 2.11, not {release!r}", "stable-abi")
             return {}
     return {backend: release for backend, release in named.items() if backend in BUILT_BACKENDS}
+
+
+def _functions(table: TableReader) -> tuple[str, ...]:
+    """Return the C functions that the framework calls. Their names become Python names, too."""
+    names = table.texts("functions")
+    if not names:
+        table.add_mistake("functions is missing or empty", remedy='list the C functions, e.g. functions = ["Scale"]')
+    for name in names:
+        if not _FUNCTION.fullmatch(name) or keyword.iskeyword(name):
+            table.add_mistake(f"{name!r} is not the name of a C function", "functions")
+    return names
 
 
 def _sections(root: TableReader) -> tuple[Section, ...]:

@@ -31,11 +31,13 @@ class CompileTarget:
     :param platform: the platform of the toolkit; None for a CPU build.
     :param toolkit: the toolkit's ``major.minor``.
     :param home: the toolkit's folder in the sandbox.
-    :param stable_abi: the torch release of the stable ABI to target, or None.
+    :param release: the framework's release whose headers are used.
+    :param stable_abi: the framework's release whose stable ABI is the target, or None.
     :param cxx11_abi: False compiles for a framework that was built without the C++11 ABI.
     :param light_headers: replace torch/all.h by a shorter header.
     :param libraries: names of header libraries that every source can include.
     :param python: ``libraries`` contains CPython's headers.
+    :param functions: C functions that the extension must define.
     """
 
     framework: Framework
@@ -45,11 +47,13 @@ class CompileTarget:
     toolkit: str | None
     home: str
     namespace: str
+    release: str
     stable_abi: str | None
     cxx11_abi: bool | None = True
     light_headers: bool = False
     libraries: tuple[str, ...] = ()
     python: bool = False
+    functions: tuple[str, ...] = ()
 
     @property
     def defines(self) -> tuple[str, ...]:
@@ -136,11 +140,11 @@ def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
     return tuple(
         Step(
             kind=StepKind.STUB,
-            output=f"{_STUBS}/{name}.so",
+            output=f"{_STUBS}/{name}",
             inputs=(),
             argv=(
                 *(target.cxx, "-shared", "-nostdlib", "-x", "c++", "/dev/null"),
-                *(f"-Wl,-soname,{name}.so", "-Wl,--build-id=none", "-o", f"{_STUBS}/{name}.so"),
+                *(f"-Wl,-soname,{name}", "-Wl,--build-id=none", "-o", f"{_STUBS}/{name}"),
             ),
         )
         for name in target.framework.libraries(target.backend)
@@ -160,9 +164,18 @@ def link_step(objects: tuple[str, ...], stubs: tuple[str, ...], output: str, tar
         inputs=(*objects, *stubs),
         argv=(
             *(target.cxx, "-shared", "-o", output, *objects, *libraries),
+            *(f"-Wl,--require-defined={name}" for name in target.functions),
             *("-Wl,-s", "-Wl,--build-id=none", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
         ),
     )
+
+
+def check_step(command: tuple[str, ...], library: str, output: str) -> Step:
+    """Return the step that checks the extension module.
+
+    :param command: a Python script with its arguments.
+    """
+    return Step(kind=StepKind.CHECK, output=output, inputs=(library,), argv=command)
 
 
 def _object(source: str) -> str:

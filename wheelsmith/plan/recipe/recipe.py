@@ -14,12 +14,13 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 
 from wheelsmith.base.errors import BuildTomlError, Place
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.frameworks import framework
+from wheelsmith.frameworks import LoaderInputs, framework
 from wheelsmith.model import Recipe, SourceId
 from wheelsmith.plan.recipe.compile import (
     OWN_HEADERS,
     CompileTarget,
     SourceGroup,
+    check_step,
     compile_steps,
     is_known_source,
     link_step,
@@ -99,6 +100,7 @@ PYCONFIG = """\
 
 
 _LICENCE = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)([.-][A-Za-z0-9.-]+)?")
+_CHECKED = "build/checked"  # written by the framework's check of the extension
 _UNIQUE = 10  # hex digits of a digest in the operators' namespace
 # Documentation in any folder, and top-level folders without code.
 _DOCUMENT = re.compile(r"(README|CHANGELOG|CHANGES|HISTORY|NEWS|AUTHORS|CONTRIBUTING|CITATION)([.-].*)?", re.IGNORECASE)
@@ -165,7 +167,8 @@ def includes_python(spec: KernelSpec, paths: Iterable[str], read: Callable[[str]
     if spec.binding is None or target_framework.limited_api is None:
         return False
     # The build overwrites these files.
-    generated = {f"{target_framework.packages}/{path}" for path in target_framework.files(spec.package, "")}
+    written = target_framework.files(LoaderInputs(package=spec.package, namespace="", backend="", release=""))
+    generated = {f"{target_framework.packages}/{path}" for path in written}
     sources = (path for path in paths if is_known_source(path) and path not in generated)
     return any(_PYTHON_H.search(read(path)) for path in sources)
 
@@ -194,9 +197,19 @@ def compiled_recipe(
     objects = tuple(step.output for step in compiled)
     link = link_step(objects, tuple(step.output for step in stubs), module_file, target)
     extension = f"{spec.module}/{target.namespace}{target_framework.suffix}"
-    files = target_framework.files(spec.package, target.namespace)
+    inputs = LoaderInputs(
+        package=spec.package,
+        namespace=target.namespace,
+        backend=target.backend,
+        release=target.release,
+        floor=target.stable_abi,
+        functions=target.functions,
+    )
+    files = target_framework.files(inputs)
+    command = target_framework.check_command(inputs, module_file, _CHECKED)
+    checks = (check_step(command, module_file, _CHECKED),) if command else ()
     return Recipe(
-        steps=(*compiled, *stubs, link),
+        steps=(*compiled, *stubs, link, *checks),
         generated={
             "pyproject.toml": PYPROJECT,
             **{f"{target_framework.packages}/{path}": text for path, text in files.items()},

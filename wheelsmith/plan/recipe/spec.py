@@ -14,9 +14,10 @@ BUILT_BACKENDS = (CPU, *platforms())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding(Record):
-    """The sources that register a kernel's operators with its framework: ``[torch]``, ``[tvm-ffi]``.
+    """The sources that register a kernel's operators with its framework: e.g. ``[torch]`` or ``[jax]``.
 
-    :param stable_abi: backend → the oldest torch release that the binary supports.
+    :param stable_abi: backend → the oldest release of the framework that the binary supports.
+    :param functions: the C functions of the library that the framework calls.
     :param pyext: suffixes of further files in the Python package.
     """
 
@@ -27,6 +28,7 @@ class Binding(Record):
     maxver: str | None = None
     cxx_flags: tuple[str, ...] = ()
     stable_abi: dict[str, str] = field(default_factory=dict)
+    functions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ def read_variant_name(name: str) -> HubVariant:
     found = _COMPILED.fullmatch(name)
     stable = found is not None and found["framework"] == _STABLE
     framework_name = TORCH if stable else found["framework"] if found else ""
-    if found is None or framework_name not in frameworks():
+    if found is None or framework_name not in frameworks() or not framework(framework_name).on_hub:
         raise NoWheelError(f"{visible(name[:80])!r} is not a variant name")
     if found["os"] != "linux":
         raise NoWheelError(f"it is for {found['os']}, but wheelsmith makes wheels for Linux")

@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.units import counted
-from wheelsmith.frameworks import STABLE, cuda_major, framework, names_cuda
+from wheelsmith.frameworks import cuda_major, framework, names_cuda
 from wheelsmith.model import TORCH
 from wheelsmith.platforms import cuda_packages
 from wheelsmith.wheel.inspection import Inspection
@@ -29,13 +29,13 @@ _FIRST_WITHOUT_SUFFIX = 13  # the first CUDA release with package names without 
 
 def _check_torch(wheel: Inspection) -> Iterator[Finding]:
     requirement = wheel.torch_requirement
-    if requirement or wheel.torch_release or wheel.local_version.stable:
+    if requirement or wheel.torch_release or (wheel.local_version.stable and wheel.local_version.framework == TORCH):
         yield _compare_framework("torch-requirement", wheel, TORCH, requirement)
 
 
 def _check_other_framework(wheel: Inspection) -> Iterator[Finding]:
     named = wheel.local_version
-    if named.framework != TORCH and named.release:
+    if named.framework != TORCH and (named.release or named.stable):
         requirement = wheel.framework_requirement(named.framework)
         yield _compare_framework("framework-requirement", wheel, named.framework, requirement)
 
@@ -44,7 +44,7 @@ def _compare_framework(rule: str, wheel: Inspection, name: str, requirement: Fra
     """Compare the requirement for a framework with the release and the compute platform in the version."""
     version = wheel.local_version
     release = version.release if version.framework == name else None
-    claimed = f"the version names {STABLE if version.stable else f'{name} {release}'}"
+    claimed = f"the version names {framework(name).stable_part if version.stable else f'{name} {release}'}"
     if requirement is None:
         return finding(rule, [f"{claimed}, but the wheel does not require {framework(name).project}"], "")
     mistakes = list(requirement.mistakes)
@@ -150,7 +150,8 @@ TORCH_REQUIREMENT = Rule(
 )
 FRAMEWORK_REQUIREMENT = Rule(
     name="framework-requirement",
-    proves="the same for other frameworks: `+cu130.tvmffi0.1` admits only apache-tvm-ffi 0.1",
+    proves="the same for other frameworks: `+cu130.tvmffi0.1` admits only apache-tvm-ffi 0.1, and `+cpu.jaxstable` "
+    "also the newest jaxlib",
     leaves_open="the same as `torch-requirement`",
     examine=_check_other_framework,
 )

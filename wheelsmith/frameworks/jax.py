@@ -1,0 +1,165 @@
+"""JAX: handlers that XLA calls through its FFI (https://docs.jax.dev/en/latest/ffi.html).
+
+The FFI is a C interface. XLA calls a handler that was compiled with the headers of an older jaxlib, and refuses one
+with newer headers. A wheel is therefore compiled with the headers of the oldest jaxlib that it supports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from packaging.version import Version
+
+from wheelsmith.base.files import read_facts
+from wheelsmith.base.units import numbers
+from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release
+from wheelsmith.model import Cell
+
+# XLA refuses a handler with a newer FFI, and a handler that was registered before XLA was used disables the whole
+# platform. The loader therefore compares the versions first.
+_OPS = '''\
+"""The functions of this kernel for JAX, from the compiled library beside this file."""
+
+import ctypes
+from pathlib import Path
+
+import jax
+import jaxlib
+
+if tuple(int(part) for part in jaxlib.__version__.split(".")[:2]) < {floor}:
+    raise ImportError(f"this build of {package} needs jaxlib {release} or newer, not {{jaxlib.__version__}}")
+
+ops = ctypes.CDLL(str(Path(__file__).with_name("{namespace}.so")))
+
+
+def add_ffi_target_name_prefix(name):
+    """Return the name under which a function is registered with JAX, which no other build uses."""
+    return f"{namespace}.{{name}}"
+
+
+for _name in {functions}:
+    jax.ffi.register_ffi_target(
+        add_ffi_target_name_prefix(_name), jax.ffi.pycapsule(getattr(ops, _name)), platform="{platform}"
+    )
+
+
+def ffi_call(name, result_shape_dtypes, **options):
+    """Return jax.ffi.ffi_call for a function of this kernel."""
+    return jax.ffi.ffi_call(add_ffi_target_name_prefix(name), result_shape_dtypes, **options)
+'''
+_CHECKER = "check_jax_handlers.py"
+_PLATFORMS = {"cuda": "CUDA", "rocm": "ROCM"}  # backend → XLA's name of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JaxRelease(Release):
+    """A minor release of jaxlib, with the headers of its first patch release.
+
+    :param ffi: the version of XLA's FFI in its headers, e.g. ``0.1``.
+    """
+
+    ffi: str
+
+
+@cache
+def jax_releases() -> dict[str, JaxRelease]:
+    """Return every known release by its ``major.minor``, oldest first."""
+    return {item["minor"]: JaxRelease.from_json(item) for item in read_facts(__package__, "jax.json")["releases"]}
+
+
+@cache
+def _check_script() -> str:
+    return resources.files(__package__).joinpath(_CHECKER).read_text(encoding="utf-8")
+
+
+@cache
+def _plugins() -> dict[str, str]:
+    """Return the major version of CUDA → the first release of jaxlib's plugin for it."""
+    return dict(read_facts(__package__, "jax.json")["plugins"])
+
+
+class Jax(Framework):
+    """JAX, which calls a kernel's functions through XLA."""
+
+    name = "jax"
+    project = "jaxlib"
+    packages = "jax-ext"
+    headers = "jaxlib/include/"
+    include = ("include",)
+    suffix = ".so"
+    tags = ("py3", "none")
+    builds_per_compute = False
+    loads_cuda = False
+    has_stable_abi = True
+    calls_functions = True
+    test_requirements = ("jax",)
+
+    def releases(self) -> dict[str, JaxRelease]:
+        """Return every known release."""
+        return jax_releases()
+
+    def local_part(self, release: str) -> str:
+        """Return ``jax0.10``; wheels have ``jaxstable``."""
+        return f"jax{release}"
+
+    def floor(self, declared: str | None, cell: Cell) -> str:
+        """Return the oldest known release, or a newer one if build.toml or the plugin for CUDA demands it."""
+        oldest = next(iter(jax_releases()))
+        plugin = _first_plugin(cell)
+        return max((oldest, *filter(None, (declared, plugin and _minor(plugin)))), key=Version)
+
+    def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
+        """Return macros like those of torch's kernels."""
+        return f"-DJAX_EXTENSION_NAME={namespace}", f"-D{backend.upper()}_KERNEL"
+
+    def libraries(self, backend: str) -> tuple[str, ...]:
+        """Return no libraries: XLA passes its functions to a handler."""
+        return ()
+
+    def files(self, of: LoaderInputs) -> dict[str, str]:
+        """Return the module that registers the functions, and the script that checks them."""
+        assert of.floor  # noqa: S101  # every wheel has one
+        text = _OPS.format(
+            package=of.package,
+            namespace=of.namespace,
+            release=of.floor,
+            floor=numbers(of.floor),
+            functions=of.functions,
+            platform=_PLATFORMS.get(of.backend, of.backend),
+        )
+        return {f"{of.package}/_ops.py": text, _CHECKER: _check_script()}
+
+    def check_command(self, of: LoaderInputs, library: str, output: str) -> tuple[str, ...]:
+        """Return the command that asks each function for its version of the FFI."""
+        return (f"src/{self.packages}/{_CHECKER}", library, output, jax_releases()[str(of.floor)].ffi, *of.functions)
+
+    def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
+        """Return the reason if JAX has no plugin for a cell's CUDA."""
+        if cell.toolkit is None:
+            return None
+        plugin = _first_plugin(cell)
+        if plugin is None:
+            return f"JAX has no plugin for {cell.compute}; it has some for CUDA {' and '.join(_plugins())}"
+        if Version(cell.release) < Version(_minor(plugin)):
+            return f"JAX's first plugin for CUDA {numbers(cell.toolkit)[0]} is {plugin}"
+        return None
+
+    def stable_requirements(self, floor: str, cell: Cell) -> tuple[str, ...]:
+        """Return the requirements: jax and jaxlib, whose releases may differ, and the plugin for CUDA."""
+        plugin = _first_plugin(cell)
+        required = (f"jax>={floor}", f"jaxlib>={floor}")
+        if plugin is None:
+            return required
+        major = numbers(str(cell.toolkit))[0]
+        return (*required, f"jax-cuda{major}-plugin>={max(plugin, floor, key=Version)}")
+
+
+def _first_plugin(cell: Cell) -> str | None:
+    """Return the first release of the plugin for a cell's CUDA; None for a CPU, or if there is none."""
+    return _plugins().get(str(numbers(cell.toolkit)[0])) if cell.toolkit and cell.platform == "cuda" else None
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])

@@ -1,0 +1,104 @@
+"""MindSpore: C functions that its custom operators call ("aot" in mindspore.ops.Custom).
+
+Such a function has one fixed signature and needs no headers, so a library serves every release. MindSpore's plugins for
+NVIDIA GPUs are for CUDA 11, and wheelsmith has only newer toolkits. All wheels are therefore for CPUs.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from packaging.version import Version
+
+from wheelsmith.base.files import read_facts
+from wheelsmith.base.units import numbers
+from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release
+from wheelsmith.model import Cell
+
+# MindSpore opens the library when an operator is launched for the first time, so importing it proves nothing.
+_OPS = '''\
+"""The functions of this kernel for MindSpore, from the compiled library beside this file."""
+
+from pathlib import Path
+
+import mindspore
+from mindspore import ops
+
+if tuple(int(part) for part in mindspore.__version__.split(".")[:2]) < {floor}:
+    raise ImportError(f"this build of {package} needs MindSpore {release} or newer, not {{mindspore.__version__}}")
+
+_LIBRARY = str(Path(__file__).with_name("{namespace}.so"))
+if ":" in _LIBRARY:
+    raise ImportError(f"MindSpore opens no library whose path has a colon: {{_LIBRARY}}")
+
+FUNCTIONS = {functions}
+
+
+def custom(function, out_shape, out_dtype, **options):
+    """Return mindspore.ops.Custom for a function of this kernel. Call it in the __init__ of a Cell."""
+    if function not in FUNCTIONS:
+        raise ValueError(f"{package} has no function {{function}}; it has {{', '.join(FUNCTIONS)}}")
+    return ops.Custom(f"{{_LIBRARY}}:{{function}}", out_shape, out_dtype, func_type="aot", **options)
+'''
+
+
+@cache
+def mindspore_releases() -> dict[str, Release]:
+    """Return every known release by its ``major.minor``, oldest first."""
+    return {item["minor"]: Release.from_json(item) for item in read_facts(__package__, "mindspore.json")["releases"]}
+
+
+class MindSpore(Framework):
+    """MindSpore 2.7 and newer, which opens a kernel's library by its path."""
+
+    name = "mindspore"
+    project = "mindspore"
+    packages = "mindspore-ext"
+    headers = ""
+    include = ()
+    suffix = ".so"
+    tags = ("py3", "none")
+    builds_per_compute = False
+    loads_cuda = False
+    has_stable_abi = True
+    calls_functions = True
+    # MindSpore 2.10 admits NumPy 2, but was compiled for NumPy 1 and fails with 2.
+    test_requirements = ("numpy<2",)
+
+    def releases(self) -> dict[str, Release]:
+        """Return every known release."""
+        return mindspore_releases()
+
+    def local_part(self, release: str) -> str:
+        """Return ``mindspore2.10``; wheels have ``mindsporestable``."""
+        return f"mindspore{release}"
+
+    def floor(self, declared: str | None, cell: Cell) -> str:
+        """Return the oldest known release, or a newer one if build.toml demands it."""
+        return max((next(iter(mindspore_releases())), *filter(None, (declared,))), key=Version)
+
+    def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
+        """Return macros like those of torch's kernels."""
+        return f"-DMINDSPORE_EXTENSION_NAME={namespace}", f"-D{backend.upper()}_KERNEL"
+
+    def libraries(self, backend: str) -> tuple[str, ...]:
+        """Return no libraries: a function calls nothing of MindSpore."""
+        return ()
+
+    def files(self, of: LoaderInputs) -> dict[str, str]:
+        """Return the module that makes operators of the functions."""
+        assert of.floor  # noqa: S101  # every wheel has one
+        text = _OPS.format(
+            package=of.package,
+            namespace=of.namespace,
+            release=of.floor,
+            floor=numbers(of.floor),
+            functions=of.functions,
+        )
+        return {f"{of.package}/_ops.py": text}
+
+    def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
+        """Return the reason that there are no wheels for GPUs."""
+        if cell.toolkit is None:
+            return None
+        return f"MindSpore {cell.release} runs operators on NVIDIA GPUs with CUDA 11 only"
