@@ -6,12 +6,20 @@ from wheelsmith.index.pick.machine import Machine
 
 
 def machine(
-    *, torch: str | None = None, there: str | None = None, driver: str | None = None, python: str = "cpython"
+    *,
+    torch: str | None = None,
+    there: str | None = None,
+    driver: str | None = None,
+    python: str = "cpython",
+    frameworks: dict[str, str] | None = None,
+    packages: dict[str, str] | None = None,
 ) -> Machine:
     """Return an x86_64 machine without a GPU.
 
     :param torch: the installed version of torch.
     :param there: the installed version of tvm-ffi.
+    :param frameworks: the versions of other installed frameworks.
+    :param packages: the versions of their packages.
     :param driver: the CUDA release of the driver.
     """
     return Machine(
@@ -25,7 +33,8 @@ def machine(
         free_threaded=False,
         torch=torch,
         torch_compute=torch.partition("+")[2] if torch else None,
-        frameworks={"tvm-ffi": there} if there else {},
+        frameworks=({"tvm-ffi": there} if there else {}) | (frameworks or {}),
+        packages=packages or {},
         driver=driver,
         gpus=(),
     )

@@ -40,6 +40,9 @@ def test_what_is_named_is_read(local, compute, torch):
         ("torch2.6.torch2.11", "torch 2.6 and 2.11"),
         ("cpu.tvmffi0.1.torch2.11", "torch and tvm-ffi"),
         ("cu130.torchstable.torch2.11", "torchstable and torch 2.11"),
+        ("cpu.jaxstable.jax0.10", "jaxstable and jax 0.10"),
+        ("cpu.jaxstable.torchstable", "torch and jax"),
+        ("cpu.jaxstable.torch2.11", "torch and jax"),
     ],
 )
 def test_what_is_not_there_is_told(local, said):

@@ -100,6 +100,9 @@ class Framework(ABC):
     :cvar loads_cuda: importing it loads CUDA's libraries; otherwise a kernel contains the parts that it needs.
     :cvar test_requirements: further requirements for testing a kernel, if the framework has no tensors of its own.
     :cvar extras: extra of a wheel → the additional requirements.
+    :cvar substitutes: other projects with the same module, which do not satisfy a requirement for ``project``.
+    :cvar plugins: project that lets the framework use GPUs → the start of its compute platforms, e.g. ``cu13``. Empty
+        if the framework needs no plugin.
     :cvar on_hub: the Hub has variants for it, i.e. folders of compiled kernels.
     :cvar has_stable_abi: build.toml may name the release whose stable ABI the extension uses.
     :cvar calls_functions: build.toml lists the C functions that the framework calls.
@@ -118,6 +121,8 @@ class Framework(ABC):
     loads_cuda: ClassVar[bool]
     test_requirements: ClassVar[tuple[str, ...]] = ()
     extras: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    substitutes: ClassVar[tuple[str, ...]] = ()
+    plugins: ClassVar[Mapping[str, str]] = MappingProxyType({})
     on_hub: ClassVar[bool] = False
     has_stable_abi: ClassVar[bool] = False
     calls_functions: ClassVar[bool] = False

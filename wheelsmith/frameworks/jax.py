@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from types import MappingProxyType
 
 from packaging.version import Version
 
@@ -95,6 +96,7 @@ class Jax(Framework):
     has_stable_abi = True
     calls_functions = True
     test_requirements = ("jax",)
+    plugins = MappingProxyType({"jax-cuda12-plugin": "cu12", "jax-cuda13-plugin": "cu13"})
 
     def releases(self) -> dict[str, JaxRelease]:
         """Return every known release."""

@@ -138,6 +138,7 @@ class TensorFlow(Framework):
     builds_per_compute = False
     loads_cuda = False
     has_stable_abi = True
+    substitutes = ("tensorflow-cpu",)
 
     def releases(self) -> dict[str, TensorflowRelease]:
         """Return every known release."""

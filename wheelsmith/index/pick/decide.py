@@ -9,7 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import MachineError, NoMatchingWheelError
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.frameworks import framework, torch_index
+from wheelsmith.frameworks import Framework, framework, torch_index
 from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.resolve.choose import Chooser
 from wheelsmith.index.resolve.incompatibility import torch_build
@@ -18,6 +18,7 @@ from wheelsmith.index.resolve.install_commands import (
     Presence,
     Template,
     fill_template,
+    keep_substitute,
     pin_by_url,
     slot_values,
     template_for,
@@ -63,6 +64,7 @@ class Decision:
     :param presence: state of the framework: kept, or installed with the wheel.
     :param answer: the wheel, or the refusal.
     :param notes: additional information, as sentences without a full stop.
+    :param substitute: the installed project that replaces the framework's own, e.g. ``tensorflow-cpu``.
     :param by_hash: True if the command names the wheel by URL and hash, so that no other file can be installed.
     """
 
@@ -70,6 +72,7 @@ class Decision:
     presence: Presence
     answer: Choice | Refusal
     notes: tuple[str, ...] = ()
+    substitute: str | None = None
     by_hash: bool = False
 
     def commands(self, installer: Installer, base: str) -> Template:
@@ -84,6 +87,8 @@ class Decision:
         template = template_for(installer, self.presence, framework=framework, others=others)
         if self.by_hash:
             template = pin_by_url(template)
+        if self.substitute:
+            template = keep_substitute(template, self.substitute)
         slots = slot_values(self.answer, self.target, self.presence, torch_index())
         return fill_template(template, {**slots, "base": base})
 
@@ -162,13 +167,15 @@ def _decide_open_values(
 def _decide_without_cuda_builds(chooser: Chooser, machine: Machine, overrides: Overrides) -> Decision:
     """Choose a wheel for a framework without CUDA builds. The compute platform of an installed torch is preferred."""
     compute = read_compute(overrides.compute) if overrides.compute else None
+    is_here, used = _is_this_machine(machine, overrides), framework(chooser.axes.framework)
+    installed = machine.frameworks.get(used.name) if is_here else None
     computes = [compute] if compute else _candidate_computes(chooser, machine, overrides)
+    if installed and not compute:
+        computes = [name for name in computes if _can_use(used, name, machine)]
     if refusal := _unsupported_system(machine, overrides):
         first = computes[0] if computes else "cpu"
         target = _make_target(chooser, machine, overrides, chooser.axes.releases[-1], first)
         return Decision(target=target, presence=Presence.PRESENT, answer=refusal)
-    is_here = _is_this_machine(machine, overrides)
-    installed = machine.frameworks.get(chooser.axes.framework) if is_here else None
     preferred = machine.torch_compute if is_here else None
     if not compute and preferred in computes:
         computes = [preferred, *(name for name in computes if name != preferred)]
@@ -184,7 +191,24 @@ def _decide_without_cuda_builds(chooser: Chooser, machine: Machine, overrides: O
     if overrides.torch:
         kind = "a wheel" if name == NO_FRAMEWORK else f"a wheel for {name}"
         notes = (*notes, f"{kind} works with any torch: --torch {overrides.torch} has no effect")
-    return replace(found, notes=notes)
+    return replace(found, notes=notes, substitute=_substitute(used, machine) if installed and keep else None)
+
+
+def _substitute(used: Framework, machine: Machine) -> str | None:
+    """Return the installed project that replaces a framework's own, or None."""
+    if used.project in machine.packages:
+        return None
+    return next((each for each in used.substitutes if each in machine.packages), None)
+
+
+def _can_use(used: Framework, compute: str, machine: Machine) -> bool:
+    """Return True if an installed framework can use a compute platform: a plugin for it is there, or none is needed."""
+    if compute == CPU:
+        return True
+    if _substitute(used, machine):
+        return False  # substitutes are builds for CPUs
+    installed = [start for project, start in used.plugins.items() if project in machine.packages]
+    return not used.plugins or any(compute.startswith(start) for start in installed)
 
 
 def _candidate_computes(chooser: Chooser, machine: Machine, overrides: Overrides) -> list[str]:

@@ -36,6 +36,7 @@ class Machine(Record):
     :param torch: complete version of torch, e.g. ``2.11.0+cu130``; None if it is not installed.
     :param torch_compute: compute platform of torch, e.g. ``cpu``, ``cu130``, ``rocm``; None if unknown.
     :param frameworks: name → version of the other installed frameworks.
+    :param packages: project → version of their installed packages, with substitutes and plugins.
     :param driver: the newest CUDA that the NVIDIA driver supports; None without a driver.
     """
 
@@ -51,6 +52,7 @@ class Machine(Record):
     torch: str | None
     torch_compute: str | None
     frameworks: dict[str, str] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
     driver: str | None
     gpus: tuple[Gpu, ...]
 
@@ -73,8 +75,9 @@ def probe_machine(python: str | None, variables: Mapping[str, str] | None = None
     :raises MachineError: there is no such Python, or it does not work.
     """
     interpreter = _interpreter(python)
-    others = {each.project: name for name, each in frameworks().items() if name != TORCH}
-    found = run_for_json([interpreter, "-c", _RUN_ISOLATED, _script("look_python.py"), *others], variables)
+    others = [each for name, each in frameworks().items() if name != TORCH]
+    projects = [name for each in others for name in (each.project, *each.substitutes, *each.plugins)]
+    found = run_for_json([interpreter, "-c", _RUN_ISOLATED, _script("look_python.py"), *projects], variables)
     if found is None:
         mistake = f"{interpreter} is not a working Python 3.8 or newer"
         raise MachineError(mistake, remedy=f"run it: {interpreter} --version")
@@ -92,7 +95,13 @@ def probe_machine(python: str | None, variables: Mapping[str, str] | None = None
         ensurepip=found["ensurepip"],
         torch=torch.get("version"),
         torch_compute=_torch_compute(torch) if torch else None,
-        frameworks={others[project]: version for project, version in found["installed"].items()},
+        frameworks={
+            each.name: found["installed"][name]
+            for each in others
+            for name in (*each.substitutes, each.project)
+            if name in found["installed"]
+        },
+        packages=found["installed"],
         driver=driver.version if driver else None,
         gpus=driver.gpus if driver else (),
     )

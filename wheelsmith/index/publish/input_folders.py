@@ -119,8 +119,8 @@ def _cells_of(filename: str, requires: Mapping[str, str]) -> tuple[Cell, ...]:
         local = replace(local, compute=read_local_version(build).compute)
     if name.label is not None or local.wrong or (local.compute is None and not _is_pure(name)):
         return ()
-    required = TORCH if local.stable or TORCH in requires else next(iter(requires), TORCH)
-    of_framework = framework(local.framework if local.release else required)
+    required = TORCH if TORCH in requires else next(iter(requires), TORCH)
+    of_framework = framework(local.framework if local.framework_part else required)
     accepted = (r for r in of_framework.releases() if accepts(requires.get(of_framework.name), r))
     return tuple(
         Cell(

@@ -225,6 +225,19 @@ def pin_by_url(template: Template) -> Template:
     return replace(template, lines=tuple(lines))
 
 
+def keep_substitute(template: Template, installed: str) -> Template:
+    """Return the template without dependencies, because installers would add the framework beside its substitute.
+
+    :param installed: the substitute, e.g. ``tensorflow-cpu``.
+    """
+    if not template.shell:
+        return replace(template, note=f"It installs the framework beside {installed}, which has the same files.")
+    lines = [tuple(word for word in line if word != "{framework}") for line in template.lines]
+    place = lines[-1].index("install") + 1
+    lines[-1] = (*lines[-1][:place], "--no-deps", *lines[-1][place:])
+    return replace(template, lines=tuple(lines))
+
+
 def slot_values(
     choice: Choice, target: Target, presence: Presence, torch_base: str = TORCH_INDEX
 ) -> dict[str, str | tuple[str, ...]]:
