@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from factory import example
+from factory import Factory, example
 from kept_objects import objects_kept
 
 from wheelsmith.wheel.check import check_wheel
@@ -140,3 +142,48 @@ def test_tensorflow_calls_the_wheel_of_its_minor(for_others, tmp_path, minor):
 def test_mindspore_calls_it_in_both_modes(for_others, tmp_path, release):
     needs = ("swiglu-mindspore==1+cpu.mindsporestable", f"mindspore=={release}", "numpy<2", "pytest")
     run_tests(install(for_others, tmp_path / "env", *needs), "test_mindspore.py")
+
+
+# --- projects with their own build system ---------------------------------------------------------------------
+
+MATRIX = """
+kernels:
+  scale-ffi:
+    path: jax
+    axes: {jax: ["0.5", "0.10"]}
+    test: |
+      python3 -c "import jax; from scale import scale; assert jax.jit(lambda x: scale(x, 3))(jax.numpy.ones(2))[1] == 3"
+  zero-out:
+    path: tensorflow
+    axes: {tensorflow: [2.21]}
+axes:
+  cuda: [cpu]
+  python: [3.11]
+"""
+
+
+@COMPILES
+def test_projects_are_built_by_their_own_build_systems(tmp_path):
+    find_python("3.11")
+    factory = Factory.at(tmp_path)
+    for name in ("jax", "tensorflow"):
+        shutil.copytree(Path(__file__).parent / "projects" / name, tmp_path / name)
+    (tmp_path / "matrix.yaml").write_text(MATRIX)
+    answer = factory.run("build-matrix", "--engine", "bwrap", "--progress", "plain")
+    assert answer.returncode == 0, answer.stderr
+    # Compiled with jaxlib 0.5.0, for 0.10 too.
+    (for_jax,) = (tmp_path / "dist/wheels").glob("scale_ffi-1.0+cpu.jaxstable-py3-none-*.whl")
+    (for_tensorflow,) = (tmp_path / "dist/wheels").glob("zero_out-1.0+cpu.tensorflow2.21-py3-none-*.whl")
+    assert requirements_of(for_jax) == ["jax>=0.5", "jaxlib>=0.5"]
+    assert requirements_of(for_tensorflow) == ["tensorflow==2.21.*,>=2.18"]
+    python = install(factory, tmp_path / "env", "tensorflow-cpu==2.21.*")
+    subprocess.run(["uv", "pip", "install", "-q", "--no-deps", "--python", python, for_tensorflow], check=True)
+    called = "from zero_out import zero_out; assert zero_out([5, 2]).numpy().tolist() == [5, 0]"
+    subprocess.run([python, "-c", called], check=True)
+
+
+def requirements_of(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+        lines = archive.read(name).decode().splitlines()
+    return [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]

@@ -295,6 +295,11 @@ def _own_kernel(at: Setting) -> None:
     _serves(at)
 
 
+@setting("docs/tutorial/jax.md", "docs/tutorial/tensorflow.md", "docs/tutorial/mindspore.md")
+def _other_frameworks(at: Setting) -> None:
+    _serves(at)
+
+
 @setting("docs/tutorial/setup-py-project.md")
 def _setup_py_project(at: Setting) -> None:
     wants.program("python3.11")

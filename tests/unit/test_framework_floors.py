@@ -9,12 +9,14 @@ from importlib import resources
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from wheelsmith.base.errors import MatrixMistakesError
+from wheelsmith.base.errors import MatrixMistakesError, NoEnvironmentError
 from wheelsmith.frameworks import LoaderInputs, framework, frameworks, local_version_of, read_local_version
 from wheelsmith.frameworks.jax import jax_releases
 from wheelsmith.frameworks.tensorflow import tensorflow_releases
 from wheelsmith.model import Cell
+from wheelsmith.plan.feasibility import NotBuildableError
 from wheelsmith.plan.kernel import _stable_abi
+from wheelsmith.plan.project import _oldest_environment
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 
 BUILD_TOML = """
@@ -85,7 +87,7 @@ def test_an_impossible_combination_has_its_reason(of, reason):
     ],
 )
 def test_a_wheel_requires_its_oldest_release(of, requirements):
-    assert framework(of.framework).stable_requirements("0.5", of) == requirements
+    assert framework(of.framework).stable_requirements("0.5", of.compute) == requirements
 
 
 @pytest.mark.parametrize("name", sorted(frameworks()))
@@ -110,6 +112,31 @@ def test_mistakes_in_a_framework_section_are_reported(name, more, mistake):
     with pytest.raises(MatrixMistakesError) as caught:
         spec(name, more)
     assert mistake in str(caught.value.mistakes[0])
+
+
+@pytest.mark.parametrize(
+    ("of", "requires", "there", "release"),
+    [
+        (cell("jax", "0.10"), ("jax",), {"jaxlib==0.5.0", "jaxlib==0.10.0"}, "0.5"),
+        # No jaxlib before 0.7 has a wheel for this Python.
+        (cell("jax", "0.10"), ("jax",), {"jaxlib==0.7.0", "jaxlib==0.10.0"}, "0.7"),
+        (cell("tensorflow", "2.21"), ("tensorflow",), {"tensorflow==2.21.0"}, "2.21"),
+        (cell("tensorflow", "2.21"), ("tensorflow-cpu",), {"tensorflow-cpu==2.21.0"}, "2.21"),
+        (cell("jax", "0.6"), ("jax",), {"jaxlib==0.7.0"}, None),
+    ],
+)
+def test_a_project_is_compiled_with_the_oldest_release_that_it_accepts(of, requires, there, release):
+    def resolve(requirements, python, arch, preferred):
+        if requirements[0] not in there:
+            raise NoEnvironmentError(f"no {requirements[0]}")
+        return requirements
+
+    if release is None:
+        with pytest.raises(NotBuildableError) as caught:
+            _oldest_environment(of, "3.14", requires, resolve)
+        assert str(caught.value) == "there is no build environment with jax 0.6 for Python 3.14: no jaxlib==0.6.0"
+    else:
+        assert _oldest_environment(of, "3.14", requires, resolve)[0] == release
 
 
 @pytest.mark.parametrize("name", ["jax", "tensorflow", "mindspore"])

@@ -311,7 +311,6 @@ def test_a_project_may_use_all_of_an_image():
             {"resolved": locked("2.11.0", "nvidia-cuda-runtime-cu12", "12.8.90")},
             "built for CUDA 12.8, not for CUDA 13.0",
         ),
-        ({"calls": ("tvm-ffi", "0.1")}, "not for tvm-ffi: use the axis torch in matrix.yaml"),
     ],
 )
 def test_a_cell_that_cannot_be_built_has_a_reason(options, words):

@@ -233,8 +233,12 @@ class Framework(ABC):
         """Return the requirement of a wheel for one release, e.g. ``torch==2.11.*`` or ``torch==2.16.0rc2``."""
         return f"{self.project}=={release}" + ("" if is_prerelease(release) else ".*")
 
-    def stable_requirements(self, floor: str, cell: Cell) -> tuple[str, ...]:
-        """Return the requirements of a wheel that uses the stable ABI, e.g. ``torch>=2.11``."""
+    def stable_requirements(self, floor: str, compute: str) -> tuple[str, ...]:
+        """Return the requirements of a wheel that uses the stable ABI, e.g. ``torch>=2.11``.
+
+        :param floor: the oldest release that it supports.
+        :param compute: its compute platform, e.g. ``cu130``.
+        """
         return (f"{self.project}>={floor}",)
 
 

@@ -16,7 +16,8 @@ from packaging.version import Version
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.units import numbers
 from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release
-from wheelsmith.model import Cell
+from wheelsmith.model import CUDA, Cell
+from wheelsmith.platforms import platform_of
 
 # XLA refuses a handler with a newer FFI, and a handler that was registered before XLA was used disables the whole
 # platform. The loader therefore compares the versions first.
@@ -109,7 +110,7 @@ class Jax(Framework):
     def floor(self, declared: str | None, cell: Cell) -> str:
         """Return the oldest known release, or a newer one if build.toml or the plugin for CUDA demands it."""
         oldest = next(iter(jax_releases()))
-        plugin = _first_plugin(cell)
+        plugin = _first_plugin(cell.compute)
         return max((oldest, *filter(None, (declared, plugin and _minor(plugin)))), key=Version)
 
     def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
@@ -141,26 +142,25 @@ class Jax(Framework):
         """Return the reason if JAX has no plugin for a cell's CUDA."""
         if cell.toolkit is None:
             return None
-        plugin = _first_plugin(cell)
+        plugin = _first_plugin(cell.compute)
         if plugin is None:
             return f"JAX has no plugin for {cell.compute}; it has some for CUDA {' and '.join(_plugins())}"
         if Version(cell.release) < Version(_minor(plugin)):
             return f"JAX's first plugin for CUDA {numbers(cell.toolkit)[0]} is {plugin}"
         return None
 
-    def stable_requirements(self, floor: str, cell: Cell) -> tuple[str, ...]:
+    def stable_requirements(self, floor: str, compute: str) -> tuple[str, ...]:
         """Return the requirements: jax and jaxlib, whose releases may differ, and the plugin for CUDA."""
-        plugin = _first_plugin(cell)
-        required = (f"jax>={floor}", f"jaxlib>={floor}")
+        required, plugin = (f"jax>={floor}", f"jaxlib>={floor}"), _first_plugin(compute)
         if plugin is None:
             return required
-        major = numbers(str(cell.toolkit))[0]
-        return (*required, f"jax-cuda{major}-plugin>={max(plugin, floor, key=Version)}")
+        return (*required, f"jax-cuda{compute[2:4]}-plugin>={max(plugin, floor, key=Version)}")
 
 
-def _first_plugin(cell: Cell) -> str | None:
-    """Return the first release of the plugin for a cell's CUDA; None for a CPU, or if there is none."""
-    return _plugins().get(str(numbers(cell.toolkit)[0])) if cell.toolkit and cell.platform == "cuda" else None
+def _first_plugin(compute: str) -> str | None:
+    """Return the first release of the plugin for a compute platform such as ``cu130``; None if there is none."""
+    found = platform_of(compute)
+    return _plugins().get(str(numbers(found[1])[0])) if found and found[0].name == CUDA else None
 
 
 def _minor(version: str) -> str:

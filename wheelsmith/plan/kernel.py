@@ -305,7 +305,7 @@ def compiled_wheel(
     """
     selected = framework(cell.framework)
     local = f"{names.version}+{local_version_of(cell, stable_abi=floor is not None)}"
-    needed = selected.stable_requirements(floor, cell) if floor else (selected.requirement(release),)
+    needed = selected.stable_requirements(floor, cell.compute) if floor else (selected.requirement(release),)
     requirements = dict.fromkeys((*needed, *python_depends(spec, ""), *python_depends(spec, cell.backend)))
     return WheelSpec(
         distribution=names.distribution,

@@ -14,7 +14,7 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import MatrixError, NoEnvironmentError
 from wheelsmith.base.units import is_prerelease, numbers
 from wheelsmith.base.zlib_fingerprint import non_zlib_fingerprint
-from wheelsmith.frameworks import local_version_of, patch_releases, read_local_version
+from wheelsmith.frameworks import framework, local_version_of, patch_releases, read_local_version
 from wheelsmith.matrix.placeholders import fill_placeholders
 from wheelsmith.matrix.types import ProjectSettings
 from wheelsmith.model import (
@@ -174,11 +174,6 @@ def _compiled_plan(
     settings: ProjectSettings,
 ) -> BuildPlan:
     python = cell.python or build_host.python
-    if cell.framework not in {TORCH, NO_FRAMEWORK}:
-        raise NotBuildableError(
-            f"a project with its own build system can be built for torch, not for {cell.framework}: "
-            f"use the axis torch in matrix.yaml"
-        )
     if cell.framework == NO_FRAMEWORK and spec.builds_with_torch:
         raise NotBuildableError("the project's build requires torch: use the axis torch in matrix.yaml")
     if cell.arch != build_host.machine:
@@ -190,7 +185,7 @@ def _compiled_plan(
     check_python(python, build_host)
     home, toolkit = find_toolkit(cell, build_host) or ("", None)
     archs = requested_capabilities(cell)
-    environment = _environment(cell, python, spec, settings, toolkit, resolve)
+    release, environment = _environment(cell, python, spec, settings, toolkit, resolve)
     return BuildPlan(
         cell=cell,
         image=build_host.image,
@@ -201,7 +196,7 @@ def _compiled_plan(
         libraries=_headers(cell, toolkit),
         recipe=_NO_RECIPE,
         environment=ENVIRONMENT,
-        wheel=_wheel(cell, python, names, archs),
+        wheel=_wheel(cell, python, names, archs, release),
         recipe_version=RECIPE_VERSION,
         deflate=non_zlib_fingerprint(),
         project=Project(
@@ -224,7 +219,8 @@ def _environment(
     settings: ProjectSettings,
     toolkit: PrefixId | None,
     resolve: Resolve,
-) -> tuple[LockedWheel, ...]:
+) -> tuple[str, tuple[LockedWheel, ...]]:
+    """Return the framework's release that the project is compiled with, and the environment of the build."""
     backports = _BACKPORTS if numbers(python) < (3, 11) else ()
     named = (*spec.requires, *settings.build_requires)
     names = {canonicalize_name(Requirement(each).name) for each in named}
@@ -233,7 +229,9 @@ def _environment(
     if cell.framework == NO_FRAMEWORK:
         assembled = str(cell.toolkit) if toolkit and not toolkit.in_image else None
         libraries = platforms()[cell.platform].library_requirements(assembled) if assembled else ()
-        return _resolved(resolve, (*libraries, *requirements), python, cell.arch)
+        return cell.release, _resolved(resolve, (*libraries, *requirements), python, cell.arch)
+    if cell.framework != TORCH:
+        return _oldest_environment(cell, python, requirements, resolve)
     wanted = _torch_specifier(cell, spec)
     try:
         found = resolve((f"torch{wanted}", *requirements), python, cell.arch, _preferred_builds(cell, wanted))
@@ -246,7 +244,29 @@ def _environment(
         )
     if cell.toolkit and (why := why_other_cuda(found, cell.toolkit)):
         raise NotBuildableError(f"{why}: give pip an index with torch for that CUDA")
-    return found
+    return cell.release, found
+
+
+def _oldest_environment(
+    cell: Cell, python: str, requirements: tuple[str, ...], resolve: Resolve
+) -> tuple[str, tuple[LockedWheel, ...]]:
+    """Return the oldest release of a framework that a wheel can support, and the environment with it.
+
+    The oldest ones may lack wheels for the Python, or the project may refuse them.
+    """
+    used = framework(cell.framework)
+    known, floor = used.releases(), used.floor(None, cell)
+    names = {canonicalize_name(Requirement(each).name) for each in requirements}
+    project = next((each for each in used.substitutes if each in names), used.project)
+    releases = list(known)
+    candidates = releases[releases.index(floor) : releases.index(cell.release) + 1] if floor else [cell.release]
+    for release in candidates:
+        try:
+            pinned = f"{project}=={known[release].version}"
+            return release, resolve((pinned, *requirements), python, cell.arch, ())
+        except NoEnvironmentError as error:
+            refused = error
+    raise _no_environment(f" with {used.name} {cell.release}", python, refused)
 
 
 def _resolved(resolve: Resolve, requirements: tuple[str, ...], python: str, arch: str) -> tuple[LockedWheel, ...]:
@@ -314,11 +334,12 @@ def _variables(
     return found | (platforms()[cell.platform].variables(home, archs) if cell.toolkit else {}) | own
 
 
-def _wheel(cell: Cell, python: str, names: WheelNames, archs: tuple[str, ...]) -> WheelSpec:
+def _wheel(cell: Cell, python: str, names: WheelNames, archs: tuple[str, ...], release: str) -> WheelSpec:
     abi = "cp" + python.replace(".", "")
+    floor = release if framework(cell.framework).floor(None, cell) else None
     return WheelSpec(
         distribution=names.distribution,
-        version=f"{names.version}+{local_version_of(cell, stable_abi=False)}",
+        version=f"{names.version}+{local_version_of(cell, stable_abi=floor is not None)}",
         python_tag=abi.removesuffix("t"),
         abi_tag=abi,
         platform=f"linux_{cell.arch}",
@@ -326,10 +347,10 @@ def _wheel(cell: Cell, python: str, names: WheelNames, archs: tuple[str, ...]) -
         module=wheel_stem(names.distribution),
         gpu_archs=archs,
         framework=cell.framework,
-        release=cell.release,
+        release=release,
         toolkit=cell.toolkit,
         arch=cell.arch,
-        stable_abi=None,
+        stable_abi=floor,
         declared=names.declared,
     )
 

@@ -26,8 +26,8 @@ from wheel.wheelfile import WheelFile
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.errors import WheelError
 from wheelsmith.frameworks import framework, frameworks, patch_releases, read_local_version
-from wheelsmith.model import RECORDED_PLAN, TORCH, WheelSpec, read_wheel_name, same_version, wheel_stem
-from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
+from wheelsmith.model import NO_FRAMEWORK, RECORDED_PLAN, TORCH, WheelSpec, read_wheel_name, same_version, wheel_stem
+from wheelsmith.platforms import CPU, DRIVER_LIBRARIES, cuda_packages
 from wheelsmith.wheel.archive import WheelContents, open_wheel, read_headers, record_mistakes
 from wheelsmith.wheel.bundled_libraries import is_always_loaded
 from wheelsmith.wheel.elf import Extension, is_cpu_elf, read_extension
@@ -261,6 +261,8 @@ def set_planned_metadata(contents: WheelContents, spec: WheelSpec) -> WheelConte
     metadata.replace_header("Version", spec.version)
     if spec.framework == TORCH and spec.release:
         _pin_torch(metadata, requirements, spec)
+    elif spec.framework != NO_FRAMEWORK and spec.release:
+        _require_framework(metadata, requirements, spec)
     return rename_wheel(contents, f"{wheel_stem(spec.distribution)}-{spec.version}", _serialize(metadata))
 
 
@@ -373,6 +375,25 @@ def _pin_torch(metadata: EmailMessage, requirements: dict[str, Requirement], spe
     del metadata["Requires-Dist"]
     torch = f"torch[{','.join(sorted(extras))}]" if extras else "torch"
     for line in (f"{torch}{pinned}", *others):
+        metadata["Requires-Dist"] = line
+
+
+def _require_framework(metadata: EmailMessage, requirements: dict[str, Requirement], spec: WheelSpec) -> None:
+    """Require the releases of the framework that the wheel supports, within what the project requires itself."""
+    used, compute = framework(spec.framework), read_local_version(spec.version.partition("+")[2]).compute
+    floor = spec.stable_abi
+    supported = used.stable_requirements(floor, compute or CPU) if floor else (used.requirement(str(spec.release)),)
+    needed = {each.name: each for each in map(Requirement, supported)}
+    others = []
+    for line, own in requirements.items():
+        name = canonicalize_name(own.name)
+        if name in needed and not own.marker:
+            needed[name].specifier &= own.specifier
+            needed[name].extras |= own.extras
+        else:
+            others.append(line)
+    del metadata["Requires-Dist"]
+    for line in (*map(str, needed.values()), *others):
         metadata["Requires-Dist"] = line
 
 
