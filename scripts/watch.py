@@ -1,4 +1,4 @@
-"""List new releases of torch, CUDA, tvm-ffi, CUTLASS and kernel-builder that wheelsmith's facts lack.
+"""List new releases of torch and other frameworks, CUDA, CUTLASS and kernel-builder that wheelsmith's facts lack.
 
     python scripts/watch.py
     python scripts/watch.py --add --matrix RELEASE.md    # also run the scripts that add them
@@ -33,6 +33,13 @@ KERNELS, CUTLASS = "https://github.com/huggingface/kernels", "https://github.com
 # In kernel-builder's repository: the header libraries of build.toml, and the names of python-depends by backend.
 HEADERS, PYTHON_DEPENDS = "nix-builder/lib/deps.nix", "kernels-data/src/python_dependencies.json"
 BACKENDS = ("cpu", "cuda")
+# Framework → the script that writes its facts.
+FACTS = {
+    "tvm-ffi": "tvm_ffi.py",
+    "jax": "jax_releases.py",
+    "tensorflow": "tensorflow_releases.py",
+    "mindspore": "mindspore_releases.py",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +62,12 @@ def main() -> None:
     parser.add_argument("--cutlass", default=CUTLASS, help="git repository of CUTLASS")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        for news in (*torch_news(options.matrix), *cuda_news(), *tvm_ffi_news(), *kernels_news(options, Path(scratch))):
+        for news in (
+            *torch_news(options.matrix),
+            *cuda_news(),
+            *framework_news(),
+            *kernels_news(options, Path(scratch)),
+        ):
             print(f"- {news.title}: {run(news.commands) if options.add else 'new'}", flush=True)
 
 
@@ -94,13 +106,19 @@ def cuda_news() -> Iterator[News]:
             yield News(title=f"CUDA {minor}", commands=(script("add_cuda.py", minor),))
 
 
-def tvm_ffi_news() -> Iterator[News]:
-    """Yield the newest tvm-ffi if it is new."""
-    known = [release.version for release in framework("tvm-ffi").releases().values()]
-    newest = max(published("apache-tvm-ffi"))
-    if newest > max(map(Version, known)):
-        date = datetime.now(UTC).date().isoformat()
-        yield News(title=f"tvm-ffi {newest}", commands=(script("tvm_ffi.py", date),))
+def framework_news() -> Iterator[News]:
+    """Yield the newest release of each other framework if the facts lack it.
+
+    Of tvm-ffi they have the newest patch release of each minor version, and of the others the first one.
+    """
+    date = datetime.now(UTC).date().isoformat()
+    for name, program in FACTS.items():
+        used, versions = framework(name), published(framework(name).project)
+        newest = max(versions)
+        first = min(each for each in versions if each.release[:2] == newest.release[:2])
+        known = max(Version(release.version) for release in used.releases().values())
+        if (newest if name == "tvm-ffi" else first) > known:
+            yield News(title=f"{name} {newest}", commands=(script(program, date),))
 
 
 def kernels_news(options: argparse.Namespace, scratch: Path) -> Iterator[News]:

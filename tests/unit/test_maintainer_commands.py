@@ -144,6 +144,10 @@ def test_what_is_new_is_listed_and_added(tmp_path, monkeypatch, capsys):
         "torch": [torch.version, f"{torch.minor}.99", "2.99.0", "1.9.9"],
         "cuda-toolkit": [*cuda_toolkits(), "11.8.0", "13.99.1", "13.99.0"],
         "apache-tvm-ffi": [*(release.version for release in tvm_ffi), "9.9"],
+        "jaxlib": [*(release.version for release in framework("jax").releases().values()), "9.8.0", "9.8.1"],
+        # A patch release of a known minor changes nothing.
+        "tensorflow": [*(each.version for each in framework("tensorflow").releases().values()), "2.21.9"],
+        "mindspore": [each.version for each in framework("mindspore").releases().values()],
     }
     monkeypatch.setattr(watch, "published", lambda name: dict.fromkeys(sorted(map(Version, newest[name])), ()))
     known = [f'"{name}" = [' for name in header_libraries()]
@@ -162,7 +166,7 @@ def test_what_is_new_is_listed_and_added(tmp_path, monkeypatch, capsys):
     argv = ["watch.py", "--kernels", kernels.url, "--cutlass", cutlass.url]
     monkeypatch.setattr(sys, "argv", argv)
     watch.main()
-    news = [f"torch {torch.minor}.99", "torch 2.99.0", "CUDA 13.99", "tvm-ffi 9.9", "CUTLASS 9.1.10"]
+    news = [f"torch {torch.minor}.99", "torch 2.99.0", "CUDA 13.99", "tvm-ffi 9.9", "jax 9.8.1", "CUTLASS 9.1.10"]
     last = "python-depends newer of kernel-builder"
     assert capsys.readouterr().out.splitlines() == [f"- {each}: new" for each in (*news, last)]
 
@@ -172,7 +176,7 @@ def test_what_is_new_is_listed_and_added(tmp_path, monkeypatch, capsys):
     told = capsys.readouterr().out.splitlines()
     assert told[:3] == [f"- {each}: added" for each in news[:3]]
     assert told[3].startswith("- tvm-ffi 9.9: not added: NameError")
-    assert told[4:] == ["- CUTLASS 9.1.10: added", f"- {last}: add it by hand"]
+    assert told[4:] == ["- jax 9.8.1: added", "- CUTLASS 9.1.10: added", f"- {last}: add it by hand"]
 
 
 def test_what_ptxas_says():

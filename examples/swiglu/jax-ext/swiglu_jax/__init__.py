@@ -5,14 +5,17 @@ import jax
 from ._ops import ffi_call
 
 
-def _like(x):
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+def _call(name, results, *inputs):
+    """Call a function with arrays of one shape. Each result has this shape, too."""
+    arrays = [jax.numpy.asarray(each) for each in inputs]
+    like = jax.ShapeDtypeStruct(arrays[0].shape, arrays[0].dtype)
+    return ffi_call(name, (like,) * results, vmap_method="broadcast_all")(*arrays)
 
 
 @jax.custom_vjp
 def swiglu(gate: jax.Array, up: jax.Array) -> jax.Array:
     """Return silu(gate) * up for two float32 arrays of one shape."""
-    return ffi_call("SwigluForward", _like(gate), vmap_method="broadcast_all")(gate, up)
+    return _call("SwigluForward", 1, gate, up)[0]
 
 
 def _forward(gate, up):
@@ -20,8 +23,7 @@ def _forward(gate, up):
 
 
 def _backward(inputs, dy):
-    results = (_like(dy), _like(dy))
-    return tuple(ffi_call("SwigluBackward", results, vmap_method="broadcast_all")(*inputs, dy))
+    return tuple(_call("SwigluBackward", 2, *inputs, dy))
 
 
 swiglu.defvjp(_forward, _backward)
