@@ -19,6 +19,9 @@ from wheelsmith.plan.recipe.toml_reader import TableReader, TomlPlaces, load_tom
 from wheelsmith.platforms import header_libraries, platforms
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
+# Keys in sections of backends that wheelsmith does not build.
+_FOREIGN_KEYS = {"rocm": ("hip-flags", "rocm-archs"), "xpu": ("sycl-flags",)}
+_COMPILED = ("cpu", "cuda", "metal", "rocm", "xpu")  # backends of sections
 _NEWEST_EDITION = 5
 _NOARCH = "torch-noarch"
 _RELEASE = "0123456789_"  # the end of a library's name
@@ -51,8 +54,10 @@ def _kernel(root: TableReader) -> KernelSpec:
         raise BuildTomlError("[general] is missing", where=Place(file="build.toml", line=1), remedy=_UPDATE)
     edition = _edition(root, general)
     name = general.required("name")
-    if name and not _NAME.fullmatch(name):
+    if "name" in general and not _NAME.fullmatch(name):
         general.add_mistake(f"{name!r} is not a kernel name: use lower-case letters, digits and dashes", "name")
+    if edition == _NEWEST_EDITION:
+        _require_backends(general)
     backends = general.texts("backends")
     for backend in backends:
         if backend not in BACKENDS:
@@ -99,10 +104,15 @@ def _edition(root: TableReader, general: TableReader) -> int:
         general.add_mistake("this build.toml has edition 1 or 2, which is no longer supported", remedy=_UPDATE)
         for key in ("universal", "cuda-minver", "cuda-maxver"):
             general.raw(key)
-    elif "backends" not in general:
+    else:
+        _require_backends(general)
+    return 4 if "version" in general and "license" in general else 3
+
+
+def _require_backends(general: TableReader) -> None:
+    if "backends" not in general:
         remedy = f'list the supported backends, such as backends = ["cpu", "cuda"]; in an older file, {_UPDATE}'
         general.add_mistake("backends is missing in [general]", remedy=remedy)
-    return 4 if "version" in general and "license" in general else 3
 
 
 def _backend_tables(
@@ -184,7 +194,6 @@ def _binding(framework: str, table: TableReader) -> Binding:
     if used.calls_functions:
         common = replace(common, functions=_functions(table))
     if framework == TORCH:
-        table.raw("universal")
         common = replace(common, minver=table.version("minver"), maxver=table.version("maxver"))
     table.check_unknown_keys()
     return common
@@ -231,10 +240,8 @@ def _section(name: str, table: TableReader) -> Section | None:
         table.add_mistake("kernel sections with a language belong to edition 1", "language", _UPDATE)
         return None
     backend = table.required("backend")
-    if backend not in BACKENDS:
-        table.add_mistake(f"unknown backend {backend!r}", "backend", did_you_mean(backend, BACKENDS))
-        return None
-    if backend not in BUILT_BACKENDS:
+    if backend not in _COMPILED:
+        table.add_mistake(f"unknown backend {backend!r}", "backend", did_you_mean(backend, _COMPILED))
         return None
     if "depends" not in table:
         table.add_mistake(f"depends is missing in [kernel.{name}]", remedy='depends = ["torch"], or [] for none')
@@ -254,8 +261,10 @@ def _section(name: str, table: TableReader) -> Section | None:
         table.add_mistake(f"src is missing or empty in [kernel.{name}]", "src")
     for dependency in section.depends:
         _check_spelling(dependency, table)
+    for key in _FOREIGN_KEYS.get(backend, ()):
+        table.texts(key)
     table.check_unknown_keys()
-    return section
+    return section if backend in BUILT_BACKENDS else None
 
 
 def _check_spelling(dependency: str, table: TableReader) -> None:
