@@ -1,5 +1,7 @@
 """The grid of the front page says of each combination what is there, and never the union of several."""
 
+from dataclasses import replace
+
 import pytest
 from states import cell, entry, named, of_torch, stable, unserved
 
@@ -78,6 +80,13 @@ def test_a_stable_wheel_serves_every_torch_that_it_accepts():
     }
     assert [row.stable for row in front.rows] == [None, "torch ≥2.10"]
     assert common_combinations(coverage([others, stable()])) == ("torch 2.10, CUDA 13.0", "torch 2.13, CUDA 13.0")
+
+
+def test_a_stable_wheel_of_another_framework_names_it():
+    cells = [replace(cell(release, None), framework="jax") for release in ("0.5", "0.10")]
+    wheel = entry("1+cpu.jaxstable", *cells, tag="py3-none-manylinux_2_28_x86_64", requires=("jax>=0.5", "jaxlib>=0.5"))
+    front = front_of(named("a", replace(wheel, requires_torch=None)))
+    assert [row.stable for row in front.rows] == ["jax ≥0.5"]
 
 
 def test_what_projects_have_in_common_is_for_one_machine_and_python():

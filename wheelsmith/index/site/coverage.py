@@ -68,7 +68,7 @@ class Covered(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onward(Record):
-    """A wheel that is not for one release: it uses torch's stable ABI, or contains no compiled code.
+    """A wheel that is not for one release: it uses a stable ABI, or contains no compiled code.
 
     :param requires: the releases that it accepts, e.g. ``>=2.10``; empty if it accepts any.
     :param like: the combination, with the future release that the wheel accepts, too.

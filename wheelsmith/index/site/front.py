@@ -129,7 +129,11 @@ def _front_row(
         cells=cells,
         machine=next(iter(machines)) if len(machines) == 1 else None,
         stable=next(
-            (f"{TORCH} {each.requires.replace('>=', '≥') or 'of any release'}" for row in rows for each in row.onward),
+            (
+                f"{each.like.framework} {each.requires.replace('>=', '≥') or 'of any release'}"
+                for row in rows
+                for each in row.onward
+            ),
             None,
         ),
     )
