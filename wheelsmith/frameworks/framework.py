@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.base.units import is_prerelease
+from wheelsmith.base.units import is_prerelease, numbers
 from wheelsmith.model import Cell, PinnedFile, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
 
@@ -79,6 +79,15 @@ class LoaderInputs:
     release: str
     floor: str | None = None
     functions: tuple[str, ...] = ()
+
+    def fill(self, template: str, **more: object) -> str:
+        """Return the text of a generated module.
+
+        :param more: further values for the template.
+        """
+        oldest = self.floor or self.release
+        known = {"package": self.package, "namespace": self.namespace, "functions": self.functions}
+        return template.format(**known, oldest=oldest, numbers=numbers(oldest), **more)
 
 
 class Framework(ABC):
@@ -147,9 +156,9 @@ class Framework(ABC):
         """Return the release with exactly this version, or None if it is not known."""
         return next((known for known in self.releases().values() if known.version == version), None)
 
-    @abstractmethod
     def local_part(self, release: str) -> str:
-        """Return the name of a release in a local version, e.g. ``torch2.11``."""
+        """Return the name of a release in a local version, e.g. ``torch2.11``. PEP 440 forbids a dash in it."""
+        return f"{self.name.replace('-', '')}{release}"
 
     @property
     def stable_part(self) -> str:
@@ -173,16 +182,17 @@ class Framework(ABC):
         """
         return None
 
-    @abstractmethod
     def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
-        """Return the macros that kernel sources expect, as compiler arguments."""
+        """Return the macros that kernel sources expect, as compiler arguments. The names are kernel-builder's."""
+        name = self.name.replace("-", "_").upper()
+        return f"-D{name}_EXTENSION_NAME={namespace}", f"-D{backend.upper()}_KERNEL"
 
-    @abstractmethod
     def libraries(self, backend: str) -> tuple[str, ...]:
         """Return the file names of the libraries that an extension links against.
 
         Importing the framework loads them.
         """
+        return ()
 
     @abstractmethod
     def files(self, of: LoaderInputs) -> dict[str, str]:

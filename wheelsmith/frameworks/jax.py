@@ -30,8 +30,8 @@ from pathlib import Path
 import jax
 import jaxlib
 
-if tuple(int(part) for part in jaxlib.__version__.split(".")[:2]) < {floor}:
-    raise ImportError(f"this build of {package} needs jaxlib {release} or newer, not {{jaxlib.__version__}}")
+if tuple(int(part) for part in jaxlib.__version__.split(".")[:2]) < {numbers}:
+    raise ImportError(f"this build of {package} needs jaxlib {oldest} or newer, not {{jaxlib.__version__}}")
 
 ops = ctypes.CDLL(str(Path(__file__).with_name("{namespace}.so")))
 
@@ -103,35 +103,15 @@ class Jax(Framework):
         """Return every known release."""
         return jax_releases()
 
-    def local_part(self, release: str) -> str:
-        """Return ``jax0.10``; wheels have ``jaxstable``."""
-        return f"jax{release}"
-
     def floor(self, declared: str | None, cell: Cell) -> str:
         """Return the oldest known release, or a newer one if build.toml or the plugin for CUDA demands it."""
         oldest = next(iter(jax_releases()))
         plugin = _first_plugin(cell.compute)
         return max((oldest, *filter(None, (declared, plugin and _minor(plugin)))), key=Version)
 
-    def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
-        """Return macros like those of torch's kernels."""
-        return f"-DJAX_EXTENSION_NAME={namespace}", f"-D{backend.upper()}_KERNEL"
-
-    def libraries(self, backend: str) -> tuple[str, ...]:
-        """Return no libraries: XLA passes its functions to a handler."""
-        return ()
-
     def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the module that registers the functions, and the script that checks them."""
-        assert of.floor  # noqa: S101  # every wheel has one
-        text = _OPS.format(
-            package=of.package,
-            namespace=of.namespace,
-            release=of.floor,
-            floor=numbers(of.floor),
-            functions=of.functions,
-            platform=_PLATFORMS.get(of.backend, of.backend),
-        )
+        text = of.fill(_OPS, platform=_PLATFORMS.get(of.backend, of.backend))
         return {f"{of.package}/_ops.py": text, _CHECKER: _check_script()}
 
     def check_command(self, of: LoaderInputs, library: str, output: str) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from functools import cache
 from packaging.version import Version
 
 from wheelsmith.base.files import read_facts
-from wheelsmith.base.units import numbers
 from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release
 from wheelsmith.model import Cell
 
@@ -24,8 +23,8 @@ from pathlib import Path
 import mindspore
 from mindspore import ops
 
-if tuple(int(part) for part in mindspore.__version__.split(".")[:2]) < {floor}:
-    raise ImportError(f"this build of {package} needs MindSpore {release} or newer, not {{mindspore.__version__}}")
+if tuple(int(part) for part in mindspore.__version__.split(".")[:2]) < {numbers}:
+    raise ImportError(f"this build of {package} needs MindSpore {oldest} or newer, not {{mindspore.__version__}}")
 
 _LIBRARY = str(Path(__file__).with_name("{namespace}.so"))
 if ":" in _LIBRARY:
@@ -69,33 +68,13 @@ class MindSpore(Framework):
         """Return every known release."""
         return mindspore_releases()
 
-    def local_part(self, release: str) -> str:
-        """Return ``mindspore2.10``; wheels have ``mindsporestable``."""
-        return f"mindspore{release}"
-
     def floor(self, declared: str | None, cell: Cell) -> str:
         """Return the oldest known release, or a newer one if build.toml demands it."""
         return max((next(iter(mindspore_releases())), *filter(None, (declared,))), key=Version)
 
-    def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
-        """Return macros like those of torch's kernels."""
-        return f"-DMINDSPORE_EXTENSION_NAME={namespace}", f"-D{backend.upper()}_KERNEL"
-
-    def libraries(self, backend: str) -> tuple[str, ...]:
-        """Return no libraries: a function calls nothing of MindSpore."""
-        return ()
-
     def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the module that makes operators of the functions."""
-        assert of.floor  # noqa: S101  # every wheel has one
-        text = _OPS.format(
-            package=of.package,
-            namespace=of.namespace,
-            release=of.floor,
-            floor=numbers(of.floor),
-            functions=of.functions,
-        )
-        return {f"{of.package}/_ops.py": text}
+        return {f"{of.package}/_ops.py": of.fill(_OPS)}
 
     def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
         """Return the reason that there are no wheels for GPUs."""

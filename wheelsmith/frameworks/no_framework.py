@@ -31,10 +31,6 @@ class NoFramework(Framework):
         """Return no macros."""
         return ()
 
-    def libraries(self, backend: str) -> tuple[str, ...]:
-        """Return no libraries."""
-        return ()
-
     def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return no files."""
         return {}

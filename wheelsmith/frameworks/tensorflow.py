@@ -41,8 +41,8 @@ from types import SimpleNamespace
 import tensorflow
 
 _installed = tuple(int(part) for part in tensorflow.__version__.split(".")[:2])
-if _installed {differs} {release}:
-    raise ImportError(f"this build of {package} needs TensorFlow {required}, not {{tensorflow.__version__}}")
+if _installed {differs} {numbers}:
+    raise ImportError(f"this build of {package} needs TensorFlow {oldest}{newer}, not {{tensorflow.__version__}}")
 
 _PREFIX = "{prefix}"
 _library = tensorflow.load_op_library(str(Path(__file__).with_name("{namespace}.so")))
@@ -144,15 +144,11 @@ class TensorFlow(Framework):
         """Return every known release."""
         return tensorflow_releases()
 
-    def local_part(self, release: str) -> str:
-        """Return ``tensorflow2.21``."""
-        return f"tensorflow{release}"
-
     def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
         """Return macros like those of torch's kernels, and the alignment of Eigen's arrays in TensorFlow's wheels."""
         of_cuda = ("-DEIGEN_USE_GPU",) if backend != CPU else ()
-        name = f"-DTENSORFLOW_EXTENSION_NAME={_operator_prefix(namespace)}"
-        return name, f"-D{backend.upper()}_KERNEL", "-DEIGEN_MAX_ALIGN_BYTES=64", *of_cuda
+        usual = super().defines(_operator_prefix(namespace), backend, stable_abi)
+        return *usual, "-DEIGEN_MAX_ALIGN_BYTES=64", *of_cuda
 
     def libraries(self, backend: str) -> tuple[str, ...]:
         """Return the library that importing tensorflow loads."""
@@ -160,14 +156,8 @@ class TensorFlow(Framework):
 
     def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the header that names operators, and the module that loads them."""
-        text = _OPS.format(
-            package=of.package,
-            namespace=of.namespace,
-            prefix=_operator_prefix(of.namespace),
-            differs="<" if of.floor else "!=",
-            release=numbers(of.floor or of.release),
-            required=f"{of.floor} or newer" if of.floor else of.release,
-        )
+        kind = {"differs": "<", "newer": " or newer"} if of.floor else {"differs": "!=", "newer": ""}
+        text = of.fill(_OPS, prefix=_operator_prefix(of.namespace), **kind)
         return {"registration.h": _REGISTRATION, f"{of.package}/_ops.py": text}
 
     def exports(self) -> tuple[Exports, ...]:

@@ -198,10 +198,6 @@ class Torch(Framework):
         """Return the release with this version, or the build of a pre-release, ``2.16.0rc2+cu130``."""
         return super().find_version(version, arch) or read_prerelease_facts(version, arch)
 
-    def local_part(self, release: str) -> str:
-        """Return ``torch2.11`` or ``torch2.16.0rc2``."""
-        return f"torch{release}"
-
     def cxx11_abi(self, release: str, arch: str, cuda: str | None) -> bool | None:
         """Return True if a build has the C++11 ABI.
 
@@ -212,8 +208,8 @@ class Torch(Framework):
 
     def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
         """Return kernel-builder's macros."""
-        found = [f"-DTORCH_EXTENSION_NAME={namespace}", f"-DPy_LIMITED_API={self.limited_api}"]
-        found.append(f"-D{backend.upper()}_KERNEL")
+        name, kind = super().defines(namespace, backend, stable_abi)
+        found = [name, f"-DPy_LIMITED_API={self.limited_api}", kind]
         found += ["-DUSE_CUDA=1"] if backend == "cuda" else []
         if stable_abi:
             major, minor = numbers(stable_abi)
@@ -227,7 +223,7 @@ class Torch(Framework):
 
     def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the header that registers operators, and the module that loads them."""
-        return {"registration.h": REGISTRATION, f"{of.package}/_ops.py": OPS.format(namespace=of.namespace)}
+        return {"registration.h": REGISTRATION, f"{of.package}/_ops.py": of.fill(OPS)}
 
     def why_incompatible(self, cell: Cell, *, any_minor: bool) -> str | None:
         """Return the reason why torch's own builds cannot serve a cell, or None."""

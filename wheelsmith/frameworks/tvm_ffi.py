@@ -109,21 +109,13 @@ class TvmFfi(Framework):
         """Return every known release."""
         return tvm_ffi_releases()
 
-    def local_part(self, release: str) -> str:
-        """Return ``tvmffi0.1``. It has no dash, because PEP 440 forbids it."""
-        return f"tvmffi{release}"
-
-    def defines(self, namespace: str, backend: str, stable_abi: str | None) -> tuple[str, ...]:
-        """Return kernel-builder's macros."""
-        return f"-DTVM_FFI_EXTENSION_NAME={namespace}", f"-D{backend.upper()}_KERNEL"
-
     def libraries(self, backend: str) -> tuple[str, ...]:
         """Return the library that importing tvm_ffi loads."""
         return ("libtvm_ffi.so",)
 
     def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the module that loads the kernel's functions."""
-        return {f"{of.package}/_ops.py": _OPS.format(namespace=of.namespace)}
+        return {f"{of.package}/_ops.py": of.fill(_OPS)}
 
     def exports(self) -> tuple[Exports, ...]:
         """Return the exports of libtvm_ffi.so."""

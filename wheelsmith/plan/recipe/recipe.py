@@ -167,7 +167,7 @@ def includes_python(spec: KernelSpec, paths: Iterable[str], read: Callable[[str]
     if spec.binding is None or target_framework.limited_api is None:
         return False
     # The build overwrites these files.
-    written = target_framework.files(LoaderInputs(package=spec.package, namespace="", backend="", release=""))
+    written = target_framework.files(LoaderInputs(package=spec.package, namespace="", backend="", release="0"))
     generated = {f"{target_framework.packages}/{path}" for path in written}
     sources = (path for path in paths if is_known_source(path) and path not in generated)
     return any(_PYTHON_H.search(read(path)) for path in sources)
