@@ -10,10 +10,12 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from wheelsmith.base.errors import MatrixMistakesError, NoEnvironmentError
+from wheelsmith.engine import Exit, ExitReason, Limits
 from wheelsmith.frameworks import LoaderInputs, framework, frameworks, local_version_of, read_local_version
 from wheelsmith.frameworks.jax import jax_releases
 from wheelsmith.frameworks.tensorflow import tensorflow_releases
 from wheelsmith.model import Cell
+from wheelsmith.pipeline.failures import command_failed
 from wheelsmith.plan.feasibility import NotBuildableError
 from wheelsmith.plan.kernel import _stable_abi
 from wheelsmith.plan.project import _oldest_environment
@@ -230,3 +232,9 @@ def test_each_handler_is_asked_for_its_version(tmp_path, defines, function, said
     assert (answer.returncode == 0) == (said is None), answer.stderr
     assert (tmp_path / "done").exists() == (said is None)
     assert (said or "") in answer.stderr
+
+
+def test_a_missing_function_has_a_remedy():
+    said = ("/opt/cxx/bin/ld: required symbol `Scale' not defined", "collect2: error: ld returned 1 exit status")
+    failed = command_failed("build", "the build", Exit(reason=ExitReason.EXITED, code=1, seconds=1), Limits(), said)
+    assert failed.failure.remedy == 'define Scale as an extern "C" function, or correct functions in build.toml'

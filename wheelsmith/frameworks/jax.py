@@ -104,10 +104,10 @@ class Jax(Framework):
         return jax_releases()
 
     def floor(self, declared: str | None, cell: Cell) -> str:
-        """Return the oldest known release, or a newer one if build.toml or the plugin for CUDA demands it."""
-        oldest = next(iter(jax_releases()))
+        """Return the release in build.toml or the oldest known one, or a newer one if the plugin for CUDA is newer."""
+        oldest = declared or next(iter(jax_releases()))
         plugin = _first_plugin(cell.compute)
-        return max((oldest, *filter(None, (declared, plugin and _minor(plugin)))), key=Version)
+        return max(oldest, _minor(plugin), key=Version) if plugin else oldest
 
     def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the module that registers the functions, and the script that checks them."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from packaging.version import Version
-
 from wheelsmith.base.files import read_facts
 from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release
 from wheelsmith.model import Cell
@@ -69,8 +67,8 @@ class MindSpore(Framework):
         return mindspore_releases()
 
     def floor(self, declared: str | None, cell: Cell) -> str:
-        """Return the oldest known release, or a newer one if build.toml demands it."""
-        return max((next(iter(mindspore_releases())), *filter(None, (declared,))), key=Version)
+        """Return the release in build.toml, or the oldest known one."""
+        return declared or next(iter(mindspore_releases()))
 
     def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the module that makes operators of the functions."""

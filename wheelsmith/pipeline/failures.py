@@ -19,6 +19,7 @@ _UNDECLARED = re.compile(
     r"error: .*(was not declared|has not been declared|is not a member of|does not name a type|incomplete type"
     r"|has no member|is undefined)"
 )
+_NOT_DEFINED = re.compile(r"required symbol `(\w+)' not defined")  # of GNU ld
 _ABORTED = 128 + signal.SIGABRT  # exit code of a shell
 
 
@@ -86,7 +87,7 @@ def _message_and_remedy(what: str, exit_: Exit, limits: Limits, tail: tuple[str,
     return {
         ExitReason.EXITED: (
             f"{what} ended with exit code {exit_.code}",
-            f"if memory ran out: raise {_MORE_MEMORY}" if _lacked_memory(exit_, tail) else None,
+            f"if memory ran out: raise {_MORE_MEMORY}" if _lacked_memory(exit_, tail) else _missing_function(tail),
         ),
         ExitReason.TIMEOUT: (
             f"{what} ran longer than {show_duration(limits.seconds)}",
@@ -105,6 +106,14 @@ def _message_and_remedy(what: str, exit_: Exit, limits: Limits, tail: tuple[str,
         ExitReason.CANCELLED: ("cancelled", None),
         ExitReason.KILLED: (f"{what} was killed (code {exit_.code})", None),
     }[exit_.reason]
+
+
+def _missing_function(tail: tuple[str, ...]) -> str | None:
+    """Return the remedy if the linker did not find a function of build.toml."""
+    found = next(filter(None, map(_NOT_DEFINED.search, tail)), None)
+    if found is None:
+        return None
+    return f'define {found[1]} as an extern "C" function, or correct functions in build.toml'
 
 
 def _lacked_memory(exit_: Exit, tail: tuple[str, ...]) -> bool:
