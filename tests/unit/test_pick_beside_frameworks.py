@@ -41,6 +41,7 @@ def with_jax(version, *plugins):
         (with_jax("0.10.2"), "1+cpu.jaxstable"),
         (with_jax("0.10.2", "jax-cuda12-plugin"), "1+cu128.jaxstable"),
         (with_jax("0.10.2", "jax-cuda13-plugin"), "1+cu130.jaxstable"),
+        (with_jax("0.10.2", "jax-cuda13-plugin") | {"torch": "2.13.0+cpu"}, "1+cu130.jaxstable"),
         ({"driver": "13.0"}, "1+cu130.jaxstable"),
         ({}, "1+cpu.jaxstable"),
     ],

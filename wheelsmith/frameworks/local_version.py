@@ -1,7 +1,7 @@
 """The local part of a wheel's version: wheelsmith's own form, and a parser for everyone's forms.
 
 ``cu130.torch2.11`` is for one torch release, ``cu130.torch2.16.0rc2`` for one pre-release.
-``cu130.torchstable`` is for every torch from its floor on, ``cpu.jaxstable`` for every JAX.
+``cu130.torchstable`` is for every torch from its floor on, ``cpu.jaxstable`` for every jaxlib from its floor on.
 
 Among wheels of one version, installers choose the one that sorts highest. Letters sort above digits, so ``torchstable``
 sorts above every ``torch2.11``. Users who pin no torch thus get the wheel that the newest torch can run. Older

@@ -174,7 +174,7 @@ def _compiled_plan(
     settings: ProjectSettings,
 ) -> BuildPlan:
     python = cell.python or build_host.python
-    if cell.framework == NO_FRAMEWORK and spec.builds_with_torch:
+    if cell.framework != TORCH and spec.builds_with_torch:
         raise NotBuildableError("the project's build requires torch: use the axis torch in matrix.yaml")
     if cell.arch != build_host.machine:
         raise NeedsOtherMachineError(
@@ -226,11 +226,12 @@ def _environment(
     names = {canonicalize_name(Requirement(each).name) for each in named}
     later = (more for name, more in _LATE_REQUIREMENTS.items() if name in names)
     requirements = (*named, *later, *backports)
-    if cell.framework == NO_FRAMEWORK:
+    if cell.framework != TORCH:
         assembled = str(cell.toolkit) if toolkit and not toolkit.in_image else None
         libraries = platforms()[cell.platform].library_requirements(assembled) if assembled else ()
-        return cell.release, _resolved(resolve, (*libraries, *requirements), python, cell.arch)
-    if cell.framework != TORCH:
+        requirements = (*libraries, *requirements)
+        if cell.framework == NO_FRAMEWORK:
+            return cell.release, _resolved(resolve, requirements, python, cell.arch)
         return _oldest_environment(cell, python, requirements, resolve)
     wanted = _torch_specifier(cell, spec)
     try:

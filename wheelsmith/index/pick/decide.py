@@ -176,7 +176,8 @@ def _decide_without_cuda_builds(chooser: Chooser, machine: Machine, overrides: O
         first = computes[0] if computes else "cpu"
         target = _make_target(chooser, machine, overrides, chooser.axes.releases[-1], first)
         return Decision(target=target, presence=Presence.PRESENT, answer=refusal)
-    preferred = machine.torch_compute if is_here else None
+    # A plugin of the framework says more than torch beside it.
+    preferred = machine.torch_compute if is_here and not (installed and used.plugins) else None
     if not compute and preferred in computes:
         computes = [preferred, *(name for name in computes if name != preferred)]
     keep = installed is not None if overrides.keep_torch is None else overrides.keep_torch
