@@ -170,6 +170,9 @@ def read_metadata(source: SourceTree, build_toml: str | None = None) -> KernelSp
     if build_toml:
         raise SourceError(f"the kernel has no {build_toml}", remedy="write its path in the kernel's folder")
     if not set(PROJECT_FILES) & set(source.paths):
+        if below := next((each for each in source.paths if each.endswith(f"/{BUILD_TOML}")), None):
+            remedy = f"add build-toml: {below} under kernel, if it is this kernel's"
+            raise SourceError("the kernel has no build.toml in its folder", remedy=remedy)
         raise SourceError(
             f"the kernel has no build.toml, {', '.join(PROJECT_FILES[:-1])} or {PROJECT_FILES[-1]}",
             remedy="name a folder that has one; a project on a package index is named with its version, as in "
