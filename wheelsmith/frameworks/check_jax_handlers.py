@@ -14,6 +14,7 @@ import sys
 from ctypes import POINTER, Structure, c_int, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
 
+_UNSET = -1  # a handler writes its version over it
 _METADATA = 1  # the type of the extension that asks a handler for its metadata
 
 
@@ -42,11 +43,13 @@ class CallFrame(Structure):
 
 
 def read_ffi_version(handler: ctypes._NamedFuncPointer) -> tuple[int, int] | None:
-    """Return the version of the FFI that a handler was compiled for, or None if it returns an error."""
-    metadata = Metadata(size=36, version=Version(size=ctypes.sizeof(Version)))
+    """Return the version of the FFI that a handler was compiled for, or None if the function is no handler."""
+    metadata = Metadata(size=36, version=Version(size=ctypes.sizeof(Version), minor=_UNSET))
     extension = MetadataExtension(size=32, type=_METADATA, metadata=ctypes.pointer(metadata))
     handler.restype = c_void_p
     if handler(ctypes.byref(CallFrame(size=168, extensions=ctypes.pointer(extension)))):
+        return None
+    if metadata.version.minor == _UNSET:
         return None
     return metadata.version.major, metadata.version.minor
 
@@ -60,7 +63,7 @@ def check_handlers(library: str, newest: str, functions: list[str]) -> None:
             sys.exit(f"the library does not export {name}: define it with XLA_FFI_DEFINE_HANDLER_SYMBOL")
         found = read_ffi_version(handler)
         if found is None:
-            sys.exit(f"{name} is not a handler of XLA")
+            sys.exit(f"{name} is not a handler of XLA: define it with XLA_FFI_DEFINE_HANDLER_SYMBOL")
         if found > tuple(map(int, newest.split("."))):
             sys.exit(
                 f"{name} was compiled with headers of XLA FFI {found[0]}.{found[1]}, but the oldest supported jaxlib "

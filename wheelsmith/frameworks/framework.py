@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.base.units import is_prerelease, numbers
+from wheelsmith.base.units import is_prerelease
 from wheelsmith.model import Cell, PinnedFile, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
 
@@ -87,7 +87,7 @@ class LoaderInputs:
         """
         oldest = self.floor or self.release
         known = {"package": self.package, "namespace": self.namespace, "functions": self.functions}
-        return template.format(**known, oldest=oldest, numbers=numbers(oldest), **more)
+        return template.format(**known, oldest=oldest, numbers=Version(oldest).release, **more)
 
 
 class Framework(ABC):

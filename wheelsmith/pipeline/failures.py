@@ -113,7 +113,8 @@ def _missing_function(tail: tuple[str, ...]) -> str | None:
     found = next(filter(None, map(_NOT_DEFINED.search, tail)), None)
     if found is None:
         return None
-    return f'define {found[1]} as an extern "C" function, or correct functions in build.toml'
+    how = f'define {found[1]} as an extern "C" function, or for JAX with XLA_FFI_DEFINE_HANDLER_SYMBOL'
+    return f"{how}, or correct functions in build.toml"
 
 
 def _lacked_memory(exit_: Exit, tail: tuple[str, ...]) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from wheelsmith.base.json_dataclass import Record
@@ -255,9 +256,16 @@ def slot_values(
         "root": choice.root,
         "path": wheel.url,
         "sha256": wheel.sha256,
-        "requires": parsed.other_requirements(target.framework),
+        "requires": _with_plugins_of(target, parsed.other_requirements(target.framework)),
         **framework_slots([parsed], target, presence, torch_base),
     }
+
+
+def _with_plugins_of(target: Target, requires: Sequence[str]) -> tuple[str, ...]:
+    """Return requirements in which a plugin of the framework has the framework's release, as it must."""
+    plugins = framework(target.framework).plugins
+    names = {text: canonicalize_name(Requirement(text).name) for text in requires}
+    return tuple(f"{name}=={target.release}.*" if name in plugins else text for text, name in names.items())
 
 
 def framework_slots(
