@@ -13,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-from package_index import make_partial_pin, manylinux_wheels, published, read_member
+from package_index import first_of_each_minor, make_partial_pin, manylinux_wheels, published, read_member
 from packaging.version import Version
 
 from wheelsmith.model import PinnedFile
@@ -37,8 +37,7 @@ def main(date: str) -> None:
     """Write the file."""
     wheels = {version: manylinux_wheels(pins) for version, pins in published(PROJECT).items() if version >= OLDEST}
     releases = []
-    for minor in dict.fromkeys(f"{version.major}.{version.minor}" for version in wheels):
-        version = min(each for each in wheels if f"{each.major}.{each.minor}" == minor)
+    for minor, version in first_of_each_minor(wheels).items():
         releases.append(
             {
                 "minor": minor,

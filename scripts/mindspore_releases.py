@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from package_index import make_pin, manylinux_wheels, published
+from package_index import first_of_each_minor, make_pin, manylinux_wheels, published
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
@@ -32,8 +32,7 @@ def main(date: str) -> None:
     """Write the file."""
     known = {version: pins for version, pins in published(PROJECT).items() if version >= OLDEST}
     releases = []
-    for minor in dict.fromkeys(f"{version.major}.{version.minor}" for version in known):
-        version = min(each for each in known if f"{each.major}.{each.minor}" == minor)
+    for minor, version in first_of_each_minor(known).items():
         releases.append(
             {
                 "minor": minor,

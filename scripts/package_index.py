@@ -55,6 +55,14 @@ def published(project: str) -> dict[Version, tuple[PinnedFile, ...]]:
     return {version: tuple(found[version]) for version in sorted(found)}
 
 
+def first_of_each_minor(versions: Iterable[Version]) -> dict[str, Version]:
+    """Return the oldest version of each ``major.minor``, oldest first."""
+    found: dict[str, Version] = {}
+    for version in sorted(versions):
+        found.setdefault(f"{version.major}.{version.minor}", version)
+    return found
+
+
 def manylinux_wheels(pins: Iterable[PinnedFile], abi: str | None = None) -> dict[str, PinnedFile]:
     """Return a manylinux wheel by CPU architecture.
 

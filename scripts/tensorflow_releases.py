@@ -13,7 +13,7 @@ import sys
 from io import BytesIO
 from pathlib import Path
 
-from package_index import make_partial_pin, manylinux_wheels, published, read_member
+from package_index import first_of_each_minor, make_partial_pin, manylinux_wheels, published, read_member
 from packaging.version import Version
 
 from wheelsmith.model import PinnedFile
@@ -53,8 +53,9 @@ def main(date: str) -> None:
     with_cuda = {version: manylinux_wheels(pins) for version, pins in published("tensorflow").items()}
     cpu_only = {version: manylinux_wheels(pins) for version, pins in published("tensorflow-cpu").items()}
     releases, exports, versions = [], {}, []
-    for minor in dict.fromkeys(f"{each.major}.{each.minor}" for each in cpu_only if each >= OLDEST):
-        version = min(each for each in cpu_only if f"{each.major}.{each.minor}" == minor and each in with_cuda)
+    for minor, version in first_of_each_minor(
+        each for each in cpu_only if each >= OLDEST and each in with_cuda
+    ).items():
         wheels = {"x86_64": cpu_only[version]["x86_64"]}
         if (arm := with_cuda[version].get("aarch64")) and (arm.size or 0) > LEAST_SIZE:
             wheels["aarch64"] = arm
