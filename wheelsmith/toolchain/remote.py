@@ -18,8 +18,8 @@ from wheelsmith.toolchain.http import REQUEST_ERRORS, failure_reason, open_respo
 from wheelsmith.toolchain.package_index import Location
 
 # Bytes at the end of a wheel to fetch for the archive's directory, which has 1.2 MB in torch's wheels and 2.9 MB in
-# TensorFlow's. The second number is tried if the first is too small.
-_TAIL_SIZES = (2 << 20, 16 << 20)
+# TensorFlow's. The long tail is fetched if the directory does not fit into the first.
+_TAIL_SIZE, _LONG_TAIL_SIZE = 2 << 20, 16 << 20
 # Bytes. Reading across such a gap is cheaper than another request.
 _MAX_GAP = 512 << 10
 _REPORT_INTERVAL = 1 << 18  # bytes between two progress events
@@ -87,16 +87,18 @@ def _fetch_directory(pin: PinnedFile, url: str, path: Path, client: httpx.Client
 
     :raises zipfile.BadZipFile: it is not an archive.
     """
-    for size in _TAIL_SIZES:
-        if not _fetch_range(url, max(0, pin.size - size), pin.size, path, client):
-            return None
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return archive.infolist()
-        except zipfile.BadZipFile:
-            if size == _TAIL_SIZES[-1] or size >= pin.size:
-                raise
-    return None
+    if not _fetch_range(url, max(0, pin.size - _TAIL_SIZE), pin.size, path, client):
+        return None
+    try:
+        return _members(path)
+    except zipfile.BadZipFile:
+        _fetch_range(url, max(0, pin.size - _LONG_TAIL_SIZE), pin.size, path, client)
+        return _members(path)
+
+
+def _members(wheel: Path) -> list[zipfile.ZipInfo]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.infolist()
 
 
 def _wanted_ranges(
