@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from wheelsmith.base import sandbox_paths
+from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import is_prerelease
 from wheelsmith.model import Cell, PinnedFile, PrefixId
@@ -36,6 +37,14 @@ class Release(Record):
     wheels: dict[str, PinnedFile]
     source: str
     date: str
+
+
+_AnyRelease = TypeVar("_AnyRelease", bound=Release)
+
+
+def read_releases(facts: str, kind: type[_AnyRelease]) -> dict[str, _AnyRelease]:
+    """Return the releases in a facts file by their ``major.minor``, oldest first."""
+    return {item["minor"]: kind.from_json(item) for item in read_facts(__package__, facts)["releases"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +130,13 @@ class Framework(ABC):
     project: ClassVar[str]
     packages: ClassVar[str]
     headers: ClassVar[str]
-    include: ClassVar[tuple[str, ...]]
-    suffix: ClassVar[str]
-    tags: ClassVar[tuple[str, str]]
+    include: ClassVar[tuple[str, ...]] = ("include",)
+    suffix: ClassVar[str] = ".so"
+    tags: ClassVar[tuple[str, str]] = ("py3", "none")
     limited_api: ClassVar[str | None] = None
-    builds_per_compute: ClassVar[bool]
+    builds_per_compute: ClassVar[bool] = False
     has_prereleases: ClassVar[bool] = False
-    loads_cuda: ClassVar[bool]
+    loads_cuda: ClassVar[bool] = False
     test_requirements: ClassVar[tuple[str, ...]] = ()
     extras: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     substitutes: ClassVar[tuple[str, ...]] = ()

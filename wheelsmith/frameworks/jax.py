@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.units import numbers
-from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release
+from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release, read_releases
 from wheelsmith.model import CUDA, Cell
 from wheelsmith.platforms import platform_of
 
@@ -68,7 +68,7 @@ class JaxRelease(Release):
 @cache
 def jax_releases() -> dict[str, JaxRelease]:
     """Return every known release by its ``major.minor``, oldest first."""
-    return {item["minor"]: JaxRelease.from_json(item) for item in read_facts(__package__, "jax.json")["releases"]}
+    return read_releases("jax.json", JaxRelease)
 
 
 @cache
@@ -89,11 +89,6 @@ class Jax(Framework):
     project = "jaxlib"
     packages = "jax-ext"
     headers = "jaxlib/include/"
-    include = ("include",)
-    suffix = ".so"
-    tags = ("py3", "none")
-    builds_per_compute = False
-    loads_cuda = False
     has_stable_abi = True
     calls_functions = True
     test_requirements = ("jax",)

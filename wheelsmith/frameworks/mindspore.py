@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from wheelsmith.base.files import read_facts
-from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release
+from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release, read_releases
 from wheelsmith.model import Cell
 
 # MindSpore opens the library when an operator is launched for the first time, so importing it proves nothing.
@@ -42,7 +41,7 @@ def custom(function, out_shape, out_dtype, **options):
 @cache
 def mindspore_releases() -> dict[str, Release]:
     """Return every known release by its ``major.minor``, oldest first."""
-    return {item["minor"]: Release.from_json(item) for item in read_facts(__package__, "mindspore.json")["releases"]}
+    return read_releases("mindspore.json", Release)
 
 
 class MindSpore(Framework):
@@ -53,10 +52,6 @@ class MindSpore(Framework):
     packages = "mindspore-ext"
     headers = ""
     include = ()
-    suffix = ".so"
-    tags = ("py3", "none")
-    builds_per_compute = False
-    loads_cuda = False
     has_stable_abi = True
     calls_functions = True
     # MindSpore 2.10 admits NumPy 2, but was compiled for NumPy 1 and fails with 2.

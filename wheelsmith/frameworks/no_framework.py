@@ -14,10 +14,6 @@ class NoFramework(Framework):
     packages = ""
     headers = ""
     include = ()
-    suffix = ".so"
-    tags = ("py3", "none")
-    builds_per_compute = False
-    loads_cuda = False
 
     def releases(self) -> dict[str, Release]:
         """Return nothing, because there is nothing to know."""

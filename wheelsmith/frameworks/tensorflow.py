@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.units import numbers
-from wheelsmith.frameworks.framework import Exports, Framework, LoaderInputs, Release
+from wheelsmith.frameworks.framework import Exports, Framework, LoaderInputs, Release, read_releases
 from wheelsmith.model import Cell
 from wheelsmith.platforms import CPU
 
@@ -108,8 +108,7 @@ class TensorflowExports(Exports):
 @cache
 def tensorflow_releases() -> dict[str, TensorflowRelease]:
     """Return every known release by its ``major.minor``, oldest first."""
-    rows = read_facts(__package__, "tensorflow.json")["releases"]
-    return {item["minor"]: TensorflowRelease.from_json(item) for item in rows}
+    return read_releases("tensorflow.json", TensorflowRelease)
 
 
 @cache
@@ -132,11 +131,6 @@ class TensorFlow(Framework):
     project = "tensorflow"
     packages = "tensorflow-ext"
     headers = "tensorflow/include/"
-    include = ("include",)
-    suffix = ".so"
-    tags = ("py3", "none")
-    builds_per_compute = False
-    loads_cuda = False
     has_stable_abi = True
     substitutes = ("tensorflow-cpu",)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from wheelsmith.base.files import default_cache, read_bounded, read_facts
+from wheelsmith.base.files import default_cache, read_bounded
 from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.base.units import is_prerelease, listed, numbers
-from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release
+from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release, read_releases
 from wheelsmith.model import CUDA, TORCH, Cell
 from wheelsmith.platforms import platforms
 
@@ -123,7 +123,7 @@ class TorchRelease(Release):
 @cache
 def torch_releases() -> dict[str, TorchRelease]:
     """Return every known torch release by its ``major.minor``, oldest first."""
-    return {item["minor"]: TorchRelease.from_json(item) for item in read_facts(__package__, "torch.json")["releases"]}
+    return read_releases("torch.json", TorchRelease)
 
 
 def facts_folder() -> Path:

@@ -8,8 +8,7 @@ from types import MappingProxyType
 
 from packaging.version import Version
 
-from wheelsmith.base.files import read_facts
-from wheelsmith.frameworks.framework import Exports, Framework, LoaderInputs, Release
+from wheelsmith.frameworks.framework import Exports, Framework, LoaderInputs, Release, read_releases
 
 # Kernels call the functions of kernel-builder's file of this name. The names are its interface; the text is our own.
 _OPS = '''\
@@ -71,8 +70,7 @@ class TvmFfiRelease(Release):
 @cache
 def tvm_ffi_releases() -> dict[str, TvmFfiRelease]:
     """Return every known release by its ``major.minor``, oldest first."""
-    rows = read_facts(__package__, "tvm_ffi.json")["releases"]
-    return {item["minor"]: TvmFfiRelease.from_json(item) for item in rows}
+    return read_releases("tvm_ffi.json", TvmFfiRelease)
 
 
 @cache
@@ -95,11 +93,6 @@ class TvmFfi(Framework):
     project = "apache-tvm-ffi"
     packages = "tvm-ffi-ext"
     headers = "tvm_ffi/include/"
-    include = ("include",)
-    suffix = ".so"
-    tags = ("py3", "none")
-    builds_per_compute = False
-    loads_cuda = False
     on_hub = True
     test_requirements = ("numpy",)
     # jax-tvm-ffi 0.1.3 registers functions with the FFI of jaxlib 0.9.1, although its metadata admits older ones.
