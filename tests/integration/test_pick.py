@@ -84,7 +84,7 @@ def test_what_torch_was_built_for_may_be_in_its_version_alone(venv):
     (site / "torch" / "version.py").unlink()
     assert probe_machine(str(venv)).torch_compute == "cu130"
     (site / "torch" / "version.py").write_text("cuda = None\nhip: str = '6.4'\n")
-    assert probe_machine(str(venv)).torch_compute == "rocm"
+    assert probe_machine(str(venv)).torch_compute == "rocm6.4"
 
 
 def test_a_torch_in_the_working_folder_is_none_of_the_environments(venv, tmp_path, monkeypatch):
@@ -372,7 +372,7 @@ def test_what_fails_to_install_is_told(pick, venv, tmp_path):
         (["activation", "--index", "{index}", "--python", "/bin/true"], 4, "/bin/true is not a working Python"),
         (["activation", "--index", "{index}", "--torch", "new"], 2, "'new' is not a torch release such as 2.11"),
         (["activation", "--index", "{index}", "--cuda", "13"], 2, "'13' is not cpu or a CUDA release such as 13.0"),
-        (["activation", "--index", "{index}", "--capability", "sm_90"], 2, "'sm_90' is not a compute capability"),
+        (["activation", "--index", "{index}", "--capability", "sm_90"], 2, "'sm_90' is not a GPU architecture"),
         (["activation", "--index", "{index}", "--glibc", "x"], 2, "'x' is not a release"),
         (["activation", "--index", "{index}", "--run", "--installer", "dockerfile"], 2, "supports only pip and uv"),
     ],

@@ -76,7 +76,7 @@ def test_two_folders_of_one_package_are_one_wheel_on_an_index(factory):
         CPU: {"status": "repacked", "wheel": name, "reason": None},
         "torch-rocm": {
             "status": "excluded",
-            "reason": "it is for rocm, but wheelsmith makes wheels for the CPU and CUDA",
+            "reason": "it is for rocm, but wheelsmith repacks builds for the CPU and CUDA",
         },
     }
     assert (factory.folder / "dist/index/cpu/pure-thing/index.html").is_file()

@@ -136,6 +136,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "wheelsmith build-matrix": "test_shared_caches.py runs it",
     },
     "docs/how-to/torch-prereleases.md": {"wheelsmith plan": "test_torch_prereleases.py runs it"},
+    "docs/how-to/rocm.md": {"podman build": PLACEHOLDER, "wheelsmith pick": "test_pick_for_amd.py runs it"},
     "docs/how-to/serve.md": {
         "apt-get install": ROOT_ONLY,
         "cp docs/how-to": ROOT_ONLY,

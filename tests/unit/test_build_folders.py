@@ -90,7 +90,7 @@ def test_what_is_not_compiled_serves_every_known_torch(name, backends):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("torch212-cxx11-rocm71-x86_64-linux", "it is for rocm71, but wheelsmith makes wheels for the CPU and CUDA"),
+        ("torch212-cxx11-rocm71-x86_64-linux", "it is for rocm71, but wheelsmith repacks builds for the CPU and CUDA"),
         ("torch212-metal-aarch64-darwin", "it is for darwin, but wheelsmith makes wheels for Linux"),
         ("torch27-cxx98-cpu-x86_64-linux", "torch 2.7 for cpu on x86_64 has the C++11 ABI"),
         ("torch26-cxx11-cpu-x86_64-linux", "torch 2.6 for cpu on x86_64 has the C++ ABI from before C++11"),

@@ -7,19 +7,19 @@ from plans import plan
 
 from wheelsmith.base.errors import EngineError
 from wheelsmith.model import BuildHost, ImageId, PrefixId, Project, Toolset
-from wheelsmith.model.build_host import CudaHome
+from wheelsmith.model.build_host import ToolkitHome
 from wheelsmith.pipeline.build_host import check_build_host
 
 GCC = Toolset(arch="x86_64", cxx="g++", version="g++ 12.2.0", digest="a" * 64)
 IMAGE = ImageId(name="debian", digest="sha256:" + "1" * 64)
-CUDA = CudaHome(home="/usr/local/cuda", version="12.4", release="12.4.131", digest="c" * 64)
+CUDA = ToolkitHome(home="/usr/local/cuda", version="12.4", release="12.4.131", digest="c" * 64)
 HOST = BuildHost(
     image=None,
     machine="x86_64",
     python="3.11",
     toolsets=(GCC,),
     pythons={},
-    cuda=None,
+    toolkits={},
     python_digests={"3.12": "b" * 64},
 )
 PROJECT = Project(python="3.12", environment=(), variables={}, python_digest="b" * 64)
@@ -47,7 +47,7 @@ def test_the_same_machine_builds_everything():
     own = replace(plan(1), toolset=GCC, project=PROJECT)
     check_build_host(own, Machine(HOST))
     inside = replace(own, image=IMAGE, toolkit=TOOLKIT, project=replace(PROJECT, python_digest=None))
-    check_build_host(inside, Machine(replace(HOST, image=IMAGE, cuda=CUDA)))
+    check_build_host(inside, Machine(replace(HOST, image=IMAGE, toolkits={"cuda": CUDA})))
 
 
 def test_pinned_compilers_are_not_those_of_the_machine():
@@ -87,7 +87,7 @@ def test_pinned_compilers_are_not_those_of_the_machine():
         ),
         (
             {"toolkit": TOOLKIT, "image": IMAGE},
-            replace(HOST, image=IMAGE, cuda=replace(CUDA, digest="9" * 64)),
+            replace(HOST, image=IMAGE, toolkits={"cuda": replace(CUDA, digest="9" * 64)}),
             "the image's toolkit is 999999999999, not 12.4.131 (cccccccccccc)",
         ),
     ],

@@ -68,8 +68,9 @@ def mistakes(text: str) -> list[str]:
 def test_edition_5_whole():
     spec = parse_build_toml(V5)
     assert (spec.name, spec.module, spec.version, spec.edition) == ("my-kernel", "my_kernel", 3, 5)
-    assert spec.binding.stable_abi == {"cuda": "2.11"}
-    assert [s.name for s in spec.sections] == ["host", "device"]
+    assert spec.binding.stable_abi == {"cuda": "2.11", "rocm": "2.11"}
+    assert [s.name for s in spec.sections] == ["host", "device", "other"]
+    assert spec.sections[2].capabilities == ("gfx942",)
     assert spec.sections[1].capabilities == ("8.0", "9.0a")
     assert spec.python_depends[""] == ("einops",)
     assert spec.kernel_depends[""] == ("a/b",)
@@ -81,7 +82,7 @@ def test_edition_4_has_no_number_and_one_stable_abi_for_all():
     text = V5.replace("edition = 5\n", "").replace('[torch.stable-abi]\ncuda = "2.11"\nrocm = "2.11"\n', "")
     spec = parse_build_toml(text.replace('maxver = "2.14"', 'maxver = "2.14"\nstable-abi = "2.10"'))
     assert spec.edition == 4
-    assert spec.binding.stable_abi == {"cpu": "2.10", "cuda": "2.10"}
+    assert spec.binding.stable_abi == {"cpu": "2.10", "cuda": "2.10", "rocm": "2.10"}
 
 
 def test_edition_3_without_framework_compiles_nothing():

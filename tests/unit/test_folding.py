@@ -18,7 +18,7 @@ from wheelsmith.matrix.expand import cell_of, expand
 from wheelsmith.matrix.load import parse_matrix
 from wheelsmith.matrix.types import CudaCompatibility
 from wheelsmith.model import BuildPlan, Cell, Excluded, SourceId
-from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
+from wheelsmith.model.build_host import BuildHost, ImageId, ToolkitHome, Toolset
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
 from wheelsmith.plan.kernel import plan_kernel
 from wheelsmith.plan.planned_run import fold, folded
@@ -85,7 +85,9 @@ def build_host(image):
         python="3.11",
         toolsets=compilers,
         pythons={},
-        cuda=CudaHome(home="/usr/local/cuda", version=found, release=found + ".1", digest=found) if found else None,
+        toolkits={"cuda": ToolkitHome(home="/usr/local/cuda", version=found, release=found + ".1", digest=found)}
+        if found
+        else {},
     )
 
 

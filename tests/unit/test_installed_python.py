@@ -35,7 +35,7 @@ def host_of(prefix, image=None):
         python="3.11",
         toolsets=(),
         pythons={"3.11": f"{prefix}/bin/python3.11"},
-        cuda=None,
+        toolkits={},
     )
 
 

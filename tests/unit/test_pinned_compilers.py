@@ -20,7 +20,7 @@ from wheelsmith.wheel.archive import WheelContents
 from wheelsmith.wheel.repair import retag
 
 GXX = Toolset(arch="x86_64", cxx="g++", version="g++ 13", digest="machine's")
-HERE = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None)
+HERE = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, toolkits={})
 MATRIX = "kernel: {path: k}\naxes: {torch: [2.11], cuda: [cpu]}\n"
 
 

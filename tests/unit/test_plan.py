@@ -5,7 +5,7 @@ import pytest
 from packaging.metadata import parse_email
 
 from wheelsmith.model import HOST, BuildPlan, Cell, CellSettings, Excluded, SourceId, StepKind
-from wheelsmith.model.build_host import BuildHost, CudaHome, ImageId, Toolset
+from wheelsmith.model.build_host import BuildHost, ImageId, ToolkitHome, Toolset
 from wheelsmith.plan.feasibility import NotBuildableError, find_toolkit
 from wheelsmith.plan.kernel import left_out_capabilities, plan_kernel
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
@@ -87,9 +87,11 @@ def plan(
             python="3.11",
             toolsets=(toolset,) if toolset else (),
             pythons={},
-            cuda=CudaHome(home="/usr/local/cuda", version=image_cuda, release=f"{image_cuda}.1", digest="c")
+            toolkits={
+                "cuda": ToolkitHome(home="/usr/local/cuda", version=image_cuda, release=f"{image_cuda}.1", digest="c")
+            }
             if image_cuda
-            else None,
+            else {},
         ),
     )
 
@@ -135,7 +137,7 @@ def test_a_toolkit_from_an_image():
 
 
 def test_a_kernel_that_brings_its_own_runtime_needs_a_toolkit_that_has_it():
-    host = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, cuda=None)
+    host = BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(GXX,), pythons={}, toolkits={})
     torch = Cell(release="2.11", toolkit="12.4", arch="x86_64")
     tvm = replace(torch, framework="tvm-ffi", release="0.1", cxx11_abi=None)
     assert find_toolkit(torch, host)
@@ -143,11 +145,11 @@ def test_a_kernel_that_brings_its_own_runtime_needs_a_toolkit_that_has_it():
     with pytest.raises(NotBuildableError, match=r"packages of CUDA 12\.4 lack its static runtime: use an image"):
         find_toolkit(tvm, host)
     image = ImageId(name="cuda", digest="0" * 64)
-    found = CudaHome(home="/usr/local/cuda", version="12.8", release="12.8.1", digest="0" * 64)
+    found = ToolkitHome(home="/usr/local/cuda", version="12.8", release="12.8.1", digest="0" * 64)
     with pytest.raises(NotBuildableError, match=r"has CUDA 12\.8 at /usr/local/cuda, but the cell needs CUDA 12\.4"):
-        find_toolkit(tvm, replace(host, image=image, cuda=found))
+        find_toolkit(tvm, replace(host, image=image, toolkits={"cuda": found}))
     with pytest.raises(NotBuildableError, match="compiles only for x86_64, not for aarch64"):
-        find_toolkit(replace(tvm, arch="aarch64"), replace(host, image=image, cuda=found))
+        find_toolkit(replace(tvm, arch="aarch64"), replace(host, image=image, toolkits={"cuda": found}))
 
 
 def test_a_cuda_plan():
@@ -309,7 +311,7 @@ def test_what_the_only_backend_needs_is_required(backends, cutlass):
         source=SOURCE,
         distribution=None,
         version=None,
-        build_host=BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(), pythons={}, cuda=None),
+        build_host=BuildHost(image=None, machine="x86_64", python="3.11", toolsets=(), pythons={}, toolkits={}),
     )
     needs = parse_email(made.wheel.metadata)[0]["requires_dist"]
     assert needs == ["torch", "apache-tvm-ffi", *cutlass]

@@ -36,7 +36,7 @@ def locked(torch, *runtime):
 def build_host(image=None):
     found = ImageId(name="debian", digest=image) if image else None
     pythons = {"3.11": "/usr/bin/python3.11", "3.12": "/opt/python3.12"}
-    return BuildHost(image=found, machine="x86_64", python="3.11", toolsets=(GXX,), pythons=pythons, cuda=None)
+    return BuildHost(image=found, machine="x86_64", python="3.11", toolsets=(GXX,), pythons=pythons, toolkits={})
 
 
 def plan(

@@ -9,6 +9,7 @@ DIST = "/work/dist"
 PLAN = "/work/plan.json"
 FRAMEWORKS = "/opt"  # of their headers
 CUDA = "/opt/cuda"
+ROCM = "/opt/rocm"
 CXX = "/opt/cxx"
 LIBRARIES = "/opt/libraries"
 TOOLS = "/opt/wheelsmith"

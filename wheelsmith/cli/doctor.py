@@ -158,7 +158,7 @@ def _toolchains() -> Iterator[Symptom]:
         f"{each.title} {version}": each.prefix(version, arch, arch)
         for each in platforms().values()
         for version in each.toolkits()
-        if arch in ARCHES
+        if each.is_packaged and arch in ARCHES
     }
     prefixes |= {
         f"{each.name} {minor}": each.prefix(release, arch)

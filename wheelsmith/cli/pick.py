@@ -41,6 +41,14 @@ class _Pattern(click.ParamType[str]):
         return str(value)
 
 
+class _Rocm(_Pattern):
+    """A parameter type for a ROCm release."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of the compute platform."""
+        return f"rocm{super().convert(value, param, ctx)}"
+
+
 class _Driver(_Pattern):
     """A parameter type for an NVIDIA driver, or for the newest CUDA release that it supports."""
 
@@ -57,10 +65,11 @@ class _Driver(_Pattern):
 
 TORCH = _Pattern("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch release such as 2.11")
 CUDA = _Pattern("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu or a CUDA release such as 13.0")
+ROCM = _Rocm("release", r"\d\.\d", "a ROCm release such as 7.2")
 _ARCH = _Pattern("arch", r"[a-z0-9_]{1,20}", "an architecture such as x86_64")
 _PYTHON = _Pattern("version", r"3\.\d{1,2}(\.\d{1,3})?t?", "a Python such as 3.12, or 3.14t for free-threaded")
 _RELEASE = _Pattern("release", r"\d{1,3}\.\d{1,3}", "a release such as 2.28 or 13.0")
-_GPU = _Pattern("number", r"\d{1,2}\.\d", "a compute capability such as 9.0")
+_GPU = _Pattern("name", r"\d{1,2}\.\d|gfx[0-9a-f]{3,4}", "a GPU architecture such as 9.0 or gfx942")
 _DRIVER = _Driver(
     "version", r"\d{1,2}\.\d{1,3}|\d{3}(\.\d{1,4}){0,2}", "a driver such as 580, or a CUDA release such as 13.0"
 )
@@ -78,6 +87,7 @@ index_option = click.option("--index", required=True, metavar="URL", help="Addre
 @click.option("--python", metavar="PATH", help="Interpreter or virtual environment.  [default: python]")
 @click.option("--torch", type=TORCH, help="torch release, such as 2.11.  [default: the installed one]")
 @click.option("--cuda", type=CUDA, help="Compute platform: cpu, or a CUDA release such as 13.0.")
+@click.option("--rocm", type=ROCM, help="ROCm release, such as 7.2.")
 @click.option("--arch", type=_ARCH, help="CPU architecture, as in uname -m.")
 @click.option("--python-version", type=_PYTHON, help="Python version, such as 3.12, or 3.14t for free-threaded.")
 @click.option("--glibc", type=_RELEASE, help="glibc version, such as 2.28.")
@@ -86,7 +96,7 @@ index_option = click.option("--index", required=True, metavar="URL", help="Addre
     "capabilities",
     type=_GPU,
     multiple=True,
-    help="Compute capability of a GPU, such as 9.0. Repeatable.",
+    help="Compute capability of a GPU, such as 9.0, or an AMD architecture, such as gfx942. Repeatable.",
 )
 @click.option(
     "--driver",
@@ -132,7 +142,10 @@ def command(
     policy = make_optional_policy(**{option: options.pop(option) for option in POLICY_OPTIONS})
     if policy and installer == "uv-project":
         raise click.UsageError("--installer uv-project cannot pin the hash of the signed wheel: choose another one")
-    overrides = Overrides(compute=options.pop("cuda"), python=options.pop("python_version"), **options)
+    if options["cuda"] and options["rocm"]:
+        raise click.UsageError("--cuda and --rocm exclude each other")
+    compute = options.pop("cuda"), options.pop("rocm")
+    overrides = Overrides(compute=compute[0] or compute[1], python=options.pop("python_version"), **options)
     found = {each.catalogue.project: each for each in (find_catalogue(name, index) for name in names)}
     machine, choosers = probe_machine(python), {name: Chooser(each.catalogue) for name, each in found.items()}
     group = decide_together(tuple(choosers.values()), machine, overrides)
@@ -208,11 +221,12 @@ def describe_machine(machine: Machine, overrides: Overrides) -> Iterator[str]:
     torch = f"torch {machine.torch} ({machine.torch_compute or 'unknown platform'})" if machine.torch else "no torch"
     torch += "".join(f", {name} {there}" for name, there in machine.frameworks.items())
     gpus = ", ".join(f"{gpu.name} ({gpu.capability})" for gpu in machine.gpus) or "no GPU"
-    driver = f"a driver for CUDA up to {machine.driver}" if machine.driver else "no NVIDIA driver"
     version = f"{machine.python_version}{' free-threaded' if machine.free_threaded else ''}"
     yield f"{machine.python}: Python {version}, {torch}; {machine.arch}, glibc {machine.glibc}"
-    yield f"{driver}, {gpus}"
-    named = {"cuda" if name == "compute" else name: value for name, value in overrides.to_json().items()}
+    yield f"{machine.driver_text}, {gpus}"
+    named = overrides.to_json()
+    compute = named.pop("compute") or ""
+    named |= {"rocm": compute[4:]} if compute.startswith("rocm") else {"cuda": compute or None}
     values = [f"{name} {value}" for name, value in named.items() if isinstance(value, str) and name != "driver"]
     values += [f"capability {value}" for value in overrides.capabilities]
     values += [f"a driver for CUDA up to {overrides.driver}"] if overrides.driver else []

@@ -1,6 +1,6 @@
 """Survey the compilers and Pythons of this machine, and compute digests of Pythons.
 
-The survey does not include a CUDA toolkit of the machine. Hashing one takes seconds, and builds use pinned toolkits.
+The survey of the machine includes no GPU toolkit, because hashing one takes seconds. A plan that needs one adds it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _MOUNT_POINTS = (
         sandbox_paths.FINISH,
         *(each.mount_point for each in frameworks().values()),
         sandbox_paths.CUDA,
+        sandbox_paths.ROCM,
         sandbox_paths.CXX,
         sandbox_paths.LIBRARIES,
     ),
@@ -105,4 +106,4 @@ def _options(data: Path) -> str:
 @cache
 def this_machine() -> BuildHost:
     """Survey this machine. Cached for the process."""
-    return BuildHost.from_json({"image": None, "cuda": None, **compilers_and_pythons(SYSTEM_PROGRAMS)})
+    return BuildHost.from_json({"image": None, "toolkits": {}, **compilers_and_pythons(SYSTEM_PROGRAMS)})

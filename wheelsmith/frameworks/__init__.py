@@ -12,6 +12,8 @@ from wheelsmith.frameworks.local_version import (
     read_local_version,
 )
 from wheelsmith.frameworks.torch import (
+    HIPIFIED,
+    HIPIFY,
     Torch,
     TorchRelease,
     facts_folder,

@@ -16,8 +16,9 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import is_prerelease
-from wheelsmith.model import Cell, PinnedFile, PrefixId
+from wheelsmith.model import CUDA, Cell, PinnedFile, PrefixId
 from wheelsmith.model.pinned import pinned_prefix
+from wheelsmith.platforms import compute_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +125,7 @@ class Framework(ABC):
     :cvar on_hub: the Hub has variants for it, i.e. folders of compiled kernels.
     :cvar has_stable_abi: build.toml may name the release whose stable ABI the extension uses.
     :cvar calls_functions: build.toml lists the C functions that the framework calls.
+    :cvar platforms: the GPU platforms of its kernels.
     """
 
     name: ClassVar[str]
@@ -144,6 +146,7 @@ class Framework(ABC):
     on_hub: ClassVar[bool] = False
     has_stable_abi: ClassVar[bool] = False
     calls_functions: ClassVar[bool] = False
+    platforms: ClassVar[tuple[str, ...]] = (CUDA,)
 
     @property
     def mount_point(self) -> str:
@@ -242,10 +245,15 @@ class Framework(ABC):
             return f"{self.name} {cell.release} is not known: wheelsmith knows {there}"
         if cell.arch not in release.wheels:
             return f"{self.name} {cell.release} has no {cell.arch} build"
+        if cell.toolkit and cell.platform not in self.platforms:
+            return f"wheelsmith builds nothing for {self.name} with {compute_name(cell.compute)}"
         return self.why_incompatible(cell, any_minor=any_minor)
 
-    def prefix(self, release: Release, arch: str) -> PrefixId:
-        """Return the ID of the folder with a release's headers."""
+    def prefix(self, release: Release, arch: str, backend: str = "") -> PrefixId:
+        """Return the ID of the folder with a release's headers.
+
+        :param backend: the compute platform, for frameworks whose headers depend on it.
+        """
         return _headers_prefix(self.name, release.version, arch, release.wheels[arch])
 
     def requirement(self, release: str) -> str:

@@ -19,7 +19,7 @@ from packaging.version import Version
 
 from wheelsmith.frameworks.known import framework, frameworks
 from wheelsmith.model import CUDA, TORCH, Cell
-from wheelsmith.platforms import CPU, cuda_toolkits, platform_of
+from wheelsmith.platforms import CPU, cuda_toolkits, platform_of, platforms
 
 # ``cu130.torch2.11`` is ours, ``cu12torch2.11cxx11abitrue`` flash-attn's, ``pt2.11cu126`` pytorch3d's.
 _TORCH = re.compile(
@@ -100,7 +100,8 @@ def read_local_version(local: str | None) -> LocalVersion:
             named.append(compute)
         if compute is None:
             wrong.append(f"the version says {found[0][:20]}, but no such CUDA is known")
-    named += [part for part in text.split(".") if (own := platform_of(part)) and own[0].name != CUDA]
+    others = (each for each in platforms().values() if each.name != CUDA)
+    named += [name for each in others for name in re.findall(rf"(?<![a-z]){each.compute_shape}(?!\d)", rest)]
     # In ``cu12.cu126`` the first part only repeats the second.
     exact = [one for one in named if not any(other != one and other.startswith(one) for other in named)]
     wrong += [f"the version says {' and '.join(exact)}"] if len(exact) > 1 else []

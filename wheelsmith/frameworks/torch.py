@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -10,8 +10,7 @@ from wheelsmith.base.files import default_cache, read_bounded
 from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.base.units import is_prerelease, listed, numbers
 from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release, read_releases
-from wheelsmith.model import CUDA, TORCH, Cell
-from wheelsmith.platforms import platforms
+from wheelsmith.model import CUDA, TORCH, Cell, PrefixId
 
 OPS = '''\
 """The operators of this kernel, loaded from the compiled extension beside this file."""
@@ -81,6 +80,17 @@ extern "C" void *wheelsmith_module_init(Definition *) __asm__("PyModuleDef_Init"
 """
 
 
+# Backend → the macros of torch's own build for it, and the libraries that only this build has.
+_BACKEND_MACROS = {
+    "cuda": ("-DUSE_CUDA=1",),
+    "rocm": ("-DUSE_ROCM=1", "-D__HIP_PLATFORM_AMD__=1", "-DHIPBLAS_V2"),
+}
+_BACKEND_LIBRARIES = {
+    "cuda": ("libtorch_cuda.so", "libc10_cuda.so"),
+    "rocm": ("libtorch_hip.so", "libc10_hip.so"),
+}
+HIPIFIED = "torch-rocm"  # the kind of a folder with headers for ROCm
+HIPIFY = "hipify"  # the folder in it with torch's hipify
 _MAX_FACTS = 1 << 16  # bytes of the facts about one build
 _PATCHES = range(10)  # patch numbers to try; no torch release has had more than three patches
 
@@ -96,6 +106,7 @@ class TorchRelease(Release):
     :param cxx11_abi_cuda: CUDA releases whose builds have the C++11 ABI on every architecture.
     :param cuda: every CUDA ``major.minor`` that this release was published for.
     :param cuda_source: the source of ``cuda``; ``source`` is the source of the other fields.
+    :param rocm: every ROCm ``major.minor`` that this release was published for; empty if unknown.
     :param without_cuda: CPU architectures whose wheel contains a CPU build.
     """
 
@@ -104,6 +115,8 @@ class TorchRelease(Release):
     cuda_source: str
     cuda_date: str
     cxx11_abi_cuda: tuple[str, ...] = ()
+    rocm: tuple[str, ...] = ()
+    rocm_source: str = ""
     without_cuda: tuple[str, ...] = ()
     least_cxx_std: int = 17
 
@@ -167,6 +180,16 @@ def patch_releases(release: str) -> tuple[str, ...]:
     return tuple(f"{release}.{patch}" for patch in _PATCHES)
 
 
+def _why_no_rocm(torch: TorchRelease, cell: Cell) -> str | None:
+    if cell.arch != "x86_64":
+        return f"torch's builds for ROCm are for x86_64, not for {cell.arch}"
+    if not torch.rocm:
+        return f"wheelsmith does not know which ROCm torch {torch.minor} was built with"
+    if cell.toolkit in torch.rocm:
+        return None
+    return f"torch {torch.minor} was built with ROCm {listed(torch.rocm)}; a kernel needs the same release"
+
+
 class Torch(Framework):
     """torch 2.6 and newer, and its pre-releases."""
 
@@ -183,6 +206,7 @@ class Torch(Framework):
     on_hub = True
     has_stable_abi = True
     loads_cuda = True
+    platforms = (CUDA, "rocm")
 
     def releases(self) -> dict[str, TorchRelease]:
         """Return every known release."""
@@ -198,6 +222,14 @@ class Torch(Framework):
         """Return the release with this version, or the build of a pre-release, ``2.16.0rc2+cu130``."""
         return super().find_version(version, arch) or read_prerelease_facts(version, arch)
 
+    def prefix(self, release: Release, arch: str, backend: str = "") -> PrefixId:
+        """Return the ID of the folder with a release's headers, which differ for ROCm.
+
+        torch's builds for ROCm are not on PyPI. Their headers are those of the CUDA build, translated by its hipify.
+        """
+        prefix = super().prefix(release, arch)
+        return replace(prefix, kind=HIPIFIED) if backend == "rocm" else prefix
+
     def cxx11_abi(self, release: str, arch: str, cuda: str | None) -> bool | None:
         """Return True if a build has the C++11 ABI.
 
@@ -210,7 +242,7 @@ class Torch(Framework):
         """Return kernel-builder's macros."""
         name, kind = super().defines(namespace, backend, stable_abi)
         found = [name, f"-DPy_LIMITED_API={self.limited_api}", kind]
-        found += ["-DUSE_CUDA=1"] if backend == "cuda" else []
+        found += _BACKEND_MACROS.get(backend, ())
         if stable_abi:
             major, minor = numbers(stable_abi)
             found.append(f"-DTORCH_TARGET_VERSION={(major << 56) | (minor << 48):#018x}")
@@ -218,8 +250,7 @@ class Torch(Framework):
 
     def libraries(self, backend: str) -> tuple[str, ...]:
         """Return the libraries that an extension must link by name, because torch loads them privately."""
-        of_cuda = ("libtorch_cuda.so", "libc10_cuda.so") if backend == "cuda" else ()
-        return ("libtorch.so", "libtorch_cpu.so", "libc10.so", *of_cuda)
+        return ("libtorch.so", "libtorch_cpu.so", "libc10.so", *_BACKEND_LIBRARIES.get(backend, ()))
 
     def files(self, of: LoaderInputs) -> dict[str, str]:
         """Return the header that registers operators, and the module that loads them."""
@@ -231,7 +262,7 @@ class Torch(Framework):
         if cell.toolkit is None or release is None:
             return None
         if cell.platform != CUDA:
-            return f"wheelsmith knows no torch for {platforms()[cell.platform].title}"
+            return _why_no_rocm(release, cell)
         if cell.cxx11_abi and not release.cxx11_abi[cell.arch]:
             return (
                 f"torch {cell.release} for CUDA {cell.toolkit} has the C++11 ABI, but wheelsmith knows only the "

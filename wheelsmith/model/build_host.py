@@ -1,4 +1,4 @@
-"""Compilers, Pythons and CUDA toolkits that an engine offers for builds."""
+"""Compilers, Pythons and GPU toolkits that an engine offers for builds."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class ImageId(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CudaHome(Record):
-    """A CUDA toolkit that is installed on the machine or in the image.
+class ToolkitHome(Record):
+    """A GPU toolkit that is installed on the machine or in the image.
 
     :param version: ``major.minor``, e.g. ``12.4``.
-    :param release: the full version from nvcc, e.g. ``12.4.131``.
+    :param release: the full version, e.g. ``12.4.131``.
     :param digest: sha256 over its programs and headers.
     :param arch: the architecture that it builds wheels for; None for the machine's own.
     """
@@ -58,12 +58,13 @@ class CudaHome(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildHost(Record):
-    """Compilers, Pythons and the CUDA toolkit that an engine offers, on this machine or in one image.
+    """Compilers, Pythons and GPU toolkits that an engine offers, on this machine or in one image.
 
     :param image: the image that builds run in; None if they see the machine itself.
     :param machine: the CPU architecture that programs run on.
     :param python: the ``major.minor`` of its ``python3``.
     :param pythons: ``major.minor`` → the program's path.
+    :param toolkits: platform → its toolkit. Those of a machine are added where a plan needs them.
     :param hidden_pythons: ``major.minor`` → the reason why builds cannot use this installed Python.
     :param python_digests: ``major.minor`` → sha256 over the parts of a Python that decide an extension's bytes.
         It contains requested Pythons only, and none of an image, because the image's digest covers them.
@@ -74,7 +75,7 @@ class BuildHost(Record):
     python: str
     toolsets: tuple[Toolset, ...]
     pythons: dict[str, str]
-    cuda: CudaHome | None
+    toolkits: dict[str, ToolkitHome]
     python_digests: dict[str, str] = field(default_factory=dict)
     hidden_pythons: dict[str, str] = field(default_factory=dict)
 

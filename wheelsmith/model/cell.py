@@ -129,10 +129,10 @@ class Cell(ReleaseRecord):
 
     @property
     def compute(self) -> str:
-        """Return the compute platform as torch's own index names it: ``cpu``, ``cu130``."""
+        """Return the compute platform as torch's own index names it: ``cpu``, ``cu130``, ``rocm7.2``."""
         if self.toolkit is None:
             return "cpu"
-        return ("cu" if self.platform == CUDA else self.platform) + self.toolkit.replace(".", "")
+        return f"cu{self.toolkit.replace('.', '')}" if self.platform == CUDA else f"{self.platform}{self.toolkit}"
 
     @property
     def backend(self) -> str:
@@ -148,7 +148,7 @@ class Cell(ReleaseRecord):
         abi = () if self.cxx11_abi is None else ("cxx11" if self.cxx11_abi else "cxx98",)
         python = () if self.python is None else (f"cp{self.python.replace('.', '')}",)
         framework = (f"{self.framework}{self.release.replace('.', '')}",) if self.release else ()
-        variant = "-".join((*framework, *abi, self.compute, self.arch, self.os, *python))
+        variant = "-".join((*framework, *abi, self.compute.replace(".", ""), self.arch, self.os, *python))
         return variant if self.kernel is None else f"{self.kernel}/{variant}"
 
 

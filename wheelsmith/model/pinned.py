@@ -15,8 +15,8 @@ _LAYOUT = 2
 class PrefixId(Record):
     """A toolchain prefix that is made from pinned files, or that an image contains.
 
-    :param kind: the name of a platform or a framework, ``library``, ``cxx`` for compilers, or ``image-cuda`` for a
-        toolkit in an image.
+    :param kind: the name of a platform or a framework, ``library``, ``cxx`` for compilers, ``image-cuda`` for a toolkit
+        in an image, or ``machine-rocm`` for one that is installed on the machine.
     :param version: e.g. ``13.0`` for a toolkit, ``2.11.0`` for torch.
     :param digest: sha256 over its pins, known before anything is fetched.
     """
@@ -35,6 +35,16 @@ class PrefixId(Record):
     def in_image(self) -> bool:
         """Return True if an image contains it. Such a prefix is neither fetched nor mounted."""
         return self.kind.startswith("image-")
+
+    @property
+    def on_machine(self) -> bool:
+        """Return True if it is installed on the machine. Such a prefix is mounted, but not fetched."""
+        return self.kind.startswith("machine-")
+
+    @property
+    def is_pinned(self) -> bool:
+        """Return True if it is made from pinned files."""
+        return not (self.in_image or self.on_machine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,7 @@ class StepKind(StrEnum):
 
     CXX = "cxx"
     NVCC = "nvcc"
+    HIP = "hip"
     STUB = "stub"
     LINK = "link"
     CHECK = "check"
@@ -245,7 +246,7 @@ class BuildPlan(Record):
     def prefixes(self) -> tuple[PrefixId, ...]:
         """Return the prefixes of the build that are made from pinned files."""
         prefixes = (self.pinned_compilers, self.headers, self.toolkit, *self.libraries)
-        return tuple(prefix for prefix in prefixes if prefix and not prefix.in_image)
+        return tuple(prefix for prefix in prefixes if prefix and prefix.is_pinned)
 
     def of_cell(self, cell: Cell) -> BuildPlan:
         """Return the plan for another cell with the same wheel."""

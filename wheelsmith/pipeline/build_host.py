@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wheelsmith.base.errors import EngineError
-from wheelsmith.engine import Engine, with_python_digest
+from wheelsmith.engine import Engine, with_installed_toolkit, with_python_digest
 from wheelsmith.model import BuildHost, BuildPlan, ImageId
 
 _SHOWN = 12  # digits of a digest
@@ -19,11 +19,13 @@ def check_build_host(plan: BuildPlan, engine: Engine) -> None:
     :raises EngineError: something differs or is missing.
     """
     toolset, toolkit, project = plan.toolset, plan.toolkit, plan.project
-    if not (project or (toolset and not toolset.prefix) or (toolkit and toolkit.in_image)):
+    if not (project or (toolset and not toolset.prefix) or (toolkit and not toolkit.is_pinned)):
         return
     host = engine.build_host(plan.image.name if plan.image else None)
     if project:
         host = with_python_digest(host, project.python)
+    if toolkit and toolkit.on_machine:
+        host = with_installed_toolkit(host, plan.cell.platform)
     if differing := tuple(_differences(plan, host)):
         raise EngineError(
             f"the plan was made for another machine: {'; '.join(differing)}",
@@ -45,11 +47,12 @@ def _differences(plan: BuildPlan, host: BuildHost) -> Iterator[str]:
         if digest != project.python_digest:
             here = _short(digest) if digest else "missing"
             yield f"Python {project.python} is {here}, not {_short(project.python_digest)}"
-    if plan.toolkit and plan.toolkit.in_image:
-        digest = host.cuda.digest if host.cuda else None
-        if digest != plan.toolkit.digest:
-            here = _short(digest) if digest else "missing"
-            yield f"the image's toolkit is {here}, not {plan.toolkit.version} ({_short(plan.toolkit.digest)})"
+    if plan.toolkit and not plan.toolkit.is_pinned:
+        installed = host.toolkits.get(plan.cell.platform)
+        if installed is None or installed.digest != plan.toolkit.digest:
+            here = _short(installed.digest) if installed else "missing"
+            where = "image" if plan.image else "machine"
+            yield f"the {where}'s toolkit is {here}, not {plan.toolkit.version} ({_short(plan.toolkit.digest)})"
 
 
 def _image(image: ImageId | None) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder, remove_tree
-from wheelsmith.engine import Command, Limits, Mount
+from wheelsmith.engine import Command, Limits, Mount, with_installed_toolkit
 from wheelsmith.frameworks import framework
-from wheelsmith.model import BuildPlan, LockedWheel, Project, Step, StepKind
+from wheelsmith.model import BuildPlan, LockedWheel, PrefixId, Project, Step, StepKind
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.pipeline.tasks import MIB
 from wheelsmith.platforms import platforms
@@ -31,7 +31,7 @@ _LAUNCHER = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/launcher.py"
 # Variables for the number of parallel compilers: of torch's cpp_extension, and of CMake.
 _JOBS = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 _REQUIRED = "required"  # the folder of other kernels' wheels in the work folder
-COMPILED = frozenset({StepKind.CXX, StepKind.NVCC})
+COMPILED = frozenset({StepKind.CXX, StepKind.NVCC, StepKind.HIP})
 # All projects with the same torch share one folder for these packages, which have gigabytes. torch's libraries find
 # NVIDIA's by relative paths, so both must be in the same folder.
 _TORCH_WHEEL = re.compile(r"torch|(pytorch-)?triton|(nvidia|cuda)[-_.].+")
@@ -103,8 +103,15 @@ def toolchain_mounts(plan: BuildPlan, context: BuildContext, *, headers: bool) -
     # A toolkit in an image needs no mount.
     if plan.toolkit and not plan.toolkit.in_image:
         place = platforms()[plan.cell.platform].mount_point
-        mounts.append(Mount(source=context.toolchains.prepare(plan.toolkit), target=place))
+        mounts.append(Mount(source=_toolkit_home(plan.toolkit, plan, context), target=place))
     return tuple(mounts)
+
+
+def _toolkit_home(toolkit: PrefixId, plan: BuildPlan, context: BuildContext) -> Path:
+    if not toolkit.on_machine:
+        return context.toolchains.prepare(toolkit)
+    platform = plan.cell.platform
+    return Path(with_installed_toolkit(context.engine.build_host(None), platform).toolkits[platform].home)
 
 
 def host_compiler_mounts(plan: BuildPlan, context: BuildContext) -> tuple[Mount, ...]:

@@ -266,7 +266,7 @@ class CompileStep:
             mounts = (*mounts, Mount(source=self.work / "src", target=sandbox_paths.SOURCE))
         elif job.named_source:
             mounts = (*mounts, Mount(source=folder / NAMED, target=sandbox_paths.SOURCE))
-        if len(job.phases) > 1:
+        if len(job.phases) > 1 or self.step.kind is StepKind.HIP:
             mounts = (*mounts, Mount(source=self.context.toolchains.toolchains.tools(), target=sandbox_paths.TOOLS))
         return compile_command(self.plan, self.context.limits, argv, mounts, name=folder.name, memory=memory)
 

@@ -164,7 +164,7 @@ def job_key(
     :param reads: name of each input → hash of its content.
     :param writes: the names of the outputs.
     """
-    cuda = plan.toolkit if step.kind is StepKind.NVCC else None
+    cuda = None if step.kind is StepKind.CXX else plan.toolkit
     programs = context.toolchains.toolchains.programs
     digests = [programs(prefix) for prefix in (plan.pinned_compilers, cuda) if prefix]
     command = {"arguments": commands, "environment_variables": plan.environment, "output_paths": sorted(writes)}

@@ -9,16 +9,18 @@ from threading import Event as Flag
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.beneath import WorkFolder
 from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
 from wheelsmith.engine import Command, Engine, Exit, Mount
-from wheelsmith.frameworks import framework
-from wheelsmith.model import TORCH, BuildPlan, LockedWheel, Project
+from wheelsmith.frameworks import framework, read_local_version
+from wheelsmith.model import CUDA, TORCH, BuildPlan, LockedWheel, Project
 from wheelsmith.pipeline.command import command_name, environment_mounts, unpack_wheel
 from wheelsmith.pipeline.context import BuildContext
 from wheelsmith.plan.project import why_other_cuda
+from wheelsmith.platforms import compute_name
 from wheelsmith.source.tree import copy_into
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.wheel.requirements import active_requirements
@@ -33,7 +35,12 @@ def why_untested(plan: BuildPlan, engine: Engine, toolchains: Toolchains) -> str
     if plan.cell.arch != engine.build_host(_image(plan)).machine:
         return f"this machine does not run {plan.cell.arch}"
     found = plan.project.environment if plan.project else _environment(plan, _python(plan, engine), toolchains)
-    if plan.toolkit and any(wheel.name == "torch" and "+cpu" in wheel.version for wheel in found):
+    torch = next((Version(wheel.version) for wheel in found if wheel.name == "torch"), None)
+    if plan.toolkit and plan.cell.platform != CUDA:
+        built_for = read_local_version(torch.local).compute if torch else None
+        wanted = compute_name(plan.cell.compute)
+        return None if built_for == plan.cell.compute else f"the torch that pip finds was not built for {wanted}"
+    if plan.toolkit and torch and torch.local == "cpu":
         return "the torch that pip finds is a CPU build, which cannot load a CUDA extension"
     return why_other_cuda(found, plan.wheel.toolkit) if plan.toolkit and plan.wheel.toolkit else None
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from packaging.version import Version
 
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Step
-from wheelsmith.model.build_host import CudaHome, ImageId
+from wheelsmith.model.build_host import ImageId, ToolkitHome
 from wheelsmith.platforms import Platform, platforms
 
 
@@ -81,11 +81,13 @@ def plan_by_oldest_minor(
 def with_toolkit(host: BuildHost, cell: Cell) -> BuildHost:
     """Return the build host as if it had the toolkit that the cell names."""
     named = str(cell.toolkit)
-    home = host.cuda.home if host.cuda else platforms()[cell.platform].mount_point
+    there = host.toolkits.get(cell.platform)
+    home = there.home if there else platforms()[cell.platform].mount_point
+    assumed = ToolkitHome(home=home, version=named, release=named, digest="", arch=cell.arch)
     return replace(
         host,
         image=host.image or ImageId(name="", digest=""),
-        cuda=CudaHome(home=home, version=named, release=named, digest="", arch=cell.arch),
+        toolkits={cell.platform: assumed},
     )
 
 

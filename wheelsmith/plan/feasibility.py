@@ -14,7 +14,7 @@ from wheelsmith.model import HOST, PINNED, TORCH, BuildHost, Cell, PrefixId, Too
 from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.recipe.project_hints import dependencies
 from wheelsmith.plan.recipe.spec import KernelSpec
-from wheelsmith.platforms import NotInImageError, cxx_toolchain, platforms
+from wheelsmith.platforms import NotInstalledError, cxx_toolchain, platforms
 
 _OLDEST_PYTHON = (3, 10)  # required by the package `build`, which runs in the sandbox
 
@@ -164,29 +164,32 @@ def find_toolkit(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId] | No
         return None
     platform = platforms()[cell.platform]
     known = platform.toolkits()[cell.toolkit]
-    if known.static_runtime or framework(cell.framework).loads_cuda:
+    if platform.is_packaged and (known.static_runtime or framework(cell.framework).loads_cuda):
         if known.prefers_image and cell.arch == build_host.machine:
-            with suppress(NotInImageError):
-                return platform.find_in_image(cell.toolkit, build_host)
+            with suppress(NotInstalledError):
+                return platform.find_installed(cell.toolkit, build_host)
         return platform.mount_point, platform.prefix(cell.toolkit, build_host.machine, cell.arch)
-    return _find_toolkit_in_image(cell, build_host)
+    return _find_installed_toolkit(cell, build_host)
 
 
-def _find_toolkit_in_image(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId]:
+def _find_installed_toolkit(cell: Cell, build_host: BuildHost) -> tuple[str, PrefixId]:
     platform = platforms()[cell.platform]
     named = f"{platform.title} {cell.toolkit}"
-    if build_host.image is None:
+    if build_host.image is None and platform.is_packaged:
         raise NotBuildableError(
             f"the packages of {named} lack its static runtime: use an image that contains it, with {IMAGES_OPTION}"
         )
-    made_for = (build_host.cuda and build_host.cuda.arch) or build_host.machine
+    there = build_host.toolkits.get(platform.name)
+    made_for = (there and there.arch) or build_host.machine
+    where = f"image {build_host.image.name}" if build_host.image else "this machine"
     if cell.arch != made_for:
         message = f"the {platform.title} toolkit of an image compiles only for {made_for}, not for {cell.arch}"
         raise NotBuildableError(message)
     try:
-        return platform.find_in_image(str(cell.toolkit), build_host)
-    except NotInImageError as found:
-        raise NotBuildableError(f"image {build_host.image.name} has {found}, but the cell needs {named}") from None
+        return platform.find_installed(str(cell.toolkit), build_host)
+    except NotInstalledError as found:
+        remedy = "" if build_host.image else f": install it, or use an image that contains it, with {IMAGES_OPTION}"
+        raise NotBuildableError(f"{where} has {found}, but the cell needs {named}{remedy}") from None
 
 
 def cxx_std_of(cell: Cell) -> int:
@@ -234,5 +237,7 @@ def _with_support(cell: Cell) -> list[tuple[str, bool]]:
         return []
     platform = platforms()[cell.platform]
     toolkit = platform.toolkits()[cell.toolkit]
-    requested = cell.settings.gpu_archs or toolkit.default_capabilities
+    # A matrix for several platforms lists the architectures of all of them.
+    named = cell.settings.gpu_archs or ()
+    requested = tuple(text for text in named if platform.is_capability(text)) or toolkit.default_capabilities
     return [(text, platform.base_capability(text) in toolkit.capabilities) for text in requested]

@@ -42,7 +42,7 @@ from wheelsmith.plan.feasibility import (
 from wheelsmith.plan.recipe.compile import CompileTarget, SourceGroup, is_device_source
 from wheelsmith.plan.recipe.recipe import KernelSource, compiled_recipe, namespace, noarch_recipe, render_metadata
 from wheelsmith.plan.recipe.spec import KernelSpec, Section
-from wheelsmith.platforms import HeaderLibrary, header_libraries, platforms, python_headers
+from wheelsmith.platforms import HeaderLibrary, gcc_folder, header_libraries, platforms, python_headers
 
 # Increase it if the same inputs produce other bytes than before. Plans then get new digests, and cached wheels expire.
 RECIPE_VERSION = 3
@@ -230,6 +230,7 @@ def _compiled_plan(inputs: _PlanInputs) -> BuildPlan:
     target = CompileTarget(
         framework=selected,
         cxx=toolset.cxx,
+        gcc=gcc_folder(toolset),
         cxx_std=max(release.cxx_std, cxx_std_of(cell)),
         platform=platforms()[cell.platform] if cell.toolkit else None,
         toolkit=cell.toolkit,
@@ -261,7 +262,7 @@ def _compiled_plan(inputs: _PlanInputs) -> BuildPlan:
         wheel,
         toolset=toolset,
         toolkit=toolkit,
-        headers=selected.prefix(release, cell.arch) if selected.headers else None,
+        headers=selected.prefix(release, cell.arch, cell.backend) if selected.headers else None,
         libraries=tuple(library.prefix for library in libraries),
     )
 

@@ -184,7 +184,7 @@ def _pins_of(plan: BuildPlan) -> Iterator[Pin]:
     for prefix in (plan.toolkit, plan.headers, *plan.libraries):
         if prefix:
             kind = "" if prefix.kind == "library" else f"{prefix.kind} "
-            where = f" {place}" if prefix.in_image else ""
+            where = "" if prefix.is_pinned else f" {place}"
             yield Pin(name=f"{kind}{prefix.version}{where} for {prefix.arch}", digest=prefix.digest)
     if plan.image:
         yield Pin(name=f"image {plan.image.name}", digest=plan.image.digest)

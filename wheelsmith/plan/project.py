@@ -89,6 +89,7 @@ def plan_project(
             remedy="add the Pythons to matrix.yaml: axes: {python: [3.11, 3.12]}",
         )
     try:
+        _check_platform(cell, spec)
         defaults = ProjectSettings(env={_PRETEND: version} if version and spec.git_version_plugin else {})
         given = defaults.merged_with(settings or ProjectSettings())
         names = WheelNames(distribution=name, version=public, declared=declared)
@@ -96,6 +97,14 @@ def plan_project(
         return make(cell, spec, source, names, build_host, resolve=resolve, settings=given)
     except NotBuildableError as impossible:
         return Excluded(cell=cell, reason=str(impossible), waits=isinstance(impossible, NeedsOtherMachineError))
+
+
+def _check_platform(cell: Cell, spec: ProjectSpec) -> None:
+    platform = platforms()[cell.platform]
+    if cell.toolkit and not (spec.is_pure or platform.builds_projects):
+        raise NotBuildableError(
+            f"wheelsmith builds only kernels with a build.toml for {platform.title}, no projects with a build system"
+        )
 
 
 def _missing_metadata(spec: ProjectSpec, what: str, revision: str | None) -> MatrixError:

@@ -13,6 +13,16 @@ from wheelsmith.platforms.cuda import (
     parse_capability,
 )
 from wheelsmith.platforms.header_libraries import HeaderLibrary, header_libraries, header_library, python_headers
-from wheelsmith.platforms.host_compilers import CxxToolchain, HostCompilers, cxx_toolchain, cxx_toolchains
-from wheelsmith.platforms.known import CPU, compute_name, compute_order, platform_of, platforms
-from wheelsmith.platforms.platform import DeviceCompile, Devices, Gpu, GpuMemory, NotInImageError, Platform
+from wheelsmith.platforms.host_compilers import CxxToolchain, HostCompilers, cxx_toolchain, cxx_toolchains, gcc_folder
+from wheelsmith.platforms.known import (
+    CPU,
+    capability_order,
+    check_capability,
+    compute_name,
+    compute_order,
+    compute_shape,
+    platform_of,
+    platforms,
+)
+from wheelsmith.platforms.platform import DeviceCompile, Devices, Gpu, GpuMemory, NotInstalledError, Platform
+from wheelsmith.platforms.rocm import Rocm, amd_processor, is_runtime_library, runtime_library

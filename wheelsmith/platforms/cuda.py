@@ -16,7 +16,7 @@ from wheelsmith.base.files import read_facts, run_for_json, run_for_output
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.suggest import respell_release
 from wheelsmith.base.units import listed, numbers
-from wheelsmith.model import CUDA, BuildHost, PinnedFile, PinnedPackage, PrefixId
+from wheelsmith.model import CUDA, PinnedFile, PinnedPackage, PrefixId, StepKind
 from wheelsmith.model.pinned import pinned_prefix
 from wheelsmith.platforms.platform import (
     DeviceCompile,
@@ -24,7 +24,6 @@ from wheelsmith.platforms.platform import (
     Driver,
     Gpu,
     GpuMemory,
-    NotInImageError,
     Platform,
     Toolkit,
 )
@@ -91,6 +90,10 @@ class CudaDevices(Devices):
     def driver(self, variables: Mapping[str, str] | None = None) -> Driver | None:
         """Return the NVIDIA driver."""
         return cuda_driver(variables)
+
+    def describe_driver(self, version: str | None) -> str:
+        """Return the newest CUDA that the driver supports, in words."""
+        return f"a driver for CUDA up to {version}" if version else "no NVIDIA driver"
 
     def variables(self, gpu: Gpu | None) -> dict[str, str]:
         """Return CUDA_VISIBLE_DEVICES. A GPU without a uuid is the only one."""
@@ -281,7 +284,6 @@ DRIVER_LIBRARIES = {
     "libcuda.so.1": ("cuda.h", r"\b(cu[A-Z]\w+)"),
     "libnvidia-ml.so.1": ("nvml.h", r"\b(nvml[A-Z]\w+)"),
 }
-_CUDA_COMPUTE = re.compile(r"cu\d{3,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,7 +376,7 @@ def cuda_development(toolkit: CudaToolkit) -> PrefixId:
 
 def cuda_version_of(compute: str) -> str | None:
     """Return the CUDA version in the name of a compute platform, ``13.0`` for ``cu130``; None for other platforms."""
-    return f"{compute[2:-1]}.{compute[-1]}" if _CUDA_COMPUTE.fullmatch(compute) else None
+    return f"{compute[2:-1]}.{compute[-1]}" if re.fullmatch(Cuda.compute_shape, compute) else None
 
 
 class Cuda(Platform):
@@ -382,9 +384,10 @@ class Cuda(Platform):
 
     name = CUDA
     title = "CUDA"
-    name_prefix = "cu"
+    compute_shape = r"cu\d{3,}"
     version_pattern = re.compile(r"[1-9][0-9]\.[0-9]")
-    device_suffix = ".cu"
+    device_suffixes = (".cu",)
+    step_kind = StepKind.NVCC
     mount_point = sandbox_paths.CUDA
     section_keys = ("cuda-flags", "cuda-capabilities", "cuda-minver")
     devices = CudaDevices()
@@ -397,6 +400,10 @@ class Cuda(Platform):
         """Return ``13.0`` for ``cu130``."""
         return cuda_version_of(compute)
 
+    def compute(self, version: str) -> str:
+        """Return ``cu130`` for ``13.0``."""
+        return f"cu{version.replace('.', '')}"
+
     def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
         """Return the ID of the CUDA_HOME."""
         return _prefix_of(toolkit, machine, arch)
@@ -405,14 +412,6 @@ class Cuda(Platform):
         """Return the ID of the headers of NVML and the profiler."""
         found = cuda_toolkits()[toolkit]
         return (cuda_development(found),) if found.development else ()
-
-    def find_in_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
-        """Return the CUDA_HOME of an image."""
-        found = host.cuda
-        if found is None or found.version != toolkit:
-            raise NotInImageError(f"CUDA {found.version} at {found.home}" if found else "no CUDA toolkit")
-        name = PrefixId(kind="image-cuda", version=found.release, arch=host.machine, digest=found.digest)
-        return found.home, name
 
     def command(self, step: DeviceCompile) -> tuple[str, ...]:
         """Return nvcc's command, with kernel-builder's flags."""
@@ -484,6 +483,10 @@ class Cuda(Platform):
     def check_capability(self, text: str) -> None:
         """Validate a compute capability."""
         parse_capability(text)
+
+    def capability_order(self, capability: str) -> tuple[object, ...]:
+        """Return the numbers and the suffix."""
+        return parse_capability(capability)
 
     def base_capability(self, capability: str) -> str:
         """Return ``9.0`` for ``9.0+PTX``."""

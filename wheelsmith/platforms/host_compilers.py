@@ -117,3 +117,9 @@ def cxx_toolchain(name: str, policy: str, machine: str, arch: str) -> CxxToolcha
         if named and (found.machine, found.arch) == (machine, arch):
             return each
     return None
+
+
+def gcc_folder(toolset: Toolset) -> str | None:
+    """Return the folder of GCC's own libraries in the sandbox; None for compilers of the machine or an image."""
+    found = next((each.compilers for each in cxx_toolchains() if each.prefix == toolset.prefix), None)
+    return f"{CXX}/usr/lib/gcc/{found.triplet}/{found.major}" if found else None

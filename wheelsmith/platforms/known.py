@@ -10,6 +10,7 @@ from functools import cache
 from wheelsmith.base.units import numbers
 from wheelsmith.platforms.cuda import Cuda
 from wheelsmith.platforms.platform import Platform
+from wheelsmith.platforms.rocm import Rocm
 
 CPU = "cpu"
 
@@ -17,13 +18,44 @@ CPU = "cpu"
 @cache
 def platforms() -> dict[str, Platform]:
     """Return every platform that has a toolkit, by name. The CPU is not among them."""
-    return {each.name: each for each in (Cuda(),)}
+    return {each.name: each for each in (Cuda(), Rocm())}
 
 
 def platform_of(compute: str) -> tuple[Platform, str] | None:
-    """Return the platform and version of a name such as ``cu130``; None for ``cpu`` and unknown names."""
+    """Return the platform and version of a name such as ``cu130``, ``rocm7.2``; None for ``cpu`` and unknown names."""
     found = ((each, version) for each in platforms().values() if (version := each.version_of(compute)))
     return next(found, None)
+
+
+@cache
+def compute_shape() -> str:
+    """Return the pattern of all names of compute platforms, which are also names of index roots."""
+    return "|".join((CPU, *(each.compute_shape for each in platforms().values())))
+
+
+def check_capability(text: str) -> None:
+    """Validate a GPU architecture of any platform.
+
+    :raises ValueError: it belongs to none; the message shows the correct forms.
+    """
+    mistakes = []
+    for platform in platforms().values():
+        try:
+            platform.check_capability(text)
+        except ValueError as error:
+            mistakes.append(str(error))
+    if len(mistakes) == len(platforms()):
+        raise ValueError("; ".join(mistakes))
+
+
+def capability_order(text: str) -> tuple[int, tuple[object, ...]]:
+    """Return a sort key for GPU architectures: by platform, then in the platform's own order.
+
+    :raises ValueError: no platform has it.
+    """
+    check_capability(text)
+    places = enumerate(platforms().values())
+    return next((place, each.capability_order(text)) for place, each in places if each.is_capability(text))
 
 
 def compute_name(compute: str) -> str:

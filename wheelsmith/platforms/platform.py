@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 from wheelsmith.base.json_dataclass import Record
-from wheelsmith.model import BuildHost, PrefixId
+from wheelsmith.model import BuildHost, PrefixId, StepKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class GpuMemory(NamedTuple):
 class Driver(Record):
     """An installed driver.
 
-    :param version: the newest toolkit that it supports, e.g. ``13.0``.
+    :param version: the newest toolkit that it supports, e.g. ``13.0``; its own version if it supports every toolkit.
     """
 
     version: str
@@ -50,6 +50,12 @@ class Devices(Protocol):
     """
 
     compatibility_rule: ClassVar[str]
+
+    def describe_driver(self, version: str | None) -> str:
+        """Return a driver for display, e.g. ``a driver for CUDA up to 13.0``.
+
+        :param version: as in ``Driver``; None for no driver.
+        """
 
     def driver(self, variables: Mapping[str, str] | None = None) -> Driver | None:
         """Return the driver of this machine, or None.
@@ -123,8 +129,8 @@ class Toolkit(Record, ABC):
         """True if the toolkit of an image is preferred, although packages provide it."""
 
 
-class NotInImageError(Exception):  # the reason why a cell is excluded
-    """An image does not have the toolkit. The message names the toolkit that it has instead."""
+class NotInstalledError(Exception):  # the reason why a cell is excluded
+    """An image or a machine does not have the toolkit. The message names the toolkit that it has instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +139,7 @@ class DeviceCompile:
 
     :param home: the toolkit's folder in the sandbox.
     :param cxx: the host compiler.
+    :param gcc: the folder of GCC's libraries if the host compiler is pinned; None for compilers of the machine.
     :param cxx_std: the C++ standard, as in ``-std=c++17``.
     :param include: compiler arguments for the header folders, in order.
     :param flags: the kernel's own compiler flags.
@@ -140,6 +147,7 @@ class DeviceCompile:
 
     home: str
     cxx: str
+    gcc: str | None
     cxx_std: int
     defines: tuple[str, ...]
     capabilities: tuple[str, ...]
@@ -157,19 +165,27 @@ class Platform(Protocol):
 
     :cvar name: the name of kernel-builder's backend and of the axis in matrix.yaml.
     :cvar title: the display name.
-    :cvar name_prefix: the prefix of its names in versions, variants and index roots, e.g. ``cu``.
+    :cvar compute_shape: the pattern of its names in versions and index roots.
     :cvar version_pattern: the pattern of a toolkit's version. It must make the name of a compute platform unambiguous.
-    :cvar device_suffix: the file suffix of sources that its compiler compiles.
+    :cvar device_suffixes: the file suffixes of sources that its compiler compiles.
+    :cvar step_kind: the kind of the steps that compile them.
+    :cvar translates_cuda: every source, also of the host, is translated from CUDA before it is compiled.
+    :cvar is_packaged: its toolkits are assembled from packages; otherwise the machine or an image must have one.
+    :cvar builds_projects: it builds projects with their own build system, too.
     :cvar mount_point: the mount point of its toolkit.
-    :cvar section_keys: keys in sections of build.toml: compiler flags, capabilities, oldest toolkit.
+    :cvar section_keys: keys in sections of build.toml: compiler flags, capabilities, oldest toolkit ("" for no key).
     :cvar devices: the devices that run its code.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
-    name_prefix: ClassVar[str]
+    compute_shape: ClassVar[str]
     version_pattern: ClassVar[re.Pattern[str]]
-    device_suffix: ClassVar[str]
+    device_suffixes: ClassVar[tuple[str, ...]]
+    step_kind: ClassVar[StepKind]
+    translates_cuda: ClassVar[bool] = False
+    is_packaged: ClassVar[bool] = True
+    builds_projects: ClassVar[bool] = True
     mount_point: ClassVar[str]
     section_keys: ClassVar[tuple[str, str, str]]
     devices: ClassVar[Devices]
@@ -189,11 +205,18 @@ class Platform(Protocol):
     def library_requirements(self, toolkit: str) -> tuple[str, ...]:
         """Return the requirements for the toolkit's libraries, for a project that does not get those of torch."""
 
-    def find_in_image(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
-        """Return the folder of an image's toolkit, and its ID.
+    def find_installed(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
+        """Return the folder in the sandbox of the toolkit of an image or of the machine, and its ID.
 
-        :raises NotInImageError: the image has no toolkit or another one.
+        :raises NotInstalledError: there is no toolkit or another one.
         """
+        found = host.toolkits.get(self.name)
+        if found is None or found.version != toolkit:
+            there = f"{self.title} {found.version} at {found.home}" if found else f"no {self.title} toolkit"
+            raise NotInstalledError(there)
+        kind = f"{'image' if host.image else 'machine'}-{self.name}"
+        prefix = PrefixId(kind=kind, version=found.release, arch=host.machine, digest=found.digest)
+        return found.home if host.image else self.mount_point, prefix
 
     def command(self, step: DeviceCompile) -> tuple[str, ...]:
         """Return the command that compiles a source file."""
@@ -231,9 +254,19 @@ class Platform(Protocol):
         :raises ValueError: it is malformed; the message shows the correct form.
         """
 
+    def is_capability(self, text: str) -> bool:
+        """Return True if a text is a GPU architecture of this platform."""
+        try:
+            self.check_capability(text)
+        except ValueError:
+            return False
+        return True
+
+    def capability_order(self, capability: str) -> tuple[object, ...]:
+        """Return a sort key for a capability."""
+
     def compute(self, version: str) -> str:
-        """Return the name of the compute platform, ``cu130`` for ``13.0``."""
-        return self.name_prefix + version.replace(".", "")
+        """Return the name of the compute platform as in torch's index, ``cu130`` for ``13.0``."""
 
     def base_capability(self, capability: str) -> str:
         """Return a capability in the form that toolkits list."""

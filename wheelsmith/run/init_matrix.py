@@ -204,7 +204,7 @@ def missing_ignores(matrix: Path) -> tuple[str, ...]:
 
 
 def _kernel_drafts(kernel: KernelRef, spec: KernelSpec) -> Iterator[Draft]:
-    computes = [CPU, *(toolkit for platform in platforms().values() for toolkit in platform.toolkits())]
+    computes = [CPU, *platforms()[CUDA].toolkits()]
     releases = tuple(framework(spec.framework).releases())
     own = None
     if find_name_conflict(spec.name, distribution=None, module=spec.module):

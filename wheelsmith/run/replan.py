@@ -13,8 +13,8 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixError, WheelsmithError
 from wheelsmith.base.json_dataclass import in_one_line
-from wheelsmith.engine import Engine, choose
-from wheelsmith.frameworks import frameworks, torch_releases
+from wheelsmith.engine import Engine, choose, with_installed_toolkit
+from wheelsmith.frameworks import frameworks, read_local_version, torch_releases
 from wheelsmith.matrix.types import EngineChoice, KernelRef
 from wheelsmith.model import (
     CUDA,
@@ -32,7 +32,7 @@ from wheelsmith.model.build_host import AUTO
 from wheelsmith.plan.kernel import plan_kernel
 from wheelsmith.plan.pypi_names import unique_name
 from wheelsmith.plan.recipe.spec import KernelSpec
-from wheelsmith.platforms import cxx_toolchains, platforms
+from wheelsmith.platforms import Platform, cxx_toolchains, platform_of, platforms
 from wheelsmith.run.prepare import Request, fetch_kernel
 from wheelsmith.run.prepared_set import prepare_set
 from wheelsmith.run.project_source import describe, kernel_source, kernels_of, named_kernel, parse_source
@@ -157,7 +157,7 @@ def _plans(
             cell,
             spec=spec,
             source=known,
-            build_host=build_host,
+            build_host=with_installed_toolkit(build_host, cell.platform) if cell.toolkit else build_host,
             distribution=kernel.distribution,
             version=Version(wheel.version).public,
         )
@@ -193,12 +193,26 @@ def _cells(wheel: WheelSpec, toolset: object) -> Iterator[Cell]:
     known = frameworks().get(framework)
     if known is None or release not in known.releases():
         raise MatrixError(f"this wheelsmith does not know {framework} {release}")
-    if wheel.toolkit is not None and wheel.toolkit not in platforms()[CUDA].toolkits():
-        raise MatrixError(f"this wheelsmith does not know CUDA {wheel.toolkit}")
+    platform = _platform(wheel)
+    if wheel.toolkit is not None and wheel.toolkit not in platform.toolkits():
+        raise MatrixError(f"this wheelsmith does not know {platform.title} {wheel.toolkit}")
     compilers = _compilers(Toolset.from_json(toolset) if toolset is not None else None)
     for gpu_archs, headers in product(dict.fromkeys((None, wheel.gpu_archs or None)), ("whole", "light")):
         settings = replace(compilers, gpu_archs=gpu_archs, torch_headers=headers)
-        yield Cell(framework=framework, release=release, toolkit=wheel.toolkit, arch=arch, settings=settings)
+        yield Cell(
+            framework=framework,
+            release=release,
+            platform=platform.name,
+            toolkit=wheel.toolkit,
+            arch=arch,
+            settings=settings,
+        )
+
+
+def _platform(wheel: WheelSpec) -> Platform:
+    """Return the platform in the version of a wheel; CUDA for a wheel without a toolkit."""
+    found = platform_of(read_local_version(Version(wheel.version).local).compute or "")
+    return found[0] if found else platforms()[CUDA]
 
 
 def _compilers(toolset: Toolset | None) -> CellSettings:

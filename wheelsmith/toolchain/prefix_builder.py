@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import subprocess
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
 from installer.records import InvalidRecordEntry, parse_record_file
@@ -15,8 +18,8 @@ from installer.records import InvalidRecordEntry, parse_record_file
 from wheelsmith.base.beneath import remove_tree
 from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.units import show_binary_size
-from wheelsmith.frameworks import framework
-from wheelsmith.model import PinnedFile, PrefixId
+from wheelsmith.frameworks import HIPIFIED, HIPIFY, framework
+from wheelsmith.model import TORCH, PinnedFile, PrefixId
 from wheelsmith.platforms import DEVELOPMENT, CudaToolkit, cuda_folder, cuda_toolkits, cxx_toolchains, header_library
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
 from wheelsmith.platforms.host_compilers import KIND as CXX
@@ -27,6 +30,7 @@ from wheelsmith.toolchain.progress import report_preparation
 # Errors of zipfile for unknown compression methods and changed bytes.
 _ZIP_ERRORS = (EOFError, RuntimeError, ValueError, zlib.error)
 _COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+_HIPIFY = "torch/utils/hipify/"
 _MAX_RECORD = 64 << 20  # bytes; torch's has 1.2 MB
 
 
@@ -37,6 +41,7 @@ def make_prefix(prefix: PrefixId, folder: Path, files: PrefixFiles) -> None:
     """
     maker = _PrefixMaker(files=files, folder=folder)
     makers = {"cuda": maker.cuda, DEVELOPMENT: maker.development, LIBRARY: maker.library, CXX: maker.cxx}
+    makers[HIPIFIED] = maker.hipified
     makers.get(prefix.kind, maker.framework)(prefix)
 
 
@@ -62,6 +67,27 @@ class _PrefixMaker:
                 remedy="plan the matrix with a network: wheelsmith plan",
             )
         self._unpack_headers(release.wheels[prefix.arch], calls.headers)
+
+    def hipified(self, prefix: PrefixId) -> None:
+        """Unpack torch's headers and its hipify, and translate the headers."""
+        self.framework(replace(prefix, kind=TORCH))
+        release = framework(TORCH).find_version(prefix.version, prefix.arch)
+        assert release  # noqa: S101  # the headers are there
+        hipify, pin = self.folder / HIPIFY, release.wheels[prefix.arch]
+
+        def wanted(name: str) -> bool:
+            return name.startswith(_HIPIFY) or name.endswith(".dist-info/RECORD")
+
+        def place(name: str) -> str | None:
+            return name if name.startswith(_HIPIFY) else None
+
+        self.files.partial_wheel(pin, wanted, lambda wheel: unpack(pin, wheel, hipify, place))
+        script = str(files(__package__) / "translate_headers.py")
+        argv = [sys.executable, "-IB", script, str(hipify), str(self.folder / "include")]
+        with report_preparation(f"translating the headers of torch {prefix.version} to HIP", self.files.listen):
+            ended = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PYTHONHASHSEED": "0"})
+        if ended.returncode:
+            raise ToolchainError(f"torch's hipify failed: {(ended.stderr.splitlines() or ['no message'])[-1]}")
 
     def library(self, prefix: PrefixId) -> None:
         library = header_library(prefix.version)

@@ -30,7 +30,9 @@ _SYSTEMS = {
     "win": ("nt", "win32", "Windows"),
 }
 _MACHINE = re.compile(r"(x86_64|[^_]+)$")
-_TORCH_BUILD = re.compile(r"(?:cpu|xpu|cu\d{2,4}|rocm\d*)(?![^.])")  # start of the local versions of torch's own builds
+_TORCH_BUILD = re.compile(
+    r"(?:cpu|xpu|cu\d{2,4}|rocm[\d.]*)(?![^.])"
+)  # start of the local versions of torch's own builds
 
 # Marker → value.
 Environment = dict[str, str]

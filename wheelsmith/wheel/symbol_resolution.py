@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from packaging.specifiers import SpecifierSet
 
 from wheelsmith.frameworks import Exports, Framework, cuda_major, frameworks, names_cuda, read_local_version
-from wheelsmith.platforms import DRIVER_LIBRARIES, cuda_packages
+from wheelsmith.platforms import DRIVER_LIBRARIES, Rocm, cuda_packages, runtime_library
 from wheelsmith.wheel.bundled_libraries import BundledLibraries
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.manylinux import newest_policy, policies
@@ -29,6 +29,8 @@ TORCH_CUDA = {
     *("libtorch_cuda.so", "libc10_cuda.so", "libcaffe2_nvrtc.so"),
     *("libtorch_nvshmem.so", "libtorch_cuda_linalg.so"),
 }
+# The libraries that only torch's ROCm builds have.
+TORCH_ROCM = ("libtorch_hip.so", "libc10_hip.so")
 # auditwheel adds a hash to the names of the libraries that it copies.
 CUDA_LIBRARY = re.compile(r"lib(?P<stem>[\w-]+?)(?:[-.][0-9a-f]{8})?\.so(?:\.(?P<major>\d{1,4})(?:\.[\d.]+)?)?")
 # CUDA library → the library of another package that it needs.
@@ -204,6 +206,11 @@ class SymbolResolver:
         # Its symbols are available without a link: torch's libraries need it, so the loader searches it.
         remedy = f" ({lacking[-1]} has it as {renamed}: do not link with {library})" if renamed else ""
         return f"not in torch {', '.join(lacking)}{kind}{remedy}"
+
+    def is_rocm_library(self, library: str) -> bool:
+        """Return True if torch's build for the ROCm of the version loads a library."""
+        release = Rocm().version_of(self.compute or "")
+        return bool(release and self.torch is not None and library in {*TORCH_ROCM, runtime_library(release)})
 
     def why_not_in_cuda(self, arch: str, library: str) -> str | None:
         """Return why CUDA does not provide one of its libraries, or None if it does or if that is unknown."""

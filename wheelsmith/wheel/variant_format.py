@@ -15,9 +15,9 @@ from typing import Any
 
 from wheelsmith.base.errors import Place, WheelError
 from wheelsmith.base.json_dataclass import Record, read_json
-from wheelsmith.frameworks import framework, read_local_version
+from wheelsmith.frameworks import framework, names_cuda, read_local_version
 from wheelsmith.model import TORCH, VARIANT_LABEL, read_wheel_name
-from wheelsmith.platforms import cuda_version_of, parse_capability
+from wheelsmith.platforms import CPU, cuda_version_of, parse_capability
 from wheelsmith.wheel.archive import LONGEST_TEXT, info_folder, open_archive
 
 VARIANT_FILE = "variant.json"
@@ -93,7 +93,7 @@ def sm_values(machine_code: Iterable[str], ptx: Iterable[str]) -> frozenset[str]
 
 
 def variant_version(version: str) -> str | None:
-    """Return the version of the variant wheel for a plain one, or None if the version names no compute platform.
+    """Return the version of the variant wheel for a plain one; None if the version names neither the CPU nor CUDA.
 
     Installers choose among the variants of one version, so the version must not name the compute platform:
     ``1+cu130.torch2.11`` becomes ``1+torch2.11``. For torch's stable ABI it becomes ``1+torchstable``: a plain ``1``
@@ -102,7 +102,7 @@ def variant_version(version: str) -> str | None:
     """
     public, _, local = version.partition("+")
     parsed = read_local_version(local)
-    if not parsed.own:
+    if not parsed.own or not (parsed.compute == CPU or names_cuda(parsed.compute)):
         return None
     return f"{public}+{parsed.framework_part or framework(TORCH).stable_part}"
 

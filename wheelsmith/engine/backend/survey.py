@@ -1,4 +1,4 @@
-"""List the compilers, Pythons and CUDA toolkit of a machine or an image, with digests of their files.
+"""List the compilers, Pythons and GPU toolkits of a machine or an image, with digests of their files.
 
 This program also runs inside containers, so it uses only the standard library and must run on old Pythons.
 """
@@ -20,6 +20,11 @@ ARCHES = ("x86_64", "aarch64")
 _PROGRAMS = ("cc1plus", "cc1", "collect2", "as", "ld")
 _LIBRARIES = ("libstdc++.so.6", "libc.so.6", "libm.so.6", "libgcc.a", "crtbeginS.o", "crti.o")
 _CUDA_PROGRAMS = ("bin/nvcc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "nvvm/bin/cicc")
+# ROCm's compilers and their libraries, which decide the bytes of an object file, and folders of files that they read.
+_ROCM_PROGRAMS = ("lib/llvm/bin/clang++", "lib/llvm/bin/lld", "lib/llvm/bin/clang-offload-bundler")
+_ROCM_LIBRARIES = "lib/llvm/lib/lib*.so*"
+_ROCM_FOLDERS = ("include", "amdgcn", "lib/llvm/lib/clang")
+_HIP_VERSION = re.compile(r"#define HIP_VERSION_(MAJOR|MINOR|PATCH) (\d+)")
 _NVCC_VERSION = re.compile(r"release (\d+\.\d+), V(\S+)")
 # The folder of Pythons in pypa's manylinux images.
 _MANYLINUX_PYTHONS = Path("/opt/python")
@@ -31,11 +36,15 @@ _UV_VERSION = re.compile(rf"cpython-(3\.\d+)\.(\d+)(?:\+freethreaded)?-linux-{pl
 
 def survey() -> dict[str, Any]:
     """Return the survey as JSON data."""
-    return {**compilers_and_pythons(_path()), "cuda": _cuda()}
+    found = {"cuda": _cuda(), "rocm": rocm()}
+    return {
+        **compilers_and_pythons(_path()),
+        "toolkits": {name: toolkit for name, toolkit in found.items() if toolkit},
+    }
 
 
 def compilers_and_pythons(programs: str) -> dict[str, Any]:
-    """Return the survey without the CUDA toolkit, which takes a second or two to hash.
+    """Return the survey without the toolkits, which take a second or two to hash.
 
     :param programs: PATH to search for compilers.
     """
@@ -150,13 +159,39 @@ def _cuda() -> dict[str, str] | None:
     match = _NVCC_VERSION.search(_run(str(nvcc), "--version", _path()))
     if match is None:
         return None
+    read = [*_CUDA_PROGRAMS, *_files_below(home, "include")]
+    return {"home": str(home), "version": match[1], "release": match[2], "digest": _digest_of(home, read)}
+
+
+def rocm() -> dict[str, str] | None:
+    """Return the ROCm in ROCM_PATH, or in the folder of AMD's packages."""
+    home = Path(os.path.realpath(os.environ.get("ROCM_PATH", "/opt/rocm")))
+    header = home / "include" / "hip" / "hip_version.h"
+    if not (os.path.isfile(header) and os.path.isfile(home / _ROCM_PROGRAMS[0])):  # noqa: PTH113  # as above
+        return None
+    version = dict(_HIP_VERSION.findall(header.read_text(encoding="utf-8")))
+    if not {"MAJOR", "MINOR", "PATCH"}.issubset(version):
+        return None
+    release = f"{version['MAJOR']}.{version['MINOR']}"
+    libraries = sorted(path.relative_to(home).as_posix() for path in home.glob(_ROCM_LIBRARIES))
+    read = [*_ROCM_PROGRAMS, *libraries, *(name for folder in _ROCM_FOLDERS for name in _files_below(home, folder))]
+    return {
+        "home": str(home),
+        "version": release,
+        "release": f"{release}.{version['PATCH']}",
+        "digest": _digest_of(home, read),
+    }
+
+
+def _files_below(home: Path, folder: str) -> list[str]:
+    return [path.relative_to(home).as_posix() for path in sorted((home / folder).rglob("*")) if path.is_file()]
+
+
+def _digest_of(home: Path, names: list[str]) -> str:
     digest = hashlib.sha256()
-    for name in _CUDA_PROGRAMS:
+    for name in names:
         digest.update(_identity(name, str(home / name), _path()))
-    for header in sorted((home / "include").rglob("*")):
-        if header.is_file():
-            digest.update(_identity(header.relative_to(home).as_posix(), str(header), _path()))
-    return {"home": str(home), "version": match[1], "release": match[2], "digest": digest.hexdigest()}
+    return digest.hexdigest()
 
 
 def _identity(name: str, found: str, programs: str) -> bytes:

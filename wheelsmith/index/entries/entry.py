@@ -24,7 +24,7 @@ from wheelsmith.frameworks import frameworks
 from wheelsmith.index.entries.metadata import About, check_line, check_link
 from wheelsmith.index.entries.side_files import BUNDLE, CORE_METADATA, SIGNATURES, AnnouncedFile, file_key, side_files
 from wheelsmith.model import NO_FRAMEWORK, Cell, SourceId, WheelName, WheelRecord, read_wheel_name
-from wheelsmith.platforms import parse_capability, platforms
+from wheelsmith.platforms import check_capability, platforms
 from wheelsmith.wheel.variant_format import Variant
 
 SCHEMA_VERSION = 6
@@ -38,6 +38,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.!+-]{0,250}\.whl")
 _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,4}((a|b|rc)\d{1,4}|\.dev\d{1,12}))?", re.ASCII)
 _WORD = re.compile(r"[a-z0-9][a-z0-9_]{0,30}")
+_ROOT = re.compile(rf"{_WORD.pattern}(\.\d{{1,3}})?")  # with a release, e.g. rocm7.2
 _CELL = re.compile(r"[a-z0-9][a-z0-9_.-]{0,120}")
 _ADDRESS_PATTERN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,260}(/[A-Za-z0-9._~%+-]+)*/?", re.ASCII)
 
@@ -198,7 +199,7 @@ class IndexEntry(WheelRecord):
         for text in self.requires:
             Requirement(text)
         for text in self.gpu_archs:
-            parse_capability(text)
+            check_capability(text)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data. The newer fields are omitted if they are empty."""
@@ -436,7 +437,7 @@ def check_root(name: str) -> None:
 
     :raises ValueError: it is not.
     """
-    _check_pattern(_WORD, name, "the name of a root")
+    _check_pattern(_ROOT, name, "the name of a root")
 
 
 def check_release(text: str) -> None:

@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from wheelsmith.base.errors import MachineError, NoMatchingWheelError
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.units import listed
 from wheelsmith.frameworks import Framework, framework, torch_index
 from wheelsmith.index.pick.machine import Machine
 from wheelsmith.index.resolve.choose import Chooser
@@ -24,7 +25,7 @@ from wheelsmith.index.resolve.install_commands import (
     template_for,
 )
 from wheelsmith.index.resolve.target import Choice, Nearest, ParsedWheel, Refusal, Target
-from wheelsmith.model import NO_FRAMEWORK, TORCH
+from wheelsmith.model import CUDA, NO_FRAMEWORK, TORCH
 from wheelsmith.platforms import CPU, compute_name, platform_of, platforms
 
 
@@ -33,7 +34,7 @@ class Overrides(Record):
     """Values that replace the detected ones. None keeps the detected value.
 
     :param torch: a release, or a version with a patch.
-    :param compute: ``cpu``, ``13.0`` or ``cu130``.
+    :param compute: ``cpu``, ``13.0``, ``cu130`` or ``rocm7.2``.
     :param arch: CPU architecture.
     :param python: minor release, e.g. ``3.12``, or ``3.13t`` for a Python without the GIL.
     :param glibc: version of glibc.
@@ -214,8 +215,20 @@ def _can_use(used: Framework, compute: str, machine: Machine) -> bool:
 
 def _candidate_computes(chooser: Chooser, machine: Machine, overrides: Overrides) -> list[str]:
     """Return the compute platforms to try, newest CUDA first. Without a driver, only the CPU remains."""
-    driver = overrides.driver or (machine.driver if _is_this_machine(machine, overrides) else None)
-    return [name for name in chooser.axes.computes[::-1] if driver or name == "cpu"]
+    platform = _gpu_platform(machine, overrides)
+    return [name for name in chooser.axes.computes[::-1] if name == CPU or platform == _platform_name(name)]
+
+
+def _gpu_platform(machine: Machine, overrides: Overrides) -> str | None:
+    """Return the platform of the driver, or None without a driver. The option for a driver is for NVIDIA's."""
+    if overrides.driver:
+        return CUDA
+    return (machine.gpu_platform or CUDA) if machine.driver and _is_this_machine(machine, overrides) else None
+
+
+def _platform_name(compute: str) -> str | None:
+    found = platform_of(compute)
+    return found[0].name if found else None
 
 
 def _first_served(
@@ -236,7 +249,10 @@ def _first_served(
             return Decision(target=target, presence=presence, answer=choice, notes=notes)
     if targets:
         return Decision(target=targets[0], presence=presence, answer=chooser.choose(targets[0]))
-    reason = "this machine has no NVIDIA driver, and there is no CPU wheel; for another machine, use --cuda"
+    names = dict.fromkeys(found for each in chooser.axes.computes if (found := _platform_name(each)))
+    missing = [platforms()[each].devices.describe_driver(None) for each in names] or ["no GPU driver"]
+    options = " or ".join(f"--{each}" for each in names or [CUDA])
+    reason = f"this machine has {listed(missing)}, and there is no CPU wheel; for another machine, use {options}"
     target = _make_target(chooser, machine, overrides, releases[0] if releases else "0", "cpu")
     return Decision(target=target, presence=presence, answer=Refusal(code="compute", reason=reason))
 
@@ -273,8 +289,10 @@ def _is_this_machine(machine: Machine, overrides: Overrides) -> bool:
 
 def _make_target(chooser: Chooser, machine: Machine, overrides: Overrides, release: str, compute: str) -> Target:
     here = _is_this_machine(machine, overrides)
-    gpus = tuple(sorted({gpu.capability for gpu in machine.gpus})) if here else ()
-    on_gpu = compute != "cpu"
+    on_gpu, platform = compute != CPU, _platform_name(compute)
+    # The detected values do not apply to another machine, or to the GPUs of another platform.
+    own_gpu = here and platform == (machine.gpu_platform or CUDA)
+    gpus = tuple(sorted({gpu.capability for gpu in machine.gpus})) if own_gpu else ()
     target = Target(
         framework=chooser.axes.framework,
         release=release,
@@ -282,10 +300,9 @@ def _make_target(chooser: Chooser, machine: Machine, overrides: Overrides, relea
         arch=overrides.arch or machine.arch,
         python=overrides.python.removesuffix("t") if overrides.python else machine.python_version,
         free_threaded=overrides.python.endswith("t") if overrides.python else machine.free_threaded,
-        # The detected values do not apply to another machine.
         glibc=overrides.glibc or (machine.glibc if here else None),
         capabilities=tuple(sorted(set(overrides.capabilities)) or gpus) if on_gpu else (),
-        driver=(overrides.driver or (machine.driver if here else None)) if on_gpu else None,
+        driver=(overrides.driver or (machine.driver if own_gpu else None)) if on_gpu else None,
     )
     patch = _patch_of(overrides.torch) if target.framework == TORCH else None
     build = torch_build(target) if patch else None

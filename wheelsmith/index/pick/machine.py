@@ -17,8 +17,8 @@ from wheelsmith.base.files import run_for_json
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.resolve.install_commands import Installer, Template
-from wheelsmith.model import TORCH
-from wheelsmith.platforms import Gpu, platforms
+from wheelsmith.model import CUDA, TORCH
+from wheelsmith.platforms import Gpu, compute_shape, platforms
 
 # Remove the current folder from sys.path. It is not part of the environment and may contain an untrusted json.py.
 _RUN_ISOLATED = "import sys; sys.path = [folder for folder in sys.path if folder]; exec(sys.argv[1])"
@@ -34,10 +34,11 @@ class Machine(Record):
     :param pip: True if the environment has pip.
     :param ensurepip: True if the environment can install pip with ensurepip.
     :param torch: complete version of torch, e.g. ``2.11.0+cu130``; None if it is not installed.
-    :param torch_compute: compute platform of torch, e.g. ``cpu``, ``cu130``, ``rocm``; None if unknown.
+    :param torch_compute: compute platform of torch, e.g. ``cpu``, ``cu130``, ``rocm7.2``; None if unknown.
     :param frameworks: name → version of the other installed frameworks.
     :param packages: project → version of their installed packages, with substitutes and plugins.
-    :param driver: the newest CUDA that the NVIDIA driver supports; None without a driver.
+    :param gpu_platform: the platform of the driver and the GPUs, e.g. ``cuda``; None without a driver.
+    :param driver: the newest CUDA that the NVIDIA driver supports, or the version of AMD's driver; None without one.
     """
 
     python: str
@@ -53,6 +54,7 @@ class Machine(Record):
     torch_compute: str | None
     frameworks: dict[str, str] = field(default_factory=dict)
     packages: dict[str, str] = field(default_factory=dict)
+    gpu_platform: str | None = None
     driver: str | None
     gpus: tuple[Gpu, ...]
 
@@ -60,6 +62,11 @@ class Machine(Record):
     def minor(self) -> str:
         """Return the release of its Python, e.g. ``3.12``; ``3.14t`` if it is free-threaded."""
         return ".".join(self.python_version.split(".")[:2]) + ("t" if self.free_threaded else "")
+
+    @property
+    def driver_text(self) -> str:
+        """Return the driver for display."""
+        return platforms()[self.gpu_platform or CUDA].devices.describe_driver(self.driver)
 
     @property
     def installer(self) -> str:
@@ -81,7 +88,8 @@ def probe_machine(python: str | None, variables: Mapping[str, str] | None = None
     if found is None:
         mistake = f"{interpreter} is not a working Python 3.8 or newer"
         raise MachineError(mistake, remedy=f"run it: {interpreter} --version")
-    driver = next((there for each in platforms().values() if (there := each.devices.driver(variables))), None)
+    drivers = ((each.name, there) for each in platforms().values() if (there := each.devices.driver(variables)))
+    gpu_platform, driver = next(drivers, (None, None))
     torch = found["torch"] or {}
     return Machine(
         python=interpreter,
@@ -102,6 +110,7 @@ def probe_machine(python: str | None, variables: Mapping[str, str] | None = None
             if name in found["installed"]
         },
         packages=found["installed"],
+        gpu_platform=gpu_platform,
         driver=driver.version if driver else None,
         gpus=driver.gpus if driver else (),
     )
@@ -121,12 +130,13 @@ def _interpreter(python: str | None) -> str:
 
 def _torch_compute(torch: dict[str, str]) -> str | None:
     """Return the compute platform of torch, from torch/version.py or from the local part of the version."""
-    for name, word in (("hip", "rocm"), ("xpu", "xpu")):
-        if torch.get(name, "none") != "none":
-            return word
+    if (hip := torch.get("hip", "none")) != "none":
+        return "rocm" + ".".join(hip.split(".")[:2])
+    if torch.get("xpu", "none") != "none":
+        return "xpu"
     if "cuda" in torch:
         return "cpu" if torch["cuda"] == "none" else "cu" + "".join(torch["cuda"].split(".")[:2])
-    match = re.search(r"\+(cpu|cu\d{3,})\b", torch["version"])
+    match = re.search(rf"\+({compute_shape()})\b", torch["version"])
     return match[1] if match else None
 
 

@@ -21,12 +21,13 @@ from wheelsmith.index.entries.catalogue import Catalogue, catalogue_key, load_ca
 from wheelsmith.index.entries.state import check_project
 from wheelsmith.index.pick.decide import Decision
 from wheelsmith.index.resolve.target import Choice
+from wheelsmith.platforms import compute_shape
 from wheelsmith.wheel.attestation.bundle import LONGEST
 from wheelsmith.wheel.attestation.policy import SignaturePolicy
 from wheelsmith.wheel.attestation.verification import Verified, verify_statement
 
 # Users copy the address that they give to pip, which is the address of a root.
-_ROOT = re.compile(r"/(simple|cpu|cu\d{3,})$")
+_ROOT = re.compile(rf"/(simple|{compute_shape()})$")
 _MAX_CATALOGUE = 1 << 28  # bytes of a catalogue
 _READ_TIMEOUT = 30.0  # seconds without data
 _MAX_SECONDS = 120.0  # seconds for one file

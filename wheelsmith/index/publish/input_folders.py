@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -34,9 +34,9 @@ from wheelsmith.index.publish.release import IndexRelease, UploadReader, WheelUp
 from wheelsmith.index.resolve.target import accepts, combined_specifier
 from wheelsmith.index.storage.folder import Folder
 from wheelsmith.index.storage.protocol import Storage
-from wheelsmith.model import ARCHES, TORCH, Cell, WheelName, read_wheel_name
+from wheelsmith.model import ARCHES, CUDA, TORCH, Cell, WheelName, read_wheel_name
 from wheelsmith.model.run_record import RunRecord
-from wheelsmith.platforms import cuda_toolkits
+from wheelsmith.platforms import cuda_toolkits, platform_of
 
 _CPYTHON = re.compile(r"cp3(?P<minor>\d+)-cp3(?P=minor)(?P<threads>t?)")
 _SHOWN = 80  # characters of a requirement
@@ -126,15 +126,31 @@ def _cells_of(filename: str, requires: Mapping[str, str]) -> tuple[Cell, ...]:
         Cell(
             framework=of_framework.name,
             release=release,
-            toolkit=cuda,
+            platform=platform,
+            toolkit=toolkit,
             arch=arch,
             python=_only_python(name),
-            cxx11_abi=of_framework.cxx11_abi(release, arch, cuda),
+            cxx11_abi=of_framework.cxx11_abi(release, arch, toolkit),
         )
         for release in ((local.release,) if local.release else accepted)
-        for cuda in _cudas(local, of_framework, release)
+        for platform, toolkit in _toolkits(local, of_framework, release)
         for arch in _archs(name)
     )
+
+
+def _toolkits(local: LocalVersion, of_framework: Framework, release: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the platforms and toolkits that a wheel serves for a framework release."""
+    found = platform_of(local.compute or "")
+    if found is None or found[0].name == CUDA:
+        yield from ((CUDA, cuda) for cuda in _cudas(local, of_framework, release))
+        return
+    platform, toolkit = found[0].name, found[1]
+    cells = (
+        Cell(framework=of_framework.name, release=release, platform=platform, toolkit=toolkit, arch=arch)
+        for arch in ARCHES
+    )
+    if local.release or any(of_framework.why_impossible(cell, any_minor=False) is None for cell in cells):
+        yield platform, toolkit
 
 
 def _cudas(local: LocalVersion, of_framework: Framework, release: str) -> tuple[str | None, ...]:

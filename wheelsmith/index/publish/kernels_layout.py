@@ -304,7 +304,7 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     if local.release:
         name = replace(cell, release=local.release).id
     elif floor := _FLOOR.fullmatch(entry.requires_torch or ""):
-        name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute}-{cell.arch}-{cell.os}"
+        name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute.replace('.', '')}-{cell.arch}-{cell.os}"
     else:
         raise NoHubBuildError("it does not name a release of torch or tvm-ffi")
     return (_Variant(name=name, backend=_backend(compute)),)

@@ -27,7 +27,7 @@ from wheelsmith.index.storage.protocol import Storage
 _MAX_NAMES = 3  # maximum number of names in a message
 _CHANNEL = re.compile(r"[a-z][a-z0-9-]{0,60}", re.ASCII)
 # Names of folders that an index contains or may contain in future.
-_RESERVED = re.compile(r"files|projects|simple|build|cpu|xpu|cu\d+|rocm\d*", re.ASCII)
+_RESERVED = re.compile(r"files|projects|simple|build|cpu|xpu|cu\d+|rocm[\d.]*", re.ASCII)
 _MAX_SHOWN = 100  # characters shown in a message
 _MAX_WHEELS = 2  # wheels in memory at the same time
 

@@ -28,8 +28,9 @@ from wheelsmith.index.publish.writer import TEMPORARY, Index, load_readme, proje
 from wheelsmith.index.site.listing import Listing, dump_listing, listing_of, load_listing
 from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.model import TORCH
+from wheelsmith.platforms import compute_shape
 
-_ROOT = re.compile(rf"{EVERYTHING}|projects|cpu|cu\d+")
+_ROOT = re.compile(rf"{EVERYTHING}|projects|{compute_shape()}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

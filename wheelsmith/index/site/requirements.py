@@ -9,7 +9,7 @@ from wheelsmith.index.entries.entry import IndexEntry
 from wheelsmith.index.resolve.target import ParsedWheel, glibc_of
 from wheelsmith.index.site.picker import VersionOfWheels, compute_names, releases_of
 from wheelsmith.model import TORCH
-from wheelsmith.platforms import compute_order, parse_capability
+from wheelsmith.platforms import capability_order, compute_order
 
 
 def requirements_of(version: VersionOfWheels) -> tuple[tuple[str, str], ...]:
@@ -19,16 +19,25 @@ def requirements_of(version: VersionOfWheels) -> tuple[tuple[str, str], ...]:
     framework = cells[0].framework if cells else TORCH
     torch = releases_of(cells)
     others = (text for wheel in wheels for text in ParsedWheel(wheel).other_requirements(framework))
-    gpu = sorted({name for wheel in wheels for name in wheel.gpu_archs}, key=parse_capability)
+    gpu = sorted({name for wheel in wheels for name in wheel.gpu_archs}, key=capability_order)
     found = {
         "System": _system(wheels, sorted({cell.arch for cell in cells}, reverse=True)),
         "Python": "; ".join(_unique(wheel.requires_python for wheel in wheels)),
         (framework if torch else TORCH): torch or "; ".join(_unique(wheel.requires_torch for wheel in wheels)),
         "Compute": compute_names(sorted({cell.compute for cell in cells}, key=compute_order)),
-        "GPU": f"compute capability {', '.join(gpu)}" if gpu else "",
+        "GPU": _gpus(gpu),
         "Packages": ", ".join(_unique(others)),
     }
     return tuple((label, text) for label, text in found.items() if text)
+
+
+def _gpus(capabilities: list[str]) -> str:
+    """Return the GPUs in words. The names of NVIDIA's architectures are numbers."""
+    numbers = [text for text in capabilities if text[0].isdecimal()]
+    names = [text for text in capabilities if text not in numbers]
+    return "; ".join(
+        f"{kind} {', '.join(found)}" for kind, found in (("compute capability", numbers), ("AMD", names)) if found
+    )
 
 
 def _system(wheels: Iterable[IndexEntry], archs: list[str]) -> str:

@@ -20,7 +20,7 @@ from wheelsmith.platforms import header_libraries, platforms
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
 # Keys in sections of backends that wheelsmith does not build.
-_FOREIGN_KEYS = {"rocm": ("hip-flags", "rocm-archs"), "xpu": ("sycl-flags",)}
+_FOREIGN_KEYS = {"xpu": ("sycl-flags",)}
 _COMPILED = ("cpu", "cuda", "metal", "rocm", "xpu")  # backends of sections
 _NEWEST_EDITION = 5
 _NOARCH = "torch-noarch"
@@ -287,7 +287,7 @@ def _device_keys(backend: str, table: TableReader) -> tuple[tuple[str, ...], tup
             platform.check_capability(capability)
         except ValueError as error:
             table.add_mistake(str(error), archs)
-    return table.texts(flags), capabilities, table.version(minver)
+    return table.texts(flags), capabilities, table.version(minver) if minver else None
 
 
 def _paths(table: TableReader, key: str) -> tuple[str, ...]:

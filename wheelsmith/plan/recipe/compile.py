@@ -6,11 +6,11 @@ All paths are fixed paths inside the sandbox, because compilers embed them in th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from posixpath import splitext
 
 from wheelsmith.base import sandbox_paths
-from wheelsmith.frameworks import Framework
+from wheelsmith.frameworks import HIPIFY, Framework
 from wheelsmith.model import Step, StepKind
 from wheelsmith.platforms import CPU, DeviceCompile, Platform, platforms
 
@@ -19,6 +19,7 @@ HEADER_SUFFIXES = {".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc"}
 # Folder below the kernel's source for generated headers.
 OWN_HEADERS = "wheelsmith-headers"
 _STUBS = "build/stubs"
+_TRANSLATOR = f"{sandbox_paths.TOOLS}/site/wheelsmith/engine/backend/translate.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class CompileTarget:
 
     :param framework: the framework that loads the extension.
     :param cxx: the C++ compiler.
+    :param gcc: the folder of GCC's libraries if the compiler is pinned; None otherwise.
     :param cxx_std: the C++ standard, e.g. 17.
     :param platform: the platform of the toolkit; None for a CPU build.
     :param toolkit: the toolkit's ``major.minor``.
@@ -42,6 +44,7 @@ class CompileTarget:
 
     framework: Framework
     cxx: str
+    gcc: str | None
     cxx_std: int
     platform: Platform | None
     toolkit: str | None
@@ -99,10 +102,10 @@ def compile_steps(groups: tuple[SourceGroup, ...], target: CompileTarget) -> Ite
     for source in dict.fromkeys(path for group in groups for path in group.src):
         group = _merged(source, tuple(group for group in groups if source in group.src))
         suffix = splitext(source)[1]
-        if platform := _compiles(suffix):
-            yield _device(source, group, target, platform)
+        if platform := _compiles(suffix, target.platform):
+            yield _translated(_device(source, group, target, platform), target)
         elif suffix in _HOST_SUFFIXES:
-            yield _host(source, group, target)
+            yield _translated(_host(source, group, target), target)
 
 
 def _merged(source: str, groups: tuple[SourceGroup, ...]) -> SourceGroup:
@@ -127,8 +130,19 @@ def is_device_source(path: str) -> bool:
     return _compiles(splitext(path)[1]) is not None
 
 
-def _compiles(suffix: str) -> Platform | None:
-    return next((each for each in platforms().values() if each.device_suffix == suffix), None)
+def _compiles(suffix: str, preferred: Platform | None = None) -> Platform | None:
+    """Return the platform whose compiler compiles sources with a suffix, or None."""
+    candidates = (*((preferred,) if preferred else ()), *platforms().values())
+    return next((each for each in candidates if suffix in each.device_suffixes), None)
+
+
+def _translated(step: Step, target: CompileTarget) -> Step:
+    """Return a step that translates its source from CUDA first, if the platform requires it."""
+    if not (target.platform and target.platform.translates_cuda):
+        return step
+    hipify = f"{target.framework.mount_point}/{HIPIFY}"
+    command = ("python3", _TRANSLATOR, hipify, sandbox_paths.SOURCE, str(step.source), *step.argv)
+    return replace(step, kind=target.platform.step_kind, argv=command)
 
 
 def stub_steps(target: CompileTarget) -> tuple[Step, ...]:
@@ -207,6 +221,7 @@ def _device(source: str, group: SourceGroup, target: CompileTarget, platform: Pl
     step = DeviceCompile(
         home=target.home if target.platform is platform else platform.mount_point,
         cxx=target.cxx,
+        gcc=target.gcc,
         cxx_std=target.cxx_std,
         defines=target.defines,
         capabilities=group.capabilities,
@@ -217,7 +232,7 @@ def _device(source: str, group: SourceGroup, target: CompileTarget, platform: Pl
         output=_object(source),
     )
     return Step(
-        kind=StepKind.NVCC,
+        kind=platform.step_kind,
         output=step.output,
         inputs=(f"src/{source}",),
         source=source,

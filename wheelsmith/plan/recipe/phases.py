@@ -103,6 +103,8 @@ def check_splittable(step: Step) -> None:
 
     :raises NotSplittableError: the message is the option.
     """
+    if step.kind is StepKind.HIP:
+        raise NotSplittableError(step.kind)
     if any(word.startswith("@") for word in _split_words(step)):
         raise NotSplittableError("@file")
     # nvcc -ccbin g++ … -c source -o output

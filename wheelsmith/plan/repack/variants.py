@@ -93,8 +93,8 @@ def _noarch(name: str, backend: str) -> HubVariant:
 
 
 def _unsupported_platform(compute: str) -> NoWheelError:
-    known = ["the CPU", *(each.title for each in platforms().values())]
-    return NoWheelError(f"it is for {compute}, but wheelsmith makes wheels for {' and '.join(known)}")
+    known = ["the CPU", *(each.title for name, each in platforms().items() if name in _BACKENDS)]
+    return NoWheelError(f"it is for {compute}, but wheelsmith repacks builds for {' and '.join(known)}")
 
 
 def cells_of(variant: HubVariant) -> tuple[Cell, ...]:

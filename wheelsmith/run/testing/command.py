@@ -178,10 +178,8 @@ def machine_label(machine: Machine) -> str:
     """Describe a machine in one line."""
     names = [f"{gpu.name} ({gpu.capability})" for gpu in machine.gpus]
     gpus = [f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
-    driver = f"driver for CUDA {machine.driver}" if machine.driver else "no NVIDIA driver"
-    words = ", ".join(
-        [*(gpus or ["no GPU"]), driver, machine.arch, f"glibc {machine.glibc}", f"Python {machine.minor}"]
-    )
+    parts = (machine.driver_text, machine.arch, f"glibc {machine.glibc}", f"Python {machine.minor}")
+    words = ", ".join([*(gpus or ["no GPU"]), *parts])
     shown = "".join(letter if letter.isprintable() else " " for letter in words)
     return " ".join(shown.split())[:_MAX_DESCRIPTION].rstrip()
 

@@ -7,7 +7,7 @@ Digests other than the sha256 of a file have names that wheelsmith defines: docs
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from packageurl import PackageURL
@@ -16,8 +16,8 @@ from packaging.utils import canonicalize_name
 from wheelsmith.base.ci import Checkout
 from wheelsmith.base.errors import AttestationError
 from wheelsmith.base.json_dataclass import Record, canonical_json, in_one_line, parse_json
-from wheelsmith.frameworks import frameworks
-from wheelsmith.model import UPSTREAM, PinnedFile, PinnedPackage, PinnedTree, PrefixId, SourceId
+from wheelsmith.frameworks import HIPIFIED, frameworks
+from wheelsmith.model import TORCH, UPSTREAM, PinnedFile, PinnedPackage, PinnedTree, PrefixId, SourceId
 from wheelsmith.platforms import DEVELOPMENT, cuda_prefix, cuda_toolkits, cxx_toolchains, header_library
 from wheelsmith.platforms.cuda import cuda_development, cuda_pins
 from wheelsmith.platforms.header_libraries import KIND as LIBRARY
@@ -296,11 +296,12 @@ def _known_prefixes(prefix: PrefixId) -> Iterator[tuple[PrefixId, Pins]]:
     elif prefix.kind == DEVELOPMENT:
         toolkit = cuda_toolkits()[prefix.version]
         yield cuda_development(toolkit), toolkit.development
-    elif prefix.kind in frameworks():
-        framework = frameworks()[prefix.kind]
+    elif prefix.kind == HIPIFIED or prefix.kind in frameworks():
+        framework = frameworks()[TORCH if prefix.kind == HIPIFIED else prefix.kind]
         release = framework.find_version(prefix.version, prefix.arch)
         if release and prefix.arch in release.wheels:
-            yield framework.prefix(release, prefix.arch), (release.wheels[prefix.arch],)
+            known = framework.prefix(release, prefix.arch)
+            yield replace(known, kind=prefix.kind), (release.wheels[prefix.arch],)
     else:
         toolkit, (machine, _, target) = cuda_toolkits()[prefix.version], prefix.arch.partition("-")
         found = toolkit, machine, target or machine

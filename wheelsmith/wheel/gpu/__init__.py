@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from wheelsmith.wheel.gpu.code import GpuCode, combine_gpu_code
+from wheelsmith.wheel.gpu.code import AMD, GpuCode, combine_gpu_code, processor_order
 from wheelsmith.wheel.gpu.scan import read_gpu_code

@@ -11,6 +11,7 @@ from wheelsmith.base.units import numbers
 from wheelsmith.platforms import cuda_toolkits
 
 _NONE = frozenset[str]()
+AMD = "gfx"  # the start of the names of AMD's architectures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class FileSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuCode:
-    """The GPU code of a file, as capabilities (``8.0``, ``9.0a``) and releases of CUDA toolkits (``12.4``).
+    """The GPU code of a file, as capabilities (``8.0``, ``9.0a``, ``gfx942``) and releases of CUDA toolkits (``12.4``).
 
     :param machine_code: capabilities of linked machine code, which a GPU can run.
     :param ptx: capabilities of PTX, which a driver compiles.
@@ -57,7 +58,7 @@ class GpuCode:
     :param intermediate: capabilities of LTO IR and tile IR, the input of nvcc's linker.
     :param assemblers: toolkits with the ptxas that made the machine code.
     :param ptx_versions: versions of the PTX language, e.g. ``8.4``.
-    :param other_vendors: vendors of other GPU code, which is not read: ``AMD``, ``Vulkan``.
+    :param other_vendors: vendors or targets of other GPU code, which is not read: ``Vulkan``.
     :param runtime: True if the file contains the CUDA runtime (``nvcc -cudart static``, nvcc's default).
     :param mistakes: descriptions of code that is broken or differs from its label, with offsets.
     """
@@ -75,19 +76,41 @@ class GpuCode:
     @property
     def present(self) -> bool:
         """Return True if there is any GPU code, including broken code."""
-        nvidia = self.machine_code or self.ptx or self.relocatable or self.intermediate
-        return bool(nvidia or self.other_vendors or self.mistakes)
+        return bool(self.is_for_nvidia or self.is_for_amd or self.other_vendors or self.mistakes)
+
+    @property
+    def is_for_nvidia(self) -> bool:
+        """Return True if there is code for NVIDIA's GPUs."""
+        machine_code = any(not text.startswith(AMD) for text in self.machine_code)
+        return bool(machine_code or self.ptx or self.relocatable or self.intermediate)
+
+    @property
+    def is_for_amd(self) -> bool:
+        """Return True if there is code for AMD's GPUs."""
+        return any(text.startswith(AMD) for text in self.machine_code)
 
     @property
     def machine_capabilities(self) -> tuple[str, ...]:
         """Return the capabilities of the machine code, ascending; with PTX for the same one, e.g. ``9.0+PTX``."""
-        ascending = sorted(self.machine_code, key=lambda text: (numbers(text.rstrip("af")), text))
+        ascending = sorted(self.machine_code, key=processor_order)
         return tuple(f"{text}+PTX" if text in self.ptx else text for text in ascending)
 
     @property
     def ptx_toolkits(self) -> frozenset[str]:
         """Return the known toolkits that write these versions of PTX."""
         return frozenset(name for name, toolkit in cuda_toolkits().items() if toolkit.ptx in self.ptx_versions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container of GPU code.
+
+    :param size: in bytes, including the header. If the container is broken, the size of the header.
+    :param codes: the GPU code of each entry.
+    """
+
+    size: int
+    codes: tuple[GpuCode, ...]
 
 
 def combine_gpu_code(codes: Iterable[GpuCode]) -> GpuCode:
@@ -99,6 +122,11 @@ def combine_gpu_code(codes: Iterable[GpuCode]) -> GpuCode:
         mistakes=tuple(mistake for code in codes for mistake in code.mistakes),
         **{name: _NONE.union(*(getattr(code, name) for code in codes)) for name in sets},
     )
+
+
+def processor_order(text: str) -> tuple[object, ...]:
+    """Return a sort key for the architectures of machine code: AMD's after NVIDIA's."""
+    return (True, len(text), text) if text.startswith(AMD) else (False, numbers(text.rstrip("af")), text)
 
 
 def capability(number: int, suffix: str = "") -> str:

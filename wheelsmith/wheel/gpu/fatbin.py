@@ -17,14 +17,13 @@ from __future__ import annotations
 import io
 import re
 import struct
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 
 from wheelsmith.base.errors import WheelError
 from wheelsmith.base.units import counted
-from wheelsmith.wheel.gpu.code import FileSlice, GpuCode, capability
+from wheelsmith.wheel.gpu.code import Container, FileSlice, GpuCode, capability
+from wheelsmith.wheel.gpu.compression import decompress_lz4, decompress_zstandard
 
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 _EM_CUDA = 190
@@ -152,18 +151,6 @@ def _is_accelerated(compat: bytes) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
-    """A container of GPU code.
-
-    :param size: in bytes, including the header. If the container is broken, the size of the header.
-    :param codes: the GPU code of each entry.
-    """
-
-    size: int
-    codes: tuple[GpuCode, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
     kind: int
     version: str
@@ -273,24 +260,7 @@ def _decompress(stored: bytes, size: int, flags: int) -> bytes:
 
     :raises WheelError: it cannot be decompressed, or its size differs from the entry's.
     """
-    data = _decompress_lz4(stored, size) if flags & _LZ4 else _decompress_zstandard(stored, size)
+    data = decompress_lz4(stored, size) if flags & _LZ4 else decompress_zstandard(stored, size)
     if len(data) != size:
         raise WheelError(f"it decompresses to {counted(len(data), 'byte')}, not to {size} as in its entry")
     return data
-
-
-def _decompress_lz4(stored: bytes, size: int) -> bytes:
-    module = import_module("lz4.block")
-    try:
-        return bytes(module.decompress(stored, uncompressed_size=size))
-    except (module.LZ4BlockError, OverflowError, ValueError) as error:
-        raise WheelError(f"it cannot be decompressed: {error}") from None
-
-
-def _decompress_zstandard(stored: bytes, size: int) -> bytes:
-    # backports.zstd is the same code for Python before 3.14.
-    module = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
-    try:
-        return bytes(module.ZstdDecompressor().decompress(stored, max_length=size))
-    except (module.ZstdError, OverflowError) as error:
-        raise WheelError(f"it cannot be decompressed: {error}") from None

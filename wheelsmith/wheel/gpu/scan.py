@@ -11,21 +11,31 @@ from typing import BinaryIO
 from wheelsmith.base.errors import WheelError
 from wheelsmith.wheel.gpu.code import FileSlice, GpuCode, combine_gpu_code
 from wheelsmith.wheel.gpu.fatbin import CONTAINER_MARK, PTX_HEAD, ptx_from_head, read_container, read_cubin, read_ptx
+from wheelsmith.wheel.gpu.offload_bundle import (
+    BUNDLE_MARK,
+    COMPRESSED_MARK,
+    EM_AMDGPU,
+    read_bundle,
+    read_compressed_bundle,
+    read_processor,
+)
 
 _CHUNK = 4 << 20  # bytes
 _OVERLAP = 4096  # bytes of the next chunk that are also searched, for code at the boundary of two chunks
 _HEAD = 64 << 10  # bytes; a PTX file may begin with a licence, and its first directives must be in this range
 _ELF = b"\x7fELF"
-_CUBIN, _EM_CUDA, _EM_AMDGPU = b"\x7fELF\x02\x01\x01", b"\xbe\0", b"\xe0\0"
+_CUBIN, _EM_CUDA = b"\x7fELF\x02\x01\x01", b"\xbe\0"
+_EM_AMDGPU = struct.pack("<H", EM_AMDGPU)
 _LINKED = (b"\2\0", b"\3\0")  # e_type of programs and libraries
-# https://clang.llvm.org/docs/ClangOffloadBundler.html, https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html
-_BUNDLE, _SPIRV = b"__CLANG_OFFLOAD_BUNDLE__", b"\x03\x02\x23\x07"
+_SPIRV = b"\x03\x02\x23\x07"  # https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html
 _VERSION = b".version"
 _KERNEL = re.compile(rb"\.(?:entry|func)\b")
 # A program registers one such record for each container at its start: magic, version (2 after nvlink), pointers.
 _REGISTRATION = struct.pack("<I", 0x466243B1)
 _REGISTRATION_VERSIONS = (struct.pack("<I", 1), struct.pack("<I", 2))
 _POINTER = 8  # bytes; alignment of records with pointers
+_BUNDLES = {BUNDLE_MARK: read_bundle, COMPRESSED_MARK: read_compressed_bundle}
+_COMPRESSED_FORMS = {struct.pack("<HH", version, method) for version in (1, 2, 3) for method in (0, 1)}
 # The message of cudaErrorInsufficientDriver, which only the CUDA runtime contains.
 _RUNTIME = b"CUDA driver version is insufficient for CUDA runtime version"
 # Suffixes of source code, templates and documentation. PTX in such files is an example or a template.
@@ -51,18 +61,20 @@ def read_gpu_code(file: BinaryIO, size: int, name: str = "") -> GpuCode:
     scan = _Scan(content, is_text=name.lower().endswith(_TEXT_SUFFIXES) or ".dist-info/" in name)
     scan.run()
     codes = scan.codes
-    if vendor := _other_vendor(head):
-        codes.append(GpuCode(other_vendors=frozenset({vendor})))
+    if head[18:20] == _EM_AMDGPU and head.startswith(_ELF):
+        codes.append(_read_code_object(content))
+    if head.startswith(_SPIRV) and head[6:8] == b"\1\0":
+        codes.append(GpuCode(other_vendors=frozenset({"Vulkan or OpenCL"})))
     if scan.registered and head.startswith(_ELF):
         codes += scan.registration_mistakes(linked=head[16:18] in _LINKED)
     return combine_gpu_code(codes)
 
 
-def _other_vendor(head: bytes) -> str | None:
-    """Return the vendor if the file is GPU code that is not for NVIDIA, or None."""
-    if head.startswith(_BUNDLE) or (head.startswith(_ELF) and head[18:20] == _EM_AMDGPU):
-        return "AMD"
-    return "Vulkan or OpenCL" if head.startswith(_SPIRV) and head[6:8] == b"\1\0" else None
+def _read_code_object(content: FileSlice) -> GpuCode:
+    try:
+        return GpuCode(machine_code=frozenset({read_processor(content)}))
+    except WheelError as error:
+        return GpuCode(mistakes=(error.message,))
 
 
 class _Scan:
@@ -97,6 +109,10 @@ class _Scan:
             self._containers += 1
             self._contained += container.codes
             self.codes += (_with_offset(code, at) for code in container.codes)
+        elif mark in _BUNDLES:
+            if bundle := _BUNDLES[mark](rest):
+                self._end = at + bundle.size
+                self.codes += (_with_offset(code, at) for code in bundle.codes)
         elif mark == _CUBIN:
             self._read_cubin(rest)
         elif mark == _VERSION and not self._is_text:
@@ -134,7 +150,7 @@ class _Scan:
 
 def _find_marks(chunk: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the offset of each possible start of GPU code, with its mark."""
-    for mark in (CONTAINER_MARK, _CUBIN, _VERSION, _REGISTRATION, _RUNTIME):
+    for mark in (CONTAINER_MARK, _CUBIN, _VERSION, _REGISTRATION, _RUNTIME, *_BUNDLES):
         at = chunk.find(mark)
         while 0 <= at < _CHUNK:
             if _is_mark(mark, chunk, at):
@@ -147,6 +163,8 @@ def _is_mark(mark: bytes, chunk: bytes, at: int) -> bool:
         return chunk[at + 18 : at + 20] == _EM_CUDA
     if mark == _VERSION:
         return PTX_HEAD.match(chunk, at) is not None
+    if mark == COMPRESSED_MARK:  # the mark is short, so look at the version and the method, too
+        return chunk[at + 4 : at + 8] in _COMPRESSED_FORMS
     return mark != _REGISTRATION or chunk[at + 4 : at + 8] in _REGISTRATION_VERSIONS
 
 

@@ -9,8 +9,8 @@ from functools import cache
 from wheelsmith.base.units import counted, numbers
 from wheelsmith.frameworks import cuda_major, cuda_release, names_cuda
 from wheelsmith.model import WheelSpec
-from wheelsmith.platforms import cuda_toolkits
-from wheelsmith.wheel.gpu import GpuCode, combine_gpu_code
+from wheelsmith.platforms import Rocm, cuda_toolkits, is_runtime_library, runtime_library
+from wheelsmith.wheel.gpu import AMD, GpuCode, combine_gpu_code, processor_order
 from wheelsmith.wheel.inspection import Inspection
 from wheelsmith.wheel.report import Finding, finding
 from wheelsmith.wheel.rules.rule import Rule
@@ -47,12 +47,26 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
         mistakes += [f"the version is for cpu, but {name} contains the CUDA runtime"] if code.runtime else []
     elif compute is not None and names_cuda(compute):
         runtime = f"libcudart.so.{_runtime_number(compute)}"
-        nvidia = code.present and not code.other_vendors
-        if nvidia and needed is not None and runtime not in needed and not code.runtime:
+        if code.is_for_nvidia and needed is not None and runtime not in needed and not code.runtime:
             mistakes.append(f"the version is for {compute}, but {name} does not need {runtime}")
         others = (library for library in needed or () if _has_other_cuda_number(library, cuda_major(compute)))
         mistakes += [f"the version is for {compute}, but {name} needs {library}" for library in others]
+        mistakes += [f"the version is for {compute}, but {name} contains code for AMD GPUs"] if code.is_for_amd else []
+    elif compute is not None and (release := Rocm().version_of(compute)):
+        mistakes += _compare_rocm(name, needed, code, release)
     return finding("compute-platform", mistakes, f"GPU code for {_describe(code)}" if code.present else "no GPU code")
+
+
+def _compare_rocm(name: str, needed: tuple[str, ...] | None, code: GpuCode, release: str) -> list[str]:
+    """Return the mistakes in a file of a wheel for ROCm."""
+    found, runtime = [], runtime_library(release)
+    if code.is_for_nvidia or code.runtime:
+        found.append("contains code for NVIDIA GPUs")
+    if code.is_for_amd and needed is not None and runtime not in needed:
+        found.append(f"does not need {runtime}")
+    found += [f"needs {other}" for other in needed or () if is_runtime_library(other) and other != runtime]
+    found += [f"needs {library}" for library in needed or () if _is_cuda_library(library)]
+    return [f"the version is for ROCm {release}, but {name} {mistake}" for mistake in found]
 
 
 def _is_cuda_library(library: str) -> bool:
@@ -102,14 +116,12 @@ def _describe(code: GpuCode) -> str:
         (code.intermediate, " as IR"),
     )
     found = [
-        f"{capability}{kind}" for capabilities, kind in kinds for capability in sorted(capabilities, key=_sort_key)
+        f"{capability}{kind}"
+        for capabilities, kind in kinds
+        for capability in sorted(capabilities, key=processor_order)
     ]
     found += [f"for {maker}" for maker in sorted(code.other_vendors)]
     return ", ".join(found) or "unknown GPUs"
-
-
-def _sort_key(capability: str) -> tuple[float, str]:
-    return float(capability.rstrip("af")), capability
 
 
 def _check_compute_platform(wheel: Inspection) -> Iterator[Finding]:
@@ -180,7 +192,8 @@ def _unsupported_gpus(code: GpuCode) -> list[str]:
     if not code.assemblers or not code.assemblers <= toolkits.keys():
         return []
     made = {one for name in code.assemblers for one in toolkits[name].capabilities}
-    unsupported = sorted((code.machine_code | code.relocatable - code.ptx) - made)
+    nvidia = {one for one in code.machine_code if not one.startswith(AMD)}
+    unsupported = sorted((nvidia | code.relocatable - code.ptx) - made)
     named = ", ".join(sorted(code.assemblers))
     return [f"it has machine code for {one}, which CUDA {named} cannot make" for one in unsupported]
 

@@ -254,7 +254,7 @@ def _why_not_provided(resolver: SymbolResolver, name: str, library: str) -> str 
     arch = resolver.extensions[name].arch
     if resolver.bundled.find_provider(name, library) or resolver.is_platform_library(arch, library):
         return None
-    if resolver.is_framework_library(library):
+    if resolver.is_framework_library(library) or resolver.is_rocm_library(library):
         return None
     if library in torch_names(arch):
         return resolver.why_not_in_torch(name, library)
