@@ -36,6 +36,7 @@ ACCEPTED_HERE = {
 REFUSED_HERE = {
     r".*kernel\.one\.src = \[\]": "nothing would be compiled",
     r'.*cuda-capabilities = \["x"\]|cuda-capabilities (90|9|x)': "nvcc would fail later",
+    r'.*rocm-archs = \["x"\]|rocm-archs (gfx9|sm_90|90a|)': "clang would fail later",
 }
 
 

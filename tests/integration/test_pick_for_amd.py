@@ -95,4 +95,4 @@ def test_options_for_another_machine(pick):
 def test_one_platform_at_a_time(pick):
     _, answer = pick(90402, "--cuda", "13.0", "--rocm", "7.2")
     assert answer.returncode == 2
-    assert "--cuda and --rocm exclude each other" in answer.stderr
+    assert "--cuda, --rocm and --xpu exclude each other" in answer.stderr

@@ -82,7 +82,7 @@ def test_edition_4_has_no_number_and_one_stable_abi_for_all():
     text = V5.replace("edition = 5\n", "").replace('[torch.stable-abi]\ncuda = "2.11"\nrocm = "2.11"\n', "")
     spec = parse_build_toml(text.replace('maxver = "2.14"', 'maxver = "2.14"\nstable-abi = "2.10"'))
     assert spec.edition == 4
-    assert spec.binding.stable_abi == {"cpu": "2.10", "cuda": "2.10", "rocm": "2.10"}
+    assert spec.binding.stable_abi == {"cpu": "2.10", "cuda": "2.10", "rocm": "2.10", "xpu": "2.10"}
 
 
 def test_edition_3_without_framework_compiles_nothing():

@@ -157,7 +157,7 @@ def test_torch_is_built_for_some_releases(changes, why):
     assert framework("torch").why_incompatible(replace(CELL, **changes), any_minor=False) == why
 
 
-@pytest.mark.parametrize("text", ["gfx", "gfx9", "gfx90a:xnack+", "GFX90A", "sm_90", "9.0"])
+@pytest.mark.parametrize("text", ["gfx", "gfx9", "gfx90a:x+", "GFX90A", "sm_90", "9.0"])
 def test_architectures_are_checked(text):
     with pytest.raises(ValueError, match="is not an AMD GPU architecture such as gfx90a or gfx1100"):
         platforms()["rocm"].check_capability(text)
@@ -200,6 +200,7 @@ def test_code_runs_on_its_own_architecture_only():
     devices = platforms()["rocm"].devices
     assert devices.best_code(("gfx90a", "gfx942"), "gfx942") == "gfx942"
     assert devices.best_code(("gfx90a", "gfx942"), "gfx1100") is None
+    assert devices.best_code(("gfx90a:xnack-", "gfx942"), "gfx90a") == "gfx90a:xnack-"
 
 
 def test_survey_of_a_rocm_folder(tmp_path, monkeypatch):

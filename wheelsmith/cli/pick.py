@@ -41,12 +41,12 @@ class _Pattern(click.ParamType[str]):
         return str(value)
 
 
-class _Rocm(_Pattern):
-    """A parameter type for a ROCm release."""
+class _Named(_Pattern):
+    """A parameter type for the release of a platform, whose name begins with that of the platform."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name of the compute platform."""
-        return f"rocm{super().convert(value, param, ctx)}"
+        return self.name + super().convert(value, param, ctx)
 
 
 class _Driver(_Pattern):
@@ -65,7 +65,8 @@ class _Driver(_Pattern):
 
 TORCH = _Pattern("release", r"\d{1,3}\.\d{1,3}(\.[A-Za-z0-9.+]{1,60})?", "a torch release such as 2.11")
 CUDA = _Pattern("release", r"cpu|\d{2}\.\d|cu\d{3}", "cpu or a CUDA release such as 13.0")
-ROCM = _Rocm("release", r"\d\.\d", "a ROCm release such as 7.2")
+ROCM = _Named("rocm", r"\d\.\d", "a ROCm release such as 7.2")
+XPU = _Named("xpu", r"\d{4}\.\d", "a oneAPI release such as 2025.3")
 _ARCH = _Pattern("arch", r"[a-z0-9_]{1,20}", "an architecture such as x86_64")
 _PYTHON = _Pattern("version", r"3\.\d{1,2}(\.\d{1,3})?t?", "a Python such as 3.12, or 3.14t for free-threaded")
 _RELEASE = _Pattern("release", r"\d{1,3}\.\d{1,3}", "a release such as 2.28 or 13.0")
@@ -87,7 +88,8 @@ index_option = click.option("--index", required=True, metavar="URL", help="Addre
 @click.option("--python", metavar="PATH", help="Interpreter or virtual environment.  [default: python]")
 @click.option("--torch", type=TORCH, help="torch release, such as 2.11.  [default: the installed one]")
 @click.option("--cuda", type=CUDA, help="Compute platform: cpu, or a CUDA release such as 13.0.")
-@click.option("--rocm", type=ROCM, help="ROCm release, such as 7.2.")
+@click.option("--rocm", type=ROCM, metavar="RELEASE", help="ROCm release, such as 7.2.")
+@click.option("--xpu", type=XPU, metavar="RELEASE", help="Release of oneAPI for Intel GPUs, such as 2025.3.")
 @click.option("--arch", type=_ARCH, help="CPU architecture, as in uname -m.")
 @click.option("--python-version", type=_PYTHON, help="Python version, such as 3.12, or 3.14t for free-threaded.")
 @click.option("--glibc", type=_RELEASE, help="glibc version, such as 2.28.")
@@ -142,10 +144,10 @@ def command(
     policy = make_optional_policy(**{option: options.pop(option) for option in POLICY_OPTIONS})
     if policy and installer == "uv-project":
         raise click.UsageError("--installer uv-project cannot pin the hash of the signed wheel: choose another one")
-    if options["cuda"] and options["rocm"]:
-        raise click.UsageError("--cuda and --rocm exclude each other")
-    compute = options.pop("cuda"), options.pop("rocm")
-    overrides = Overrides(compute=compute[0] or compute[1], python=options.pop("python_version"), **options)
+    computes = [found for name in ("cuda", "rocm", "xpu") if (found := options.pop(name))]
+    if len(computes) > 1:
+        raise click.UsageError("--cuda, --rocm and --xpu exclude each other")
+    overrides = Overrides(compute=next(iter(computes), None), python=options.pop("python_version"), **options)
     found = {each.catalogue.project: each for each in (find_catalogue(name, index) for name in names)}
     machine, choosers = probe_machine(python), {name: Chooser(each.catalogue) for name, each in found.items()}
     group = decide_together(tuple(choosers.values()), machine, overrides)
@@ -226,7 +228,8 @@ def describe_machine(machine: Machine, overrides: Overrides) -> Iterator[str]:
     yield f"{machine.driver_text}, {gpus}"
     named = overrides.to_json()
     compute = named.pop("compute") or ""
-    named |= {"rocm": compute[4:]} if compute.startswith("rocm") else {"cuda": compute or None}
+    name = next((each for each in ("rocm", "xpu") if compute.startswith(each)), "cuda")
+    named[name] = compute.removeprefix(name) or None
     values = [f"{name} {value}" for name, value in named.items() if isinstance(value, str) and name != "driver"]
     values += [f"capability {value}" for value in overrides.capabilities]
     values += [f"a driver for CUDA up to {overrides.driver}"] if overrides.driver else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from wheelsmith.base.json_dataclass import read_json
 from wheelsmith.base.units import is_prerelease, listed, numbers
 from wheelsmith.frameworks.framework import Framework, LoaderInputs, Release, read_releases
 from wheelsmith.model import CUDA, TORCH, Cell, PrefixId
+from wheelsmith.platforms import platforms
 
 OPS = '''\
 """The operators of this kernel, loaded from the compiled extension beside this file."""
@@ -106,7 +107,7 @@ class TorchRelease(Release):
     :param cxx11_abi_cuda: CUDA releases whose builds have the C++11 ABI on every architecture.
     :param cuda: every CUDA ``major.minor`` that this release was published for.
     :param cuda_source: the source of ``cuda``; ``source`` is the source of the other fields.
-    :param rocm: every ROCm ``major.minor`` that this release was published for; empty if unknown.
+    :param platforms: other GPU platform → the toolkits that this release was published for; empty if unknown.
     :param without_cuda: CPU architectures whose wheel contains a CPU build.
     """
 
@@ -115,8 +116,8 @@ class TorchRelease(Release):
     cuda_source: str
     cuda_date: str
     cxx11_abi_cuda: tuple[str, ...] = ()
-    rocm: tuple[str, ...] = ()
-    rocm_source: str = ""
+    platforms: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    platforms_source: str = ""
     without_cuda: tuple[str, ...] = ()
     least_cxx_std: int = 17
 
@@ -180,14 +181,16 @@ def patch_releases(release: str) -> tuple[str, ...]:
     return tuple(f"{release}.{patch}" for patch in _PATCHES)
 
 
-def _why_no_rocm(torch: TorchRelease, cell: Cell) -> str | None:
+def _why_no_other_build(torch: TorchRelease, cell: Cell) -> str | None:
+    """Return the reason why torch has no build for a cell with another platform than CUDA, or None."""
+    title, known = platforms()[cell.platform].title, torch.platforms.get(cell.platform, ())
     if cell.arch != "x86_64":
-        return f"torch's builds for ROCm are for x86_64, not for {cell.arch}"
-    if not torch.rocm:
-        return f"wheelsmith does not know which ROCm torch {torch.minor} was built with"
-    if cell.toolkit in torch.rocm:
+        return f"torch's builds for {title} are for x86_64, not for {cell.arch}"
+    if not known:
+        return f"wheelsmith does not know which {title} torch {torch.minor} was built with"
+    if cell.toolkit in known:
         return None
-    return f"torch {torch.minor} was built with ROCm {listed(torch.rocm)}; a kernel needs the same release"
+    return f"torch {torch.minor} was built with {title} {listed(known)}; a kernel needs the same release"
 
 
 class Torch(Framework):
@@ -206,7 +209,7 @@ class Torch(Framework):
     on_hub = True
     has_stable_abi = True
     loads_cuda = True
-    platforms = (CUDA, "rocm")
+    platforms = (CUDA, "rocm", "xpu")
 
     def releases(self) -> dict[str, TorchRelease]:
         """Return every known release."""
@@ -262,7 +265,7 @@ class Torch(Framework):
         if cell.toolkit is None or release is None:
             return None
         if cell.platform != CUDA:
-            return _why_no_rocm(release, cell)
+            return _why_no_other_build(release, cell)
         if cell.cxx11_abi and not release.cxx11_abi[cell.arch]:
             return (
                 f"torch {cell.release} for CUDA {cell.toolkit} has the C++11 ABI, but wheelsmith knows only the "

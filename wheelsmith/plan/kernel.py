@@ -131,6 +131,9 @@ def _checks(inputs: _PlanInputs) -> Iterator[Callable[[], object]]:
     if spec.binding is None:
         yield partial(_noarch_requirements, spec)
         return
+    if cell.toolkit and not platforms()[cell.platform].compiles:
+        yield partial(_no_compiler, cell)
+        return
     for scope in ("", cell.backend):
         yield partial(python_depends, spec, scope)
     yield partial(find_compilers, cell, inputs.build_host)
@@ -144,6 +147,14 @@ def _checks(inputs: _PlanInputs) -> Iterator[Callable[[], object]]:
     # requested_capabilities reports the unknown ones.
     if known:
         yield partial(_check_capabilities, cell, spec, known)
+
+
+def _no_compiler(cell: Cell) -> None:
+    title = platforms()[cell.platform].title
+    raise NotBuildableError(
+        f"wheelsmith does not call {title}'s compiler: only kernels without compiled code have wheels for {title}; "
+        "kernel-builder compiles the others"
+    )
 
 
 def _public_version(spec: KernelSpec, version: str | None) -> str:
@@ -203,12 +214,13 @@ def _noarch_requirements(spec: KernelSpec) -> tuple[tuple[str, ...], dict[str, t
     """Return the requirements of a pure wheel: the unconditional ones, and those of each extra."""
     always = ["torch", *python_depends(spec, "")]
     extras = {}
-    if cuda := python_depends(spec, "cuda") if "cuda" in spec.backends else ():
-        # A kernel for CUDA only always needs them.
-        if spec.only_backend == "cuda":
-            always += cuda
-        else:
-            extras["cuda"] = cuda
+    for backend in (name for name in platforms() if name in spec.backends):
+        if needed := python_depends(spec, backend):
+            # A kernel for one platform only always needs them.
+            if spec.only_backend == backend:
+                always += needed
+            else:
+                extras[backend] = needed
     return tuple(always), extras
 
 

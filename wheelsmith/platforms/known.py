@@ -11,6 +11,7 @@ from wheelsmith.base.units import numbers
 from wheelsmith.platforms.cuda import Cuda
 from wheelsmith.platforms.platform import Platform
 from wheelsmith.platforms.rocm import Rocm
+from wheelsmith.platforms.xpu import Xpu
 
 CPU = "cpu"
 
@@ -18,7 +19,7 @@ CPU = "cpu"
 @cache
 def platforms() -> dict[str, Platform]:
     """Return every platform that has a toolkit, by name. The CPU is not among them."""
-    return {each.name: each for each in (Cuda(), Rocm())}
+    return {each.name: each for each in (Cuda(), Rocm(), Xpu())}
 
 
 def platform_of(compute: str) -> tuple[Platform, str] | None:
@@ -38,13 +39,13 @@ def check_capability(text: str) -> None:
 
     :raises ValueError: it belongs to none; the message shows the correct forms.
     """
-    mistakes = []
-    for platform in platforms().values():
+    mistakes, compiled = [], [each for each in platforms().values() if each.compiles]
+    for platform in compiled:
         try:
             platform.check_capability(text)
         except ValueError as error:
             mistakes.append(str(error))
-    if len(mistakes) == len(platforms()):
+    if len(mistakes) == len(compiled):
         raise ValueError("; ".join(mistakes))
 
 

@@ -6,9 +6,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.units import numbers
 from wheelsmith.model import BuildHost, PrefixId, StepKind
 
 
@@ -43,7 +44,7 @@ class Driver(Record):
     gpus: tuple[Gpu, ...]
 
 
-class Devices(Protocol):
+class Devices(ABC):
     """The GPUs of a platform and their drivers.
 
     :cvar compatibility_rule: the condition for a wheel to run in a framework built with another toolkit, for messages.
@@ -51,6 +52,7 @@ class Devices(Protocol):
 
     compatibility_rule: ClassVar[str]
 
+    @abstractmethod
     def describe_driver(self, version: str | None) -> str:
         """Return a driver for display, e.g. ``a driver for CUDA up to 13.0``.
 
@@ -62,21 +64,27 @@ class Devices(Protocol):
 
         :param variables: the environment variables, which may hide GPUs; None for those of this process.
         """
+        return None
 
     def variables(self, gpu: Gpu | None) -> dict[str, str]:
         """Return the environment variables that hide all GPUs except one from a process, or all of them."""
+        return {}
 
     def memory(self) -> Mapping[str, GpuMemory]:
         """Return the memory of each GPU by its uuid. The result is empty if it cannot be read."""
+        return {}
 
     def newest_toolkit(self, version: str) -> str | None:
         """Return the newest toolkit that a driver such as ``580.65.06`` supports, or None if it is too old."""
+        return None
 
     def best_code(self, codes: Sequence[str], gpu: str) -> str | None:
         """Return the entry of a wheel's GPU code that a GPU runs, such as ``8.0`` or ``9.0+PTX``, or None."""
+        return None
 
     def is_foreign(self, code: str, gpu: str) -> bool:
         """Return True if the driver must compile this code before the GPU can run it."""
+        return False
 
     def why_refused(self, version: str, driver: str) -> str | None:
         """Return the reason why a driver cannot run code of a toolkit, or None.
@@ -85,6 +93,7 @@ class Devices(Protocol):
         :param driver: the newest toolkit that the driver supports.
         :returns: a sentence that begins with *it*.
         """
+        return None
 
     def why_not_compiled(self, version: str, driver: str, gpus: Sequence[str]) -> str | None:
         """Return the reason why a driver cannot compile a toolkit's intermediate code for GPUs, or None.
@@ -93,15 +102,19 @@ class Devices(Protocol):
         :param driver: the newest toolkit that the driver supports.
         :param gpus: the compute capabilities of the GPUs.
         """
+        return None
 
     def is_compatible(self, made: str, built: str) -> bool:
         """Return True if code from toolkit ``made`` runs in a framework that was built with toolkit ``built``."""
+        return False
 
     def distance(self, version: str, requested: str) -> tuple[int, ...]:
         """Return a sort key for a toolkit that replaces the requested one; a smaller key needs fewer other changes.
 
-        The first number is 0 to 2.
+        The first number is 0 to 2. By default it is the distance of the releases.
         """
+        one, other = numbers(version), numbers(requested)
+        return 1 + (one[0] != other[0]), abs(one[0] - other[0]), abs(one[1] - other[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +171,7 @@ class DeviceCompile:
     output: str
 
 
-class Platform(Protocol):
+class Platform(ABC):
     """A compute platform.
 
     Only its own module and facts file depend on its name.
@@ -171,6 +184,7 @@ class Platform(Protocol):
     :cvar step_kind: the kind of the steps that compile them.
     :cvar translates_cuda: every source, also of the host, is translated from CUDA before it is compiled.
     :cvar is_packaged: its toolkits are assembled from packages; otherwise the machine or an image must have one.
+    :cvar compiles: wheelsmith calls its compiler. Otherwise only kernels without compiled code have wheels for it.
     :cvar builds_projects: it builds projects with their own build system, too.
     :cvar mount_point: the mount point of its toolkit.
     :cvar section_keys: keys in sections of build.toml: compiler flags, capabilities, oldest toolkit ("" for no key).
@@ -185,25 +199,31 @@ class Platform(Protocol):
     step_kind: ClassVar[StepKind]
     translates_cuda: ClassVar[bool] = False
     is_packaged: ClassVar[bool] = True
+    compiles: ClassVar[bool] = True
     builds_projects: ClassVar[bool] = True
     mount_point: ClassVar[str]
     section_keys: ClassVar[tuple[str, str, str]]
     devices: ClassVar[Devices]
 
+    @abstractmethod
     def toolkits(self) -> Mapping[str, Toolkit]:
         """Return every known toolkit by its ``major.minor``, oldest first."""
 
+    @abstractmethod
     def version_of(self, compute: str) -> str | None:
         """Return the version in the name of a compute platform, ``13.0`` for ``cu130``; None for other platforms."""
 
     def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
         """Return the ID of the toolkit that runs on ``machine`` and compiles for ``arch``."""
+        raise NotImplementedError
 
     def headers(self, toolkit: str) -> tuple[PrefixId, ...]:
         """Return the IDs of further headers that a project gets, in addition to the toolkit's own."""
+        return ()
 
     def library_requirements(self, toolkit: str) -> tuple[str, ...]:
         """Return the requirements for the toolkit's libraries, for a project that does not get those of torch."""
+        return ()
 
     def find_installed(self, toolkit: str, host: BuildHost) -> tuple[str, PrefixId]:
         """Return the folder in the sandbox of the toolkit of an image or of the machine, and its ID.
@@ -220,15 +240,18 @@ class Platform(Protocol):
 
     def command(self, step: DeviceCompile) -> tuple[str, ...]:
         """Return the command that compiles a source file."""
+        raise NotImplementedError
 
     def runtime(self, toolkit: str, home: str, *, preloaded: bool) -> tuple[str, ...]:
         """Return the linker arguments for the runtime library.
 
         :param preloaded: the framework loads the runtime, so that it is linked dynamically.
         """
+        raise NotImplementedError
 
     def variables(self, home: str, capabilities: tuple[str, ...]) -> dict[str, str]:
         """Return the environment variables that give a project's build system the toolkit and the capabilities."""
+        return {}
 
     def select_capabilities(
         self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str
@@ -238,21 +261,26 @@ class Platform(Protocol):
         :param written_for: the capabilities that the sources support; None for any.
         :param requested: the capabilities that the build requests.
         """
+        raise NotImplementedError
 
     def lacking_capabilities(self, written_for: tuple[str, ...], toolkit: str) -> dict[str, str]:
         """Return the capabilities of a list that a toolkit cannot compile for: capability → its description."""
+        return {}
 
     def without_capabilities(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return a compiler command without the arguments that select capabilities."""
+        raise NotImplementedError
 
     def includes_code(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Return True if code for ``one`` includes all code for ``other``."""
+        raise NotImplementedError
 
     def check_capability(self, text: str) -> None:
         """Validate a capability.
 
         :raises ValueError: it is malformed; the message shows the correct form.
         """
+        raise ValueError(f"{text!r} is no architecture of {self.title}")
 
     def is_capability(self, text: str) -> bool:
         """Return True if a text is a GPU architecture of this platform."""
@@ -264,9 +292,15 @@ class Platform(Protocol):
 
     def capability_order(self, capability: str) -> tuple[object, ...]:
         """Return a sort key for a capability."""
+        raise NotImplementedError
 
+    @abstractmethod
     def compute(self, version: str) -> str:
-        """Return the name of the compute platform as in torch's index, ``cu130`` for ``13.0``."""
+        """Return the name of the compute platform in versions and index roots, ``cu130`` for ``13.0``."""
+
+    def torch_build(self, version: str) -> str:
+        """Return the name of torch's build for a toolkit, in torch's version and in its index."""
+        return self.compute(version)
 
     def base_capability(self, capability: str) -> str:
         """Return a capability in the form that toolkits list."""

@@ -12,12 +12,13 @@ from pathlib import Path
 from wheelsmith.base import sandbox_paths
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.units import numbers
-from wheelsmith.model import PrefixId, StepKind
+from wheelsmith.model import StepKind
 from wheelsmith.platforms.platform import DeviceCompile, Devices, Driver, Gpu, GpuMemory, Platform, Toolkit
 
 _PREFIX = "rocm"
 _RELEASE = re.compile(r"[1-9]\.[0-9]", re.ASCII)
-_ARCHITECTURE = re.compile(r"gfx[1-9][0-9a-f]{2,3}", re.ASCII)
+# With the features of a target: https://llvm.org/docs/AMDGPUUsage.html#target-id
+_ARCHITECTURE = re.compile(r"gfx[1-9][0-9a-f]{2,3}(:(xnack|sramecc)[+-])*", re.ASCII)
 _OFFLOAD = "--offload-arch="
 _KFD = Path("/sys/class/kfd/kfd/topology/nodes")  # the GPUs of the driver amdgpu
 _MODULE = Path("/sys/module/amdgpu")
@@ -93,34 +94,14 @@ class AmdDevices(Devices):
                 found[f"GPU-{unique}"] = GpuMemory(int(used), int(total))
         return found
 
-    def newest_toolkit(self, version: str) -> str | None:
-        """Return None: the version of the driver says nothing about ROCm."""
-        return None
-
     def best_code(self, codes: Sequence[str], gpu: str) -> str | None:
         """Return the architecture of the GPU if there is code for it."""
-        return gpu if gpu in codes else None
+        return next((code for code in codes if _processor(code) == gpu), None)
 
-    def is_foreign(self, code: str, gpu: str) -> bool:
-        """Return False: there is only machine code."""
-        return False
 
-    def why_refused(self, version: str, driver: str) -> str | None:
-        """Return None."""
-        return None
-
-    def why_not_compiled(self, version: str, driver: str, gpus: Sequence[str]) -> str | None:
-        """Return None."""
-        return None
-
-    def is_compatible(self, made: str, built: str) -> bool:
-        """Return False: the Hub's loader requires the same release."""
-        return False
-
-    def distance(self, version: str, requested: str) -> tuple[int, ...]:
-        """Return a sort key by major version, then by minor version."""
-        one, other = numbers(version), numbers(requested)
-        return 1 + (one[0] != other[0]), abs(one[0] - other[0]), abs(one[1] - other[1])
+def _processor(target: str) -> str:
+    """Return a target without its features."""
+    return target.partition(":")[0]
 
 
 def _gpus() -> Iterator[Gpu]:
@@ -175,18 +156,6 @@ class Rocm(Platform):
         """Return ``rocm7.2`` for ``7.2``, as torch names its builds."""
         return _PREFIX + version
 
-    def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
-        """Raise NotImplementedError: no package contains ROCm."""
-        raise NotImplementedError
-
-    def headers(self, toolkit: str) -> tuple[PrefixId, ...]:
-        """Return none."""
-        return ()
-
-    def library_requirements(self, toolkit: str) -> tuple[str, ...]:
-        """Return none."""
-        return ()
-
     def command(self, step: DeviceCompile) -> tuple[str, ...]:
         """Return clang's command, with the flags of kernel-builder and of torch's own build."""
         # By default clang uses the machine's GCC and C library, which may be newer than those of the host compiler.
@@ -205,10 +174,6 @@ class Rocm(Platform):
         """Return the linker arguments for HIP's runtime library, which has no static form."""
         return f"-L{home}/lib", f"-l:{runtime_library(toolkit)}"
 
-    def variables(self, home: str, capabilities: tuple[str, ...]) -> dict[str, str]:
-        """Return none, because no projects are built."""
-        return {}
-
     def select_capabilities(
         self, written_for: tuple[str, ...] | None, requested: tuple[str, ...], toolkit: str
     ) -> tuple[str, ...]:
@@ -218,7 +183,7 @@ class Rocm(Platform):
     def lacking_capabilities(self, written_for: tuple[str, ...], toolkit: str) -> dict[str, str]:
         """Return the architectures that a release lacks."""
         known = rocm_toolkits()[toolkit].capabilities
-        return {text: text for text in written_for if text not in known}
+        return {text: text for text in written_for if _processor(text) not in known}
 
     def without_capabilities(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return clang's command without --offload-arch."""
@@ -232,6 +197,10 @@ class Rocm(Platform):
         """Validate the name of an architecture."""
         if not _ARCHITECTURE.fullmatch(text):
             raise ValueError(f"{text!r} is not an AMD GPU architecture such as gfx90a or gfx1100")
+
+    def base_capability(self, capability: str) -> str:
+        """Return ``gfx942`` for ``gfx942:xnack-``."""
+        return _processor(capability)
 
     def capability_order(self, capability: str) -> tuple[object, ...]:
         """Return the length and the text: gfx90a comes before gfx1100."""

@@ -132,8 +132,8 @@ def _torch_compute(torch: dict[str, str]) -> str | None:
     """Return the compute platform of torch, from torch/version.py or from the local part of the version."""
     if (hip := torch.get("hip", "none")) != "none":
         return "rocm" + ".".join(hip.split(".")[:2])
-    if torch.get("xpu", "none") != "none":
-        return "xpu"
+    if (xpu := torch.get("xpu", "none")) != "none":
+        return f"xpu{xpu[:4]}.{int(xpu[4:6] or 0)}" if xpu[:6].isdecimal() else "xpu"
     if "cuda" in torch:
         return "cpu" if torch["cuda"] == "none" else "cu" + "".join(torch["cuda"].split(".")[:2])
     match = re.search(rf"\+({compute_shape()})\b", torch["version"])

@@ -23,7 +23,8 @@ def torch_build(target: Target, parsed: ParsedWheel | None = None) -> str | None
     """
     cuda, release = cuda_version_of(target.compute), _torch_release(target)
     if cuda is None or release is None:
-        return target.compute
+        found = platform_of(target.compute)
+        return found[0].torch_build(found[1]) if found else target.compute
     if newer := release.compatible_cuda(cuda):
         return _compute(newer[0])
     older = release.compatible_cuda(_oldest_usable_cuda(cuda, parsed))

@@ -19,8 +19,6 @@ from wheelsmith.plan.recipe.toml_reader import TableReader, TomlPlaces, load_tom
 from wheelsmith.platforms import header_libraries, platforms
 
 BACKENDS = ("cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu")
-# Keys in sections of backends that wheelsmith does not build.
-_FOREIGN_KEYS = {"xpu": ("sycl-flags",)}
 _COMPILED = ("cpu", "cuda", "metal", "rocm", "xpu")  # backends of sections
 _NEWEST_EDITION = 5
 _NOARCH = "torch-noarch"
@@ -127,7 +125,7 @@ def _backend_tables(
         python[backend] = table.texts("python-depends")
         if backend != "tpu":
             kernels[backend] = _kernel_depends(table)
-        if backend in platforms():
+        if backend in platforms() and platforms()[backend].section_keys[-1]:
             bounds[backend] = (table.version("minver"), table.version("maxver"))
         table.check_unknown_keys()
     return bounds
@@ -261,8 +259,6 @@ def _section(name: str, table: TableReader) -> Section | None:
         table.add_mistake(f"src is missing or empty in [kernel.{name}]", "src")
     for dependency in section.depends:
         _check_spelling(dependency, table)
-    for key in _FOREIGN_KEYS.get(backend, ()):
-        table.texts(key)
     table.check_unknown_keys()
     return section if backend in BUILT_BACKENDS else None
 
@@ -281,7 +277,7 @@ def _device_keys(backend: str, table: TableReader) -> tuple[tuple[str, ...], tup
     if platform is None:
         return (), (), None
     flags, archs, minver = platform.section_keys
-    capabilities = table.texts(archs)
+    capabilities = table.texts(archs) if archs else ()
     for capability in capabilities:
         try:
             platform.check_capability(capability)

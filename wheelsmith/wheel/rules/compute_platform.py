@@ -203,19 +203,18 @@ def compare_plan(codes: Iterable[GpuCode], spec: WheelSpec) -> Finding:
     code = combine_gpu_code(codes)
     missing = [
         f"no machine code for {c}" + (", only code that is not linked" if c in code.relocatable else "")
-        for c in map(_without_ptx, spec.gpu_archs)
+        for c in map(_processor, spec.gpu_archs)
         if c not in code.machine_code
     ]
     missing += [
-        f"no PTX for {_without_ptx(c)}"
-        for c in spec.gpu_archs
-        if c.endswith("+PTX") and _without_ptx(c) not in code.ptx
+        f"no PTX for {_processor(c)}" for c in spec.gpu_archs if c.endswith("+PTX") and _processor(c) not in code.ptx
     ]
     return finding("gpu-code", missing, f"code for {', '.join(spec.gpu_archs) or 'no GPU'}, as planned")
 
 
-def _without_ptx(capability: str) -> str:
-    return capability.removesuffix("+PTX")
+def _processor(capability: str) -> str:
+    """Return a GPU architecture without PTX, and without the features of an AMD target."""
+    return capability.removesuffix("+PTX").partition(":")[0]
 
 
 def _check_gpu_code(wheel: Inspection) -> Iterator[Finding]:
