@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from wheelsmith.base.json_dataclass import Record, canonical_json
 from wheelsmith.model.build_host import ImageId, Toolset
@@ -171,6 +172,7 @@ class WheelSpec(Record):
         None if nothing is compiled.
     :param stable_abi: the oldest release that the wheel supports, if it uses the framework's stable ABI.
     :param declared: patterns of intended files outside of the import packages.
+    :param cpu_features: instructions that some of its code uses and not every CPU has, e.g. ``avx512f``.
     """
 
     distribution: str
@@ -187,6 +189,14 @@ class WheelSpec(Record):
     arch: str
     stable_abi: str | None
     declared: tuple[str, ...] = ()
+    cpu_features: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, without the CPU's features if there are none."""
+        data = Record.to_json(self)  # slots replace the class, so super() does not work
+        if not self.cpu_features:
+            del data["cpu_features"]
+        return data
 
     @property
     def stem(self) -> str:

@@ -42,7 +42,14 @@ from wheelsmith.plan.feasibility import (
 from wheelsmith.plan.recipe.compile import CompileTarget, SourceGroup, is_device_source
 from wheelsmith.plan.recipe.recipe import KernelSource, compiled_recipe, namespace, noarch_recipe, render_metadata
 from wheelsmith.plan.recipe.spec import KernelSpec, Section
-from wheelsmith.platforms import HeaderLibrary, gcc_folder, header_libraries, platforms, python_headers
+from wheelsmith.platforms import (
+    HeaderLibrary,
+    features_of_flags,
+    gcc_folder,
+    header_libraries,
+    platforms,
+    python_headers,
+)
 
 # Increase it if the same inputs produce other bytes than before. Plans then get new digests, and cached wheels expire.
 RECIPE_VERSION = 3
@@ -268,10 +275,11 @@ def _compiled_plan(inputs: _PlanInputs) -> BuildPlan:
         gpu_archs=tuple(dict.fromkeys(text for group in device for text in group.capabilities)),
     )
     recipe = compiled_recipe(inputs.spec, inputs.source, groups, target)
+    features = features_of_flags(word for step in recipe.steps for word in step.argv)
     return _plan(
         inputs,
         recipe,
-        wheel,
+        replace(wheel, cpu_features=features),
         toolset=toolset,
         toolkit=toolkit,
         headers=selected.prefix(release, cell.arch, cell.backend) if selected.headers else None,

@@ -1,5 +1,6 @@
 """Compute platforms: toolkits, GPU architectures, packages and drivers."""
 
+from wheelsmith.platforms.cpu_features import features_of_flags, machine_features
 from wheelsmith.platforms.cuda import (
     DEVELOPMENT,
     DRIVER_LIBRARIES,

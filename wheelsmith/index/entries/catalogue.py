@@ -41,6 +41,7 @@ _WHEEL_FIELDS = (
     "requires_torch",
     "requires",
     "gpu_archs",
+    "cpu_features",
     "provenance",
     "yanked",
     "tests",

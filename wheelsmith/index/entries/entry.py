@@ -31,7 +31,7 @@ SCHEMA_VERSION = 6
 # Versions for older releases of wheelsmith: of states without wheels on other hosts, without older wheels, and without
 # tests and plans.
 _SCHEMA_WITHOUT_URLS, _SCHEMA_WITHOUT_OLDER, _SCHEMA_WITHOUT_TESTS = 5, 4, 3
-_NEWER_FIELDS = {"side_files", "tests", "older", "served_at"}
+_NEWER_FIELDS = {"side_files", "tests", "older", "served_at", "cpu_features"}
 EVERYTHING = "simple"  # the root that lists every wheel
 _MAX_SIZE = 1 << 50  # bytes
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -152,6 +152,7 @@ class IndexEntry(WheelRecord):
     :param tests: the latest result of each machine and cell.
     :param older: True if the source of the run that wrote the index differs from the wheel's.
     :param served_at: URL of the wheel if it is not served at its path in the index.
+    :param cpu_features: instructions that some of its code uses and not every CPU has, e.g. ``avx512f``.
     """
 
     upload_time: str
@@ -168,6 +169,7 @@ class IndexEntry(WheelRecord):
     tests: tuple[WheelTest, ...] = ()
     older: bool = False
     served_at: str | None = None
+    cpu_features: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, wheel: WheelRecord, **more: Any) -> Self:
@@ -194,12 +196,17 @@ class IndexEntry(WheelRecord):
             raise ValueError(f"{self.filename} has an invalid size")
         if self.served_at is not None and not _is_url_of(self.served_at, self.filename):
             raise ValueError(f"{redact(self.served_at)[:100]!r} is not a URL of {self.filename}")
+        self._check_contents()
+
+    def _check_contents(self) -> None:
         for cell in self.cells:
             _check_cell(cell)
         for text in self.requires:
             Requirement(text)
         for text in self.gpu_archs:
             check_capability(text)
+        for text in self.cpu_features:
+            _check_pattern(_WORD, text, "a feature of a CPU")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data. The newer fields are omitted if they are empty."""

@@ -96,6 +96,17 @@ class Decision:
 
 def decide(chooser: Chooser, machine: Machine, overrides: Overrides) -> Decision:
     """Choose a wheel for a machine. An installed torch is replaced only if the user requests another one."""
+    found = _decide(chooser, machine, overrides)
+    if isinstance(found.answer, Refusal) or machine.cpu_features is None or not _is_this_machine(machine, overrides):
+        return found
+    lacking = [name for name in found.answer.wheel.cpu_features if name not in machine.cpu_features]
+    note = (
+        f"some of its code needs a CPU with {listed(lacking)}, which this one lacks: the kernel must not call it here"
+    )
+    return replace(found, notes=(*found.notes, note)) if lacking else found
+
+
+def _decide(chooser: Chooser, machine: Machine, overrides: Overrides) -> Decision:
     if not framework(chooser.axes.framework).builds_per_compute:
         return _decide_without_cuda_builds(chooser, machine, overrides)
     compute = read_compute(overrides.compute) if overrides.compute else machine.torch_compute

@@ -18,7 +18,7 @@ from wheelsmith.base.json_dataclass import Record
 from wheelsmith.frameworks import frameworks
 from wheelsmith.index.resolve.install_commands import Installer, Template
 from wheelsmith.model import CUDA, TORCH
-from wheelsmith.platforms import Gpu, compute_shape, platforms
+from wheelsmith.platforms import Gpu, compute_shape, machine_features, platforms
 
 # Remove the current folder from sys.path. It is not part of the environment and may contain an untrusted json.py.
 _RUN_ISOLATED = "import sys; sys.path = [folder for folder in sys.path if folder]; exec(sys.argv[1])"
@@ -37,6 +37,7 @@ class Machine(Record):
     :param torch_compute: compute platform of torch, e.g. ``cpu``, ``cu130``, ``rocm7.2``; None if unknown.
     :param frameworks: name → version of the other installed frameworks.
     :param packages: project → version of their installed packages, with substitutes and plugins.
+    :param cpu_features: the CPU's features, e.g. ``avx2``; None if they are unknown.
     :param gpu_platform: the platform of the driver and the GPUs, e.g. ``cuda``; None without a driver.
     :param driver: the newest CUDA that the NVIDIA driver supports, or the version of AMD's driver; None without one.
     """
@@ -54,6 +55,7 @@ class Machine(Record):
     torch_compute: str | None
     frameworks: dict[str, str] = field(default_factory=dict)
     packages: dict[str, str] = field(default_factory=dict)
+    cpu_features: tuple[str, ...] | None = None
     gpu_platform: str | None = None
     driver: str | None
     gpus: tuple[Gpu, ...]
@@ -110,6 +112,7 @@ def probe_machine(python: str | None, variables: Mapping[str, str] | None = None
             if name in found["installed"]
         },
         packages=found["installed"],
+        cpu_features=machine_features(),
         gpu_platform=gpu_platform,
         driver=driver.version if driver else None,
         gpus=driver.gpus if driver else (),

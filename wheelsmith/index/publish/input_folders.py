@@ -327,6 +327,7 @@ def read_listed_wheel(
         upload.entry,
         cells=entry.cells,
         gpu_archs=entry.gpu_archs,
+        cpu_features=entry.cpu_features,
         provenance=entry.provenance,
         variant_of=entry.variant_of,
         yanked=entry.yanked,

@@ -30,7 +30,7 @@ from wheelsmith.index.storage.hub import kernel_branch
 from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.plan.recipe.project_hints import dependencies
 from wheelsmith.plan.recipe.static_setup_metadata import may_import
-from wheelsmith.platforms import CPU, platform_of
+from wheelsmith.platforms import CPU, platform_of, platforms
 from wheelsmith.wheel.archive import open_wheel
 from wheelsmith.wheel.reader import WheelReader
 
@@ -331,7 +331,7 @@ def _import_name(module: str, package: Mapping[str, bytes], variant: _Variant) -
 
 def _metadata(module: str, unique: str, headers: RawMetadata, entry: IndexEntry, variant: _Variant) -> dict[str, Any]:
     urls = headers.get("project_urls", {})
-    archs = {"archs": list(entry.gpu_archs)} if variant.backend == "cuda" and entry.gpu_archs else {}
+    archs = {"archs": list(entry.gpu_archs)} if variant.backend in platforms() and entry.gpu_archs else {}
     return {
         "name": module.replace("_", "-"),
         "id": unique,

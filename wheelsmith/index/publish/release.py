@@ -95,7 +95,9 @@ def _built_upload(stored: StoredWheel, cells: tuple[Cell, ...], plan: BuildPlan,
     if upload.entry.sha256 != stored.wheel.sha256:
         raise PackageIndexError(f"{stored.path} changed while it was being read")
     archs = plan.wheel.gpu_archs or stored.wheel.gpu_archs
-    return replace(upload, entry=replace(upload.entry, cells=cells, gpu_archs=archs, provenance=_provenance(plan)))
+    features = plan.wheel.cpu_features
+    entry = replace(upload.entry, cells=cells, gpu_archs=archs, cpu_features=features, provenance=_provenance(plan))
+    return replace(upload, entry=entry)
 
 
 def variant_wheels(
@@ -119,6 +121,7 @@ def variant_wheels(
             variant_upload.entry,
             cells=plain.cells,
             gpu_archs=plain.gpu_archs,
+            cpu_features=plain.cpu_features,
             provenance=plain.provenance,
             variant_of=plain.filename,
         )

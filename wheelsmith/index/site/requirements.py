@@ -26,9 +26,16 @@ def requirements_of(version: VersionOfWheels) -> tuple[tuple[str, str], ...]:
         (framework if torch else TORCH): torch or "; ".join(_unique(wheel.requires_torch for wheel in wheels)),
         "Compute": compute_names(sorted({cell.compute for cell in cells}, key=compute_order)),
         "GPU": _gpus(gpu),
+        "CPU": _cpu_features(wheels),
         "Packages": ", ".join(_unique(others)),
     }
     return tuple((label, text) for label, text in found.items() if text)
+
+
+def _cpu_features(wheels: Iterable[IndexEntry]) -> str:
+    """Return the CPU's features that some code uses. Kernels choose this code when they run."""
+    found = sorted({name for wheel in wheels for name in wheel.cpu_features})
+    return f"some code for {', '.join(found)}" if found else ""
 
 
 def _gpus(capabilities: list[str]) -> str:
