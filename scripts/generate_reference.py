@@ -142,7 +142,8 @@ def command_page() -> str:
         parts += [f"{'#' * (depth + 1)} {place.command_path.partition(' ')[2]}", _help(command, place, shared)]
     codes = [
         "| code | meaning |\n| --- | --- |",
-        "| 0 | success: every selected combination has a wheel |\n| 1 | combinations failed, or wheels did not pass |",
+        "| 0 | success: every selected combination has a wheel or is excluded with a reason |",
+        "| 1 | combinations failed, or wheels did not pass |",
         "| 2 | a mistake in the matrix, the kernel or the command line |\n| 3 | nothing to build |",
         "| 4 | an error of the engine, the Hub, the network or the disk |\n| 130 | interrupted |",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -47,21 +48,24 @@ def rocm(tmp_path_factory):
 
 def for_amd(factory: Factory, kernel: str, rocm: Path, *, torch: str, src: str, include: str = "[]", cuda="cpu"):
     """Add AMD's GPUs to a kernel, and build it."""
-    toml = factory.folder / kernel / "build.toml"
+    folder, macros = factory.folder / kernel, "#if defined(CUDA_KERNEL) || defined(ROCM_KERNEL)"
+    for binding in folder.glob("torch-ext/*.cpp"):
+        guards = re.sub(r"#if(def CUDA_KERNEL| defined\(CUDA_KERNEL\))", macros, binding.read_text())
+        binding.write_text(guards)
+    toml = folder / "build.toml"
     text = toml.read_text().replace('"cuda"]', '"cuda", "rocm"]', 1)
     toml.write_text(text + SECTION.format(src=src, include=include))
     matrix = MATRIX.format(kernel=kernel, torch=torch, rocm=release_of(rocm), cuda=cuda, archs=", ".join(ARCHITECTURES))
     (factory.folder / "matrix.yaml").write_text(matrix)
-    answer = factory.run(
+    return factory.run(
         "build-matrix", "--engine", "bwrap", "--progress", "plain", "--only", "*rocm*", ROCM_PATH=str(rocm)
     )
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    return answer
 
 
 def stable(folder: Path, rocm: Path) -> Factory:
     factory = gallery(folder, "stable-abi")
-    for_amd(factory, "affine", rocm, torch='["2.11", "2.13"]', src='["device.cu"]')
+    answer = for_amd(factory, "affine", rocm, torch='["2.11", "2.13"]', src='["device.cu", "host.cpp"]')
+    assert answer.returncode == 0, answer.stdout + answer.stderr
     return factory
 
 
@@ -99,11 +103,37 @@ def test_the_same_bytes_in_another_folder(affine, rocm, tmp_path):
     assert other.hashes() == affine.hashes()
 
 
+def test_a_function_that_no_source_defines_is_found_by_the_check(tmp_path, rocm):
+    factory = gallery(tmp_path, "stable-abi")
+    answer = for_amd(factory, "affine", rocm, torch='["2.13"]', src='["device.cu"]')
+    assert answer.returncode == 1
+    assert "affine_cpu" in answer.stderr
+    assert "but no library that it needs exports it" in answer.stderr
+
+
+def test_a_header_of_an_include_folder_is_translated_and_an_error_tells_of_the_copy(tmp_path, rocm):
+    factory = gallery(tmp_path, "stable-abi")
+    kernel = factory.folder / "affine"
+    (kernel / "own").mkdir()
+    (kernel / "own/launch.cuh").write_text("#pragma once\n#include <cuda_runtime.h>\n")
+    device = kernel / "device.cu"
+    device.write_text("#include <launch.cuh>\n" + device.read_text())
+    src = '["device.cu", "host.cpp"]'
+    answer = for_amd(factory, "affine", rocm, torch='["2.13"]', src=src, include='["own"]')
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    device.write_text(device.read_text() + "int wrong = nothing;\n")
+    answer = factory.run("build-matrix", "--engine", "bwrap", "--only", "*rocm*", ROCM_PATH=str(rocm))
+    assert answer.returncode == 1
+    assert "use of undeclared identifier 'nothing'" in answer.stderr
+    assert "lines below build/hip are those of the source after torch's hipify" in answer.stderr
+
+
 def test_a_kernel_with_torchs_own_headers(tmp_path, rocm):
     factory = example(tmp_path)
     factory = replace(factory, folder=tmp_path / "examples")
     src = '["img2gray_cuda/img2gray_cuda.cu", "include/img2gray.h"]'
-    for_amd(factory, "img2gray", rocm, torch='["2.13"]', src=src, include='["include"]')
+    answer = for_amd(factory, "img2gray", rocm, torch='["2.13"]', src=src, include='["include"]')
+    assert answer.returncode == 0, answer.stdout + answer.stderr
     (wheel,) = wheels(factory)
     assert wheel.name == f"img2gray-1+rocm{release_of(rocm)}.torch2.13-cp39-abi3-manylinux_2_28_x86_64.whl"
     report = check_wheel(wheel)

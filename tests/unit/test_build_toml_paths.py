@@ -43,3 +43,12 @@ def test_a_wrong_path_is_a_mistake_with_its_place(factory, more, mistake, remedy
     assert "error: matrix.yaml:1:" in answer.stderr
     assert mistake in answer.stderr
     assert remedy in answer.stderr
+
+
+def test_a_source_that_is_not_there_is_told_with_its_file_and_a_similar_one(factory):
+    toml = factory.folder / "k/faces/build.toml"
+    toml.write_text(toml.read_text().replace("torch-ext/binding.cpp", "torch-ext/bindng.cpp"))
+    answer = plan(factory, ", build-toml: faces/build.toml")
+    assert answer.returncode == 2
+    assert "faces/build.toml: src contains torch-ext/bindng.cpp, which does not exist" in answer.stderr
+    assert "did you mean 'torch-ext/binding.cpp'?" in answer.stderr

@@ -12,7 +12,7 @@ from wheelsmith.model.build_host import ImageId, ToolkitHome, Toolset
 from wheelsmith.plan.kernel import plan_kernel
 from wheelsmith.plan.recipe.build_toml import parse_build_toml
 from wheelsmith.plan.recipe.recipe import KernelSource
-from wheelsmith.platforms import capability_order, compute_name, platform_of, platforms, rocm
+from wheelsmith.platforms import capability_order, check_capability, compute_name, platform_of, platforms, rocm
 
 TOML = """
 [general]
@@ -149,7 +149,10 @@ def test_reasons():
     [
         ({}, None),
         ({"toolkit": "7.0"}, "torch 2.13 was built with ROCm 7.1 and 7.2; a kernel needs the same release"),
-        ({"release": "2.6"}, "wheelsmith does not know which ROCm torch 2.6 was built with"),
+        (
+            {"release": "2.6"},
+            "wheelsmith does not know which ROCm torch 2.6 was built with; it knows ROCm for torch 2.10 to 2.13",
+        ),
         ({"arch": "aarch64"}, "torch's builds for ROCm are for x86_64, not for aarch64"),
     ],
 )
@@ -157,10 +160,22 @@ def test_torch_is_built_for_some_releases(changes, why):
     assert framework("torch").why_incompatible(replace(CELL, **changes), any_minor=False) == why
 
 
-@pytest.mark.parametrize("text", ["gfx", "gfx9", "gfx90a:x+", "GFX90A", "sm_90", "9.0"])
+@pytest.mark.parametrize("text", ["gfx", "gfx9", "gfx90a:x+", "sm_90", "9.0"])
 def test_architectures_are_checked(text):
     with pytest.raises(ValueError, match="is not an AMD GPU architecture such as gfx90a or gfx1100"):
         platforms()["rocm"].check_capability(text)
+
+
+@pytest.mark.parametrize("text", ["GFX942", "gfx942+PTX"])
+def test_what_is_meant_is_told(text):
+    with pytest.raises(ValueError, match="is not an AMD GPU architecture: write gfx942"):
+        check_capability(text)
+
+
+def test_architectures_of_no_platform_get_the_form_of_one():
+    for text, form in (("gfx99", "an AMD GPU architecture such as"), ("90", "a compute capability: write 9.0")):
+        with pytest.raises(ValueError, match=f"^'{text}' is not {form}[^;]*$"):
+            check_capability(text)
 
 
 def test_architectures_have_an_order():

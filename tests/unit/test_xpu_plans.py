@@ -62,7 +62,10 @@ def test_a_kernel_with_compiled_code_has_a_reason():
     [
         ({}, None),
         ({"toolkit": "2026.0"}, "torch 2.12 was built with XPU 2025.3; a kernel needs the same release"),
-        ({"release": "2.15"}, "wheelsmith does not know which XPU torch 2.15 was built with"),
+        (
+            {"release": "2.15"},
+            "wheelsmith does not know which XPU torch 2.15 was built with; it knows XPU for torch 2.10 to 2.13",
+        ),
         ({"arch": "aarch64"}, "torch's builds for XPU are for x86_64, not for aarch64"),
     ],
 )

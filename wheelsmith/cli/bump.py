@@ -44,7 +44,7 @@ def command(  # noqa: PLR0913  # one parameter for each option
     engine: str | None,
     quiet: bool,
 ) -> None:
-    """Take a newer release into matrix.yaml: of torch, cuda or tvm-ffi, or of the kernel.
+    """Take a newer release into matrix.yaml: of a framework or a GPU toolkit, or of the kernel.
 
     KERNEL is a name in kernels, or the word kernel. The default is the newest release. The rest of the file stays as it
     is. If there is a lock, what is new is locked.

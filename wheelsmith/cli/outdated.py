@@ -19,7 +19,7 @@ from wheelsmith.run.outdated import find_newer
 @json_option()
 @click.pass_context
 def command(ctx: click.Context, *, matrix: Path, exit_code: bool, as_json: bool) -> None:
-    """Show what is newer than the matrix: releases of torch, CUDA and tvm-ffi, the kernel, and wheelsmith itself.
+    """Show what is newer than the matrix: releases of frameworks and GPU toolkits, the kernel, and wheelsmith.
 
     wheelsmith knows the first ones. It asks repositories and package indexes for the others.
     """

@@ -70,7 +70,7 @@ XPU = _Named("xpu", r"\d{4}\.\d", "a oneAPI release such as 2025.3")
 _ARCH = _Pattern("arch", r"[a-z0-9_]{1,20}", "an architecture such as x86_64")
 _PYTHON = _Pattern("version", r"3\.\d{1,2}(\.\d{1,3})?t?", "a Python such as 3.12, or 3.14t for free-threaded")
 _RELEASE = _Pattern("release", r"\d{1,3}\.\d{1,3}", "a release such as 2.28 or 13.0")
-_GPU = _Pattern("name", r"\d{1,2}\.\d|gfx[0-9a-f]{3,4}", "a GPU architecture such as 9.0 or gfx942")
+_GPU = _Pattern("name", r"\d{1,2}\.\d|gfx[0-9a-f]{3,4}(:[a-z]+[+-])*", "a GPU architecture such as 9.0 or gfx942")
 _DRIVER = _Driver(
     "version", r"\d{1,2}\.\d{1,3}|\d{3}(\.\d{1,4}){0,2}", "a driver such as 580, or a CUDA release such as 13.0"
 )
@@ -144,6 +144,8 @@ def command(
     policy = make_optional_policy(**{option: options.pop(option) for option in POLICY_OPTIONS})
     if policy and installer == "uv-project":
         raise click.UsageError("--installer uv-project cannot pin the hash of the signed wheel: choose another one")
+    # rocminfo prints the features of an AMD GPU after its architecture.
+    options["capabilities"] = tuple(each.partition(":")[0] for each in options["capabilities"])
     computes = [found for name in ("cuda", "rocm", "xpu") if (found := options.pop(name))]
     if len(computes) > 1:
         raise click.UsageError("--cuda, --rocm and --xpu exclude each other")

@@ -187,7 +187,9 @@ def _why_no_other_build(torch: TorchRelease, cell: Cell) -> str | None:
     if cell.arch != "x86_64":
         return f"torch's builds for {title} are for x86_64, not for {cell.arch}"
     if not known:
-        return f"wheelsmith does not know which {title} torch {torch.minor} was built with"
+        others = [minor for minor, each in torch_releases().items() if cell.platform in each.platforms]
+        there = f"it knows {title} for torch {others[0]} to {others[-1]}"
+        return f"wheelsmith does not know which {title} torch {torch.minor} was built with; {there}"
     if cell.toolkit in known:
         return None
     return f"torch {torch.minor} was built with {title} {listed(known)}; a kernel needs the same release"

@@ -25,6 +25,7 @@ from wheelsmith.store import Cost
 
 _HEADROOM = 1.1  # factor over the memory that a phase needed before
 _SPARE = 64 * MIB
+_TRANSLATED = "lines below build/hip are those of the source after torch's hipify, which adds an include at the start"
 _DRY_RUN_MEMORY = 200 * MIB
 
 
@@ -251,6 +252,8 @@ class CompileStep:
             light = self.plan.cell.settings.torch_headers == "light"
             if light and exit_.reason is ExitReason.EXITED and lacks_declaration((*output.head, *output.tail)):
                 failed.failure = replace(failed.failure, remedy="light headers may lack it; set torch-headers: whole")
+            if self.step.kind is StepKind.HIP and exit_.reason is ExitReason.EXITED and not failed.failure.remedy:
+                failed.failure = replace(failed.failure, remedy=_TRANSLATED)
             raise failed
         self._estimates.learn(job, self._size(job), Cost(seconds=exit_.seconds, memory=exit_.peak_memory or memory))
         return exit_

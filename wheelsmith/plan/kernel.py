@@ -170,7 +170,7 @@ def _public_version(spec: KernelSpec, version: str | None) -> str:
     if spec.version is None:
         raise BuildTomlError(
             "the kernel has no version",
-            where=Place(file="build.toml"),
+            where=Place(file=spec.file),
             remedy="add version = 1 under [general], or a version to matrix.yaml",
         )
     return str(spec.version)

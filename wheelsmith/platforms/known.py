@@ -37,16 +37,11 @@ def compute_shape() -> str:
 def check_capability(text: str) -> None:
     """Validate a GPU architecture of any platform.
 
-    :raises ValueError: it belongs to none; the message shows the correct forms.
+    :raises ValueError: it belongs to none; the message shows the correct form.
     """
-    mistakes, compiled = [], [each for each in platforms().values() if each.compiles]
-    for platform in compiled:
-        try:
-            platform.check_capability(text)
-        except ValueError as error:
-            mistakes.append(str(error))
-    if len(mistakes) == len(compiled):
-        raise ValueError("; ".join(mistakes))
+    if not any(each.is_capability(text) for each in platforms().values()):
+        named = [each for each in platforms().values() if text.lower().startswith(each.capability_prefix)]
+        max(named, key=lambda each: len(each.capability_prefix)).check_capability(text)
 
 
 def capability_order(text: str) -> tuple[int, tuple[object, ...]]:

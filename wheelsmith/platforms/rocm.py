@@ -141,6 +141,7 @@ class Rocm(Platform):
     builds_projects = False
     mount_point = sandbox_paths.ROCM
     section_keys = ("hip-flags", "rocm-archs", "")
+    capability_prefix = "gfx"
     devices = AmdDevices()
 
     def toolkits(self) -> dict[str, RocmToolkit]:
@@ -196,7 +197,9 @@ class Rocm(Platform):
     def check_capability(self, text: str) -> None:
         """Validate the name of an architecture."""
         if not _ARCHITECTURE.fullmatch(text):
-            raise ValueError(f"{text!r} is not an AMD GPU architecture such as gfx90a or gfx1100")
+            plain = text.lower().removesuffix("+ptx")
+            hint = f": write {plain}" if _ARCHITECTURE.fullmatch(plain) else " such as gfx90a or gfx1100"
+            raise ValueError(f"{text!r} is not an AMD GPU architecture{hint}")
 
     def base_capability(self, capability: str) -> str:
         """Return ``gfx942`` for ``gfx942:xnack-``."""

@@ -55,6 +55,7 @@ class Xpu(Platform):
     builds_projects = False
     mount_point = ""
     section_keys = ("sycl-flags", "", "")
+    capability_prefix = "xe"
     devices = IntelDevices()
 
     def toolkits(self) -> dict[str, OneApiToolkit]:

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from packaging.specifiers import SpecifierSet
 
 from wheelsmith.frameworks import Exports, Framework, cuda_major, frameworks, names_cuda, read_local_version
-from wheelsmith.platforms import DRIVER_LIBRARIES, Rocm, cuda_packages, runtime_library
+from wheelsmith.platforms import DRIVER_LIBRARIES, Rocm, cuda_packages, is_runtime_library, runtime_library
 from wheelsmith.wheel.bundled_libraries import BundledLibraries
 from wheelsmith.wheel.elf import Extension, NeededVersion, Reference
 from wheelsmith.wheel.manylinux import newest_policy, policies
@@ -31,6 +31,8 @@ TORCH_CUDA = {
 }
 # The libraries that only torch's ROCm builds have.
 TORCH_ROCM = ("libtorch_hip.so", "libc10_hip.so")
+# Mangled C++ names in the namespaces that torch's hipify used before its version 2.
+_ROCM_SYMBOL = re.compile(r"_Z(?:T[ISVT])?N?[KVRO]*(?:2at|3c10|5torch)3hip")
 # auditwheel adds a hash to the names of the libraries that it copies.
 CUDA_LIBRARY = re.compile(r"lib(?P<stem>[\w-]+?)(?:[-.][0-9a-f]{8})?\.so(?:\.(?P<major>\d{1,4})(?:\.[\d.]+)?)?")
 # CUDA library → the library of another package that it needs.
@@ -212,6 +214,12 @@ class SymbolResolver:
         release = Rocm().version_of(self.compute or "")
         return bool(release and self.torch is not None and library in {*TORCH_ROCM, runtime_library(release)})
 
+    def is_rocm_symbol(self, reference: Reference) -> bool:
+        """Return True if only torch's ROCm build can have a symbol, or HIP's runtime, whose symbols have versions."""
+        if not Rocm().version_of(self.compute or ""):
+            return False
+        return is_runtime_library(reference.library or "") or bool(_ROCM_SYMBOL.match(reference.name))
+
     def why_not_in_cuda(self, arch: str, library: str) -> str | None:
         """Return why CUDA does not provide one of its libraries, or None if it does or if that is unknown."""
         majors = cuda_releases(library)
@@ -335,7 +343,7 @@ class SymbolResolver:
             lib for lib in names if lib not in known and lib not in torch_libraries and not cuda_releases(lib)
         }
         scope.frameworks.update(library for library in unrecognized if self.is_framework_library(library))
-        scope.unknown.update(unrecognized - scope.frameworks)
+        scope.unknown.update(lib for lib in unrecognized - scope.frameworks if not self.is_rocm_library(lib))
         return scope
 
     def _add_torch(self, scope: LookupScope, path: str, libraries: list[str]) -> None:

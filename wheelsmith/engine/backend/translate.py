@@ -21,15 +21,24 @@ def main(hipify: str, folder: str, source: str, argv: list[str]) -> None:
     copy = Path(_COPIES, source).absolute()
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
-    translated = _translate(hipify, copy, source)
+    translated = _translate(hipify, copy, source, _include_folders(folder, copy, argv))
     original = f"{folder}/{source}"
     words = [translated if word == original else word.replace(folder, str(copy)) for word in argv]
     os.execvp(words[0], words)  # noqa: S606  # the compiler of the plan
 
 
-def _translate(hipify: str, folder: Path, source: str) -> str:
-    """Translate a source and the headers that it includes, in the way of kernel-builder.
+def _include_folders(folder: str, copy: Path, argv: list[str]) -> list[str]:
+    """Return the kernel's own folders that the compiler searches for headers, relative to the folder."""
+    own = (word.removeprefix("-I") for word in argv)
+    relative = (word.removeprefix(f"{folder}/") for word in own if word.startswith(f"{folder}/"))
+    return [name for name in relative if (copy / name).is_dir()]
 
+
+def _translate(hipify: str, folder: Path, source: str, includes: list[str]) -> str:
+    """Translate a source and the headers that it includes.
+
+    :param includes: folders that are searched for headers. kernel-builder searches none, so that these headers stay
+        untranslated.
     :returns: the path of the translated source.
     """
     sys.path.insert(0, hipify)
@@ -41,7 +50,7 @@ def _translate(hipify: str, folder: Path, source: str) -> str:
         found = hipify_python.hipify(
             project_directory=str(folder),
             output_directory=str(folder),
-            header_include_dirs=[],
+            header_include_dirs=includes,
             includes=[f"{folder}/*"],
             extra_files=[path],
             is_pytorch_extension=True,

@@ -196,17 +196,12 @@ class IndexEntry(WheelRecord):
             raise ValueError(f"{self.filename} has an invalid size")
         if self.served_at is not None and not _is_url_of(self.served_at, self.filename):
             raise ValueError(f"{redact(self.served_at)[:100]!r} is not a URL of {self.filename}")
-        self._check_contents()
-
-    def _check_contents(self) -> None:
         for cell in self.cells:
             _check_cell(cell)
-        for text in self.requires:
-            Requirement(text)
-        for text in self.gpu_archs:
-            check_capability(text)
-        for text in self.cpu_features:
-            _check_pattern(_WORD, text, "a feature of a CPU")
+        checks = {Requirement: self.requires, check_capability: self.gpu_archs, check_root: self.cpu_features}
+        for check, texts in checks.items():
+            for text in texts:
+                check(text)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data. The newer fields are omitted if they are empty."""
@@ -496,7 +491,7 @@ def _public_version(filename: str) -> Version:
 def _check_cell(cell: Cell) -> None:
     for text in filter(None, (cell.release, cell.python, cell.toolkit)):
         check_release(text.removesuffix("t") if text == cell.python else text)
-    for text in (cell.arch, cell.os):
-        _check_pattern(_WORD, text, "an architecture or a system")
+    _check_pattern(_WORD, cell.arch, "an architecture")
+    _check_pattern(_WORD, cell.os, "a system")
     if cell.framework not in {*frameworks(), NO_FRAMEWORK} or cell.platform not in platforms():
         raise ValueError(f"{cell.id[:100]!r} has an unknown framework or compute platform")

@@ -234,6 +234,10 @@ def _gpu_platform(machine: Machine, overrides: Overrides) -> str | None:
     """Return the platform of the driver, or None without a driver. The option for a driver is for NVIDIA's."""
     if overrides.driver:
         return CUDA
+    for name, platform in platforms().items():
+        # For CUDA, the driver of another machine is named, too.
+        if name != CUDA and any(map(platform.is_capability, overrides.capabilities)):
+            return name
     return (machine.gpu_platform or CUDA) if machine.driver and _is_this_machine(machine, overrides) else None
 
 

@@ -38,7 +38,7 @@ def parse_build_toml(text: str, *, file: str = "build.toml") -> KernelSpec:
     data = load_toml(text, file, BuildTomlError)
     mistakes: list[BuildTomlError] = []
     root = TableReader(data, (), TomlPlaces.scan(text, file), mistakes)
-    spec = _kernel(root)
+    spec = replace(_kernel(root, file), file=file)
     root.check_unknown_keys()
     if mistakes:
         mistakes.sort(key=lambda m: (m.where.line, m.where.column) if m.where else (0, 0))
@@ -46,10 +46,10 @@ def parse_build_toml(text: str, *, file: str = "build.toml") -> KernelSpec:
     return spec
 
 
-def _kernel(root: TableReader) -> KernelSpec:
+def _kernel(root: TableReader, file: str) -> KernelSpec:
     general = root.table("general")
     if general is None:
-        raise BuildTomlError("[general] is missing", where=Place(file="build.toml", line=1), remedy=_UPDATE)
+        raise BuildTomlError("[general] is missing", where=Place(file=file, line=1), remedy=_UPDATE)
     edition = _edition(root, general)
     name = general.required("name")
     if "name" in general and not _NAME.fullmatch(name):

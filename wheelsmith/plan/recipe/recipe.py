@@ -14,6 +14,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 
 from wheelsmith.base.errors import BuildTomlError, Place
 from wheelsmith.base.json_dataclass import Record
+from wheelsmith.base.suggest import closest
 from wheelsmith.frameworks import LoaderInputs, framework
 from wheelsmith.model import Recipe, SourceId
 from wheelsmith.plan.recipe.compile import (
@@ -188,7 +189,7 @@ def compiled_recipe(
 
     :raises BuildTomlError: a source in build.toml does not exist or has an unknown type.
     """
-    _check_sources(groups, source)
+    _check_sources(groups, source, spec.file)
     compiled = tuple(compile_steps(groups, target))
     stubs = stub_steps(target)
     target_framework = target.framework
@@ -257,21 +258,23 @@ def _python_files(spec: KernelSpec, source: KernelSource, suffixes: set[str] | N
     if f"{spec.module}/__init__.py" not in found:
         raise BuildTomlError(
             f"the kernel has no {root}__init__.py",
-            where=Place(file="build.toml"),
+            where=Place(file=spec.file),
             remedy=f"put the Python package of the kernel {spec.name} there",
         )
     return {**found, f"{spec.module}/_ops.py": f"src/{root}_ops.py"}
 
 
-def _check_sources(groups: tuple[SourceGroup, ...], source: KernelSource) -> None:
+def _check_sources(groups: tuple[SourceGroup, ...], source: KernelSource, file: str) -> None:
     there = frozenset(source.paths)
     for path in (path for group in groups for path in group.src):
         if path not in there:
-            raise BuildTomlError(f"src contains {path}, which does not exist", where=Place(file="build.toml"))
+            close = closest(path, there)
+            remedy = f"did you mean {close!r}?" if close else None
+            raise BuildTomlError(f"src contains {path}, which does not exist", where=Place(file=file), remedy=remedy)
         if not is_known_source(path):
             raise BuildTomlError(
                 f"src contains {path}, which is neither C, C++, CUDA nor a header",
-                where=Place(file="build.toml"),
+                where=Place(file=file),
             )
 
 

@@ -55,6 +55,7 @@ class Section(Record):
 class KernelSpec(Record):
     """A kernel in kernel-builder layout.
 
+    :param file: the path of its build.toml in the source.
     :param import_name: the package's name in the wheel; None for its own name.
     :param framework: the framework that calls it.
     :param binding: None for a kernel without compiled code.
@@ -83,6 +84,7 @@ class KernelSpec(Record):
     python_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
     kernel_depends: dict[str, tuple[str, ...]] = field(default_factory=dict)
     set_requires: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    file: str = "build.toml"
 
     @property
     def only_backend(self) -> str | None:

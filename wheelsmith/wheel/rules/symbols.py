@@ -60,7 +60,8 @@ def _check_extension(wheel: Inspection, name: str, extension: Extension) -> Find
     free = [r for r in extension.references if not r.name.startswith(pythons) and not resolver.provides(scope, arch, r)]
     frameworks = {r.name: without for r in free if (without := resolver.frameworks_without(scope, r.name)) is not None}
     torch_symbols = {r.name for r in free if scope.torch and not _torch_releases_without(resolver, scope, arch, r.name)}
-    absent = [r for r in free if r.name not in frameworks and r.name not in torch_symbols]
+    of_rocm = {r.name for r in free if resolver.is_rocm_symbol(r)}
+    absent = [r for r in free if r.name not in {*frameworks, *of_rocm, *torch_symbols}]
     loaded = _global_scope(wheel, name) if absent else None
     missing = [r for r in absent if not loaded or not resolver.provides(loaded, arch, r)]
     unknown = [r for r in missing if scope.unknown and not _is_torch_or_cuda_symbol(r)]
@@ -74,6 +75,7 @@ def _check_extension(wheel: Inspection, name: str, extension: Extension) -> Find
     others = {
         f"from torch {', '.join(resolver.torch_of(name) or scope.torch)}": len(torch_symbols),
         f"from {', '.join(sorted(scope.frameworks))}": len(frameworks),
+        "from HIP or torch's ROCm libraries, not checked": len(of_rocm),
         f"not checked, because of {', '.join(sorted(scope.unknown))}": len(unknown),
         "assumed to be in libraries that the wheel loads with RTLD_GLOBAL": len(absent) - len(missing),
     }
