@@ -16,9 +16,6 @@ from wheelsmith.plan.recipe.project_hints import dependencies
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import NotInstalledError, cxx_toolchain, platforms
 
-_INSTALL_TOOLKIT = (
-    f"install it, name its folder in ROCM_PATH, or set image to one that contains it, with {IMAGES_OPTION}"
-)
 _OLDEST_PYTHON = (3, 10)  # required by the package `build`, which runs in the sandbox
 
 
@@ -191,7 +188,8 @@ def _find_installed_toolkit(cell: Cell, build_host: BuildHost) -> tuple[str, Pre
     try:
         return platform.find_installed(str(cell.toolkit), build_host)
     except NotInstalledError as found:
-        remedy = "" if build_host.image else f": {_INSTALL_TOOLKIT}"
+        elsewhere = f"name its folder in {platform.home_variable}, or set image to one that contains it"
+        remedy = "" if build_host.image else f": install it, {elsewhere}, with {IMAGES_OPTION}"
         raise NotBuildableError(f"{where} has {found}, but the cell needs {named}{remedy}") from None
 
 

@@ -187,6 +187,7 @@ class Platform(ABC):
     :cvar compiles: wheelsmith calls its compiler. Otherwise only kernels without compiled code have wheels for it.
     :cvar builds_projects: it builds projects with their own build system, too.
     :cvar mount_point: the mount point of its toolkit.
+    :cvar home_variable: the environment variable with the folder of a toolkit on the machine.
     :cvar section_keys: keys in sections of build.toml: compiler flags, capabilities, oldest toolkit ("" for no key).
     :cvar capability_prefix: the start of the names of its GPU architectures.
     :cvar devices: the devices that run its code.
@@ -203,6 +204,7 @@ class Platform(ABC):
     compiles: ClassVar[bool] = True
     builds_projects: ClassVar[bool] = True
     mount_point: ClassVar[str]
+    home_variable: ClassVar[str] = ""
     section_keys: ClassVar[tuple[str, str, str]]
     capability_prefix: ClassVar[str] = ""
     devices: ClassVar[Devices]

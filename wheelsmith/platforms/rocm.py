@@ -140,6 +140,7 @@ class Rocm(Platform):
     is_packaged = False
     builds_projects = False
     mount_point = sandbox_paths.ROCM
+    home_variable = "ROCM_PATH"
     section_keys = ("hip-flags", "rocm-archs", "")
     capability_prefix = "gfx"
     devices = AmdDevices()

@@ -22,6 +22,7 @@ from typing import Any
 _PLAN = "/work/plan.json"
 _WORK = "/work"
 _NINJA = "/opt/wheelsmith/bin/ninja"
+_PATH_OPTIONS = ("-I", "-L", "--rocm-path=", "--gcc-install-dir=", "--sysroot=")
 _FIXED_DATE = (2000, 1, 1, 0, 0, 0)
 _STATUS = "[wheelsmith %f/%t] "
 
@@ -67,7 +68,7 @@ class Paths:
     def here(self, word: str) -> str:
         """Replace a path inside the sandbox with the real path, in one word of a command."""
         for target, real in self._real.items():
-            for prefix in ("", "-I", "-L"):
+            for prefix in ("", *_PATH_OPTIONS):
                 if word == prefix + target or word.startswith(prefix + target + "/"):
                     return prefix + real + word[len(prefix) + len(target) :]
         return word
@@ -78,7 +79,7 @@ class Paths:
         maps = [f"-ffile-prefix-map={real}={target}" for target, real in self._real.items()]
         if step["kind"] == "check":
             return [sys.executable, *argv]
-        if step["kind"] == "cxx":
+        if step["kind"] in {"cxx", "hip"}:
             return argv + maps
         if step["kind"] == "nvcc" and maps:
             source = step["argv"][-3]

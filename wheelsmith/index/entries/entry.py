@@ -198,10 +198,10 @@ class IndexEntry(WheelRecord):
             raise ValueError(f"{redact(self.served_at)[:100]!r} is not a URL of {self.filename}")
         for cell in self.cells:
             _check_cell(cell)
-        checks = {Requirement: self.requires, check_capability: self.gpu_archs, check_root: self.cpu_features}
-        for check, texts in checks.items():
-            for text in texts:
-                check(text)
+        for text in self.requires:
+            Requirement(text)
+        for text in self.gpu_archs:
+            check_capability(text)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data. The newer fields are omitted if they are empty."""
@@ -491,7 +491,7 @@ def _public_version(filename: str) -> Version:
 def _check_cell(cell: Cell) -> None:
     for text in filter(None, (cell.release, cell.python, cell.toolkit)):
         check_release(text.removesuffix("t") if text == cell.python else text)
-    _check_pattern(_WORD, cell.arch, "an architecture")
-    _check_pattern(_WORD, cell.os, "a system")
+    for text in (cell.arch, cell.os):
+        _check_pattern(_WORD, text, "an architecture or a system")
     if cell.framework not in {*frameworks(), NO_FRAMEWORK} or cell.platform not in platforms():
         raise ValueError(f"{cell.id[:100]!r} has an unknown framework or compute platform")
