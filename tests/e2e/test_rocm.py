@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from debian_rocm import release_of, rocm_home
-from factory import Factory, example, gallery
+from factory import Factory, example
 
 from wheelsmith.wheel.check import check_wheel
 
@@ -62,8 +62,14 @@ def for_amd(factory: Factory, kernel: str, rocm: Path, *, torch: str, src: str, 
     )
 
 
+def of_gallery(folder: Path) -> Factory:
+    """Lay out the kernel for torch's stable ABI, of which test_folded_wheels.py builds the gallery's own matrix."""
+    factory = example(folder)
+    return replace(factory, folder=folder / "examples/gallery/stable-abi")
+
+
 def stable(folder: Path, rocm: Path) -> Factory:
-    factory = gallery(folder, "stable-abi")
+    factory = of_gallery(folder)
     answer = for_amd(factory, "affine", rocm, torch='["2.11", "2.13"]', src='["device.cu", "host.cpp"]')
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return factory
@@ -104,7 +110,7 @@ def test_the_same_bytes_in_another_folder(affine, rocm, tmp_path):
 
 
 def test_a_function_that_no_source_defines_is_found_by_the_check(tmp_path, rocm):
-    factory = gallery(tmp_path, "stable-abi")
+    factory = of_gallery(tmp_path)
     answer = for_amd(factory, "affine", rocm, torch='["2.13"]', src='["device.cu"]')
     assert answer.returncode == 1
     assert "affine_cpu" in answer.stderr
@@ -112,7 +118,7 @@ def test_a_function_that_no_source_defines_is_found_by_the_check(tmp_path, rocm)
 
 
 def test_a_header_of_an_include_folder_is_translated_and_an_error_tells_of_the_copy(tmp_path, rocm):
-    factory = gallery(tmp_path, "stable-abi")
+    factory = of_gallery(tmp_path)
     kernel = factory.folder / "affine"
     (kernel / "own").mkdir()
     (kernel / "own/launch.cuh").write_text("#pragma once\n#include <cuda_runtime.h>\n")

@@ -95,6 +95,10 @@ def test_a_code_object_alone():
     assert read(code_object(0xFE), "kernel.hsaco").mistakes == ("its architecture 0xfe is unknown",)
 
 
+def test_a_file_that_begins_as_a_bundle_must_be_one():
+    assert read(WHOLE[:200], "kernel.dat").mistakes == ("it is an offload bundle that cannot be read",)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -107,4 +111,4 @@ def test_a_code_object_alone():
     ],
 )
 def test_what_only_looks_like_a_bundle_is_none(data):
-    assert not read(data).present
+    assert not read(b"text " + data).present

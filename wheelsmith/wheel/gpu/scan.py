@@ -113,6 +113,8 @@ class _Scan:
             if bundle := _BUNDLES[mark](rest):
                 self._end = at + bundle.size
                 self.codes += (_with_offset(code, at) for code in bundle.codes)
+            elif mark == BUNDLE_MARK and at == 0:  # elsewhere it may be a text in a program that reads bundles
+                self.codes.append(GpuCode(mistakes=("it is an offload bundle that cannot be read",)))
         elif mark == _CUBIN:
             self._read_cubin(rest)
         elif mark == _VERSION and not self._is_text:
