@@ -1,9 +1,12 @@
 """Kernels for ROCm: their names, plans and reasons, and the GPUs of a machine."""
 
+import json
 from dataclasses import replace
 
 import pytest
+from command_line import run_command
 
+from wheelsmith.engine import installed_toolkit, with_installed_toolkit
 from wheelsmith.engine.backend import survey
 from wheelsmith.frameworks import framework, local_version_of, read_local_version
 from wheelsmith.index.entries.entry import check_root
@@ -218,15 +221,39 @@ def test_code_runs_on_its_own_architecture_only():
     assert devices.best_code(("gfx90a:xnack-", "gfx942"), "gfx90a") == "gfx90a:xnack-"
 
 
-def test_survey_of_a_rocm_folder(tmp_path, monkeypatch):
+@pytest.fixture
+def rocm_folder(tmp_path, monkeypatch):
+    """A ROCm that has no more than the files by which one is found."""
     monkeypatch.setenv("ROCM_PATH", str(tmp_path))
-    assert survey.rocm() is None
     header, clang = tmp_path / "include/hip/hip_version.h", tmp_path / "lib/llvm/bin/clang++"
     for path in (header, clang):
         path.parent.mkdir(parents=True)
     header.write_text("#define HIP_VERSION_MAJOR 7\n#define HIP_VERSION_MINOR 2\n#define HIP_VERSION_PATCH 53211\n")
     clang.write_text("one")
+    installed_toolkit._find.cache_clear()
+    yield tmp_path
+    installed_toolkit._find.cache_clear()
+
+
+def test_the_toolkit_of_a_machine_is_added(rocm_folder):
+    bare = replace(HOST, toolkits={})
+    found = with_installed_toolkit(bare, "rocm")
+    assert found.toolkits["rocm"].home == str(rocm_folder)
+    image = replace(bare, image=ImageId(name="amd", digest="sha256:" + "1" * 64))
+    assert (with_installed_toolkit(image, "rocm"), with_installed_toolkit(bare, "cuda")) == (image, bare)
+
+
+def test_the_doctor_shows_it(rocm_folder, monkeypatch, capsys):
+    answer = run_command(monkeypatch, capsys, "doctor", "--json")
+    assert {"what": "ROCm", "found": f"7.2 (7.2.53211) at {rocm_folder}"}.items() <= next(
+        each.items() for each in json.loads(answer.out)["symptoms"] if each["what"] == "ROCm"
+    )
+
+
+def test_survey_of_a_rocm_folder(rocm_folder, monkeypatch):
     found = survey.rocm()
-    assert (found["home"], found["version"], found["release"]) == (str(tmp_path), "7.2", "7.2.53211")
-    clang.write_text("two")
+    assert (found["home"], found["version"], found["release"]) == (str(rocm_folder), "7.2", "7.2.53211")
+    (rocm_folder / "lib/llvm/bin/clang++").write_text("two")
     assert survey.rocm()["digest"] != found["digest"]
+    monkeypatch.setenv("ROCM_PATH", str(rocm_folder / "include"))
+    assert survey.rocm() is None

@@ -26,6 +26,7 @@ from wheelsmith.engine import (
     engines,
     run_selftest,
     this_machine,
+    with_installed_toolkit,
 )
 from wheelsmith.frameworks import frameworks
 from wheelsmith.model import ARCHES, PINNED, CellSettings, ImageId, ignore
@@ -154,6 +155,10 @@ def _toolchains() -> Iterator[Symptom]:
     from wheelsmith.toolchain.downloads import is_available_locally
 
     toolchains, arch = Toolchains(default_cache(), ignore), platform.machine()
+    for each in platforms().values():
+        if each.home_variable and (there := with_installed_toolkit(this_machine(), each.name).toolkits):
+            found = there[each.name]
+            yield Symptom(what=each.title, ok=True, found=f"{found.version} ({found.release}) at {found.home}")
     prefixes = {
         f"{each.title} {version}": each.prefix(version, arch, arch)
         for each in platforms().values()
