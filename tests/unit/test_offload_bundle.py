@@ -9,7 +9,8 @@ from importlib import import_module
 import pytest
 
 from wheelsmith.base.files import read_facts
-from wheelsmith.wheel.gpu import read_gpu_code
+from wheelsmith.wheel.gpu import GpuCode, read_gpu_code
+from wheelsmith.wheel.rules.compute_platform import compare
 
 NUMBERS = read_facts("wheelsmith.platforms", "rocm.json")["processors"]
 HOST = ("host-x86_64-unknown-linux-gnu-", b"")
@@ -112,3 +113,26 @@ def test_a_file_that_begins_as_a_bundle_must_be_one():
 )
 def test_what_only_looks_like_a_bundle_is_none(data):
     assert not read(b"text " + data).present
+
+
+@pytest.mark.parametrize(
+    ("compute", "needed", "mistakes"),
+    [
+        ("rocm7.2", ("libamdhip64.so.7", "libtorch_hip.so"), []),
+        ("rocm7.2", ("libamdhip64.so.6",), ["does not need libamdhip64.so.7", "needs libamdhip64.so.6"]),
+        ("rocm6.4", ("libamdhip64.so.6",), []),
+        ("rocm7.2", ("libamdhip64.so.7", "libcudart.so.13"), ["needs libcudart.so.13"]),
+        ("cu130", (), ["contains code for AMD GPUs"]),
+        ("cpu", (), ["contains GPU code: gfx90a, gfx1100"]),
+    ],
+)
+def test_the_release_in_the_version_is_that_of_the_runtime(compute, needed, mistakes):
+    found = compare("lib.so", needed, read(WHOLE), compute)
+    assert [part for part in mistakes if part not in found.message] == []
+    assert found.ok is not bool(mistakes)
+
+
+def test_code_for_nvidias_gpus_is_not_for_rocm():
+    code = GpuCode(machine_code=frozenset({"9.0", "gfx942"}))
+    found = compare("lib.so", ("libamdhip64.so.7",), code, "rocm7.2")
+    assert found.message == "the version is for ROCm 7.2, but lib.so contains code for NVIDIA GPUs"

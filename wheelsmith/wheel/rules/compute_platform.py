@@ -226,7 +226,9 @@ COMPUTE_PLATFORM = Rule(
     name="compute-platform",
     proves="a `+cpu` wheel, also as `+pt2.11cpu`, contains no GPU code and no CUDA runtime, and needs no CUDA "
     "library; a CUDA release in the version exists, and a compiled wheel uses or mentions CUDA; a `+cu13x` wheel with "
-    "GPU code needs `libcudart.so.13` or contains the runtime, and needs no library of another CUDA release",
+    "GPU code needs `libcudart.so.13` or contains the runtime, needs no library of another CUDA release, and contains "
+    "no code for AMD GPUs; a `+rocm7.x` wheel with GPU code needs `libamdhip64.so.7`, and has neither code for NVIDIA "
+    "GPUs nor a library of CUDA",
     leaves_open="the release of a statically linked CUDA runtime; PTX in files with the suffix of source code or "
     "documentation; GPU code in archives and in compressed files, except nvcc's own compression; GPU code that is "
     "compiled at run time; CUDA libraries that Python code loads",
@@ -245,7 +247,8 @@ MACHINE_CODE = Rule(
     name="machine-code",
     proves="all GPU code is readable: the architecture of a cubin, with `a` and `f`, and `.version` and `.target` of "
     "PTX match the entry of the fatbin; each entry decompresses to its size; the toolkit of the code supports its "
-    "GPU; a library that registers code with the CUDA runtime has linked code",
+    "GPU; a library that registers code with the CUDA runtime has linked code; in clang's bundles, each code object is "
+    "for the AMD architecture of its label",
     leaves_open="the instructions, and the text of PTX; `f` if no tool recorded its command line; LTO IR and tile IR "
     "except for their label; PTX in a string counts for its target, even if it is only data",
     examine=_check_machine_code,

@@ -182,9 +182,10 @@ SYMBOLS = Rule(
     "of the wheel, the platform, CUDA, or torch in every release that the wheel admits, or in the one that the path "
     "names among others (`torch-2.10/lib/x.so`). A weak symbol may be missing, unless it belongs to torch or has a "
     "version",
-    leaves_open="the behaviour of the symbols; CUDA symbols of later releases with the same major number; newer "
-    "symbols of platform libraries without versions; symbols of musl. If code loads libraries by a computed name, "
-    "the rule assumes those of the wheel, and for Python code also those of CUDA",
+    leaves_open="the behaviour of the symbols; symbols of HIP and of torch's ROCm libraries; CUDA symbols of later "
+    "releases with the same major number; newer symbols of platform libraries without versions; symbols of musl. If "
+    "code loads libraries by a computed name, the rule assumes those of the wheel, and for Python code also those of "
+    "CUDA",
     examine=_check_symbols,
 )
 
