@@ -47,7 +47,8 @@ def compare(name: str, needed: tuple[str, ...] | None, code: GpuCode, compute: s
         mistakes += [f"the version is for cpu, but {name} contains the CUDA runtime"] if code.runtime else []
     elif compute is not None and names_cuda(compute):
         runtime = f"libcudart.so.{_runtime_number(compute)}"
-        if code.is_for_nvidia and needed is not None and runtime not in needed and not code.runtime:
+        nvidia = code.present and not (code.other_vendors or code.is_for_amd)
+        if nvidia and needed is not None and runtime not in needed and not code.runtime:
             mistakes.append(f"the version is for {compute}, but {name} does not need {runtime}")
         others = (library for library in needed or () if _has_other_cuda_number(library, cuda_major(compute)))
         mistakes += [f"the version is for {compute}, but {name} needs {library}" for library in others]

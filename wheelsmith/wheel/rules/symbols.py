@@ -61,7 +61,8 @@ def _check_extension(wheel: Inspection, name: str, extension: Extension) -> Find
     frameworks = {r.name: without for r in free if (without := resolver.frameworks_without(scope, r.name)) is not None}
     torch_symbols = {r.name for r in free if scope.torch and not _torch_releases_without(resolver, scope, arch, r.name)}
     of_rocm = {r.name for r in free if resolver.is_rocm_symbol(r)}
-    absent = [r for r in free if r.name not in {*frameworks, *of_rocm, *torch_symbols}]
+    provided = {*frameworks, *of_rocm, *torch_symbols}
+    absent = [r for r in free if r.name not in provided]
     loaded = _global_scope(wheel, name) if absent else None
     missing = [r for r in absent if not loaded or not resolver.provides(loaded, arch, r)]
     unknown = [r for r in missing if scope.unknown and not _is_torch_or_cuda_symbol(r)]
