@@ -74,6 +74,7 @@ _GPU = _Pattern("name", r"\d{1,2}\.\d|gfx[0-9a-f]{3,4}(:[a-z]+[+-])*", "a GPU ar
 _DRIVER = _Driver(
     "version", r"\d{1,2}\.\d{1,3}|\d{3}(\.\d{1,4}){0,2}", "a driver such as 580, or a CUDA release such as 13.0"
 )
+_PLATFORMS = ("cuda", "rocm", "xpu")  # of the options that name a compute platform
 index_option = click.option("--index", required=True, metavar="URL", help="Address or folder of the index.")
 
 
@@ -146,7 +147,7 @@ def command(
         raise click.UsageError("--installer uv-project cannot pin the hash of the signed wheel: choose another one")
     # rocminfo prints the features of an AMD GPU after its architecture.
     options["capabilities"] = tuple(each.partition(":")[0] for each in options["capabilities"])
-    computes = [found for name in ("cuda", "rocm", "xpu") if (found := options.pop(name))]
+    computes = [found for name in _PLATFORMS if (found := options.pop(name))]
     if len(computes) > 1:
         raise click.UsageError("--cuda, --rocm and --xpu exclude each other")
     overrides = Overrides(compute=next(iter(computes), None), python=options.pop("python_version"), **options)
@@ -230,7 +231,7 @@ def describe_machine(machine: Machine, overrides: Overrides) -> Iterator[str]:
     yield f"{machine.driver_text}, {gpus}"
     named = overrides.to_json()
     compute = named.pop("compute") or ""
-    name = next((each for each in ("rocm", "xpu") if compute.startswith(each)), "cuda")
+    name = next((each for each in _PLATFORMS if compute.startswith(each)), "cuda")
     named[name] = compute.removeprefix(name) or None
     values = [f"{name} {value}" for name, value in named.items() if isinstance(value, str) and name != "driver"]
     values += [f"capability {value}" for value in overrides.capabilities]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from wheelsmith.base.files import read_facts
 from wheelsmith.base.json_dataclass import Record
 from wheelsmith.base.units import numbers
 from wheelsmith.model import BuildHost, PrefixId, StepKind
@@ -118,7 +119,7 @@ class Devices(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Toolkit(Record, ABC):
+class Toolkit(Record):
     """A release of a platform's compilers and libraries.
 
     :param version: as on an axis of matrix.yaml, e.g. ``13.0``.
@@ -137,9 +138,14 @@ class Toolkit(Record, ABC):
     date: str
 
     @property
-    @abstractmethod
     def prefers_image(self) -> bool:
         """True if the toolkit of an image is preferred, although packages provide it."""
+        return False
+
+
+def read_toolkits(package: str, facts: str) -> dict[str, Toolkit]:
+    """Return the toolkits of a facts file that have no properties of their own, by ``major.minor``, oldest first."""
+    return {item["version"]: Toolkit.from_json(item) for item in read_facts(package, facts)["toolkits"]}
 
 
 class NotInstalledError(Exception):  # the reason why a cell is excluded
@@ -197,7 +203,7 @@ class Platform(ABC):
     title: ClassVar[str]
     compute_shape: ClassVar[str]
     version_pattern: ClassVar[re.Pattern[str]]
-    device_suffixes: ClassVar[tuple[str, ...]]
+    device_suffixes: ClassVar[tuple[str, ...]] = ()
     step_kind: ClassVar[StepKind]
     translates_cuda: ClassVar[bool] = False
     is_packaged: ClassVar[bool] = True
@@ -213,9 +219,10 @@ class Platform(ABC):
     def toolkits(self) -> Mapping[str, Toolkit]:
         """Return every known toolkit by its ``major.minor``, oldest first."""
 
-    @abstractmethod
     def version_of(self, compute: str) -> str | None:
-        """Return the version in the name of a compute platform, ``13.0`` for ``cu130``; None for other platforms."""
+        """Return the version in the name of a compute platform, ``7.2`` for ``rocm7.2``; None for other platforms."""
+        version = compute.removeprefix(self.name)
+        return version if version != compute and self.version_pattern.fullmatch(version) else None
 
     def prefix(self, toolkit: str, machine: str, arch: str) -> PrefixId:
         """Return the ID of the toolkit that runs on ``machine`` and compiles for ``arch``."""
@@ -298,9 +305,9 @@ class Platform(ABC):
         """Return a sort key for a capability."""
         raise NotImplementedError
 
-    @abstractmethod
     def compute(self, version: str) -> str:
-        """Return the name of the compute platform in versions and index roots, ``cu130`` for ``13.0``."""
+        """Return the name of the compute platform in versions and index roots, ``rocm7.2`` for ``7.2``."""
+        return self.name + version
 
     def torch_build(self, version: str) -> str:
         """Return the name of torch's build for a toolkit, in torch's version and in its index."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -13,10 +12,17 @@ from wheelsmith.base import sandbox_paths
 from wheelsmith.base.files import read_facts
 from wheelsmith.base.units import numbers
 from wheelsmith.model import StepKind
-from wheelsmith.platforms.platform import DeviceCompile, Devices, Driver, Gpu, GpuMemory, Platform, Toolkit
+from wheelsmith.platforms.platform import (
+    DeviceCompile,
+    Devices,
+    Driver,
+    Gpu,
+    GpuMemory,
+    Platform,
+    Toolkit,
+    read_toolkits,
+)
 
-_PREFIX = "rocm"
-_RELEASE = re.compile(r"[1-9]\.[0-9]", re.ASCII)
 # With the features of a target: https://llvm.org/docs/AMDGPUUsage.html#target-id
 _ARCHITECTURE = re.compile(r"gfx[1-9][0-9a-f]{2,3}(:(xnack|sramecc)[+-])*", re.ASCII)
 _OFFLOAD = "--offload-arch="
@@ -25,20 +31,10 @@ _MODULE = Path("/sys/module/amdgpu")
 _CARDS = Path("/sys/class/drm")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RocmToolkit(Toolkit):
-    """A ROCm release, which the machine or an image must have."""
-
-    @property
-    def prefers_image(self) -> bool:
-        """True, because no package index has its compilers."""
-        return True
-
-
 @cache
-def rocm_toolkits() -> dict[str, RocmToolkit]:
+def rocm_toolkits() -> dict[str, Toolkit]:
     """Return every known ROCm release by its ``major.minor``, oldest first."""
-    return {item["version"]: RocmToolkit.from_json(item) for item in read_facts(__package__, "rocm.json")["toolkits"]}
+    return read_toolkits(__package__, "rocm.json")
 
 
 @cache
@@ -132,8 +128,8 @@ class Rocm(Platform):
 
     name = "rocm"
     title = "ROCm"
-    compute_shape = rf"{_PREFIX}\d\.\d"
-    version_pattern = _RELEASE
+    compute_shape = r"rocm\d\.\d"
+    version_pattern = re.compile(r"[1-9]\.[0-9]", re.ASCII)
     device_suffixes = (".cu", ".hip")
     step_kind = StepKind.HIP
     translates_cuda = True
@@ -145,18 +141,9 @@ class Rocm(Platform):
     capability_prefix = "gfx"
     devices = AmdDevices()
 
-    def toolkits(self) -> dict[str, RocmToolkit]:
+    def toolkits(self) -> dict[str, Toolkit]:
         """Return every known release."""
         return rocm_toolkits()
-
-    def version_of(self, compute: str) -> str | None:
-        """Return ``7.2`` for ``rocm7.2``."""
-        release = compute.removeprefix(_PREFIX)
-        return release if release != compute and _RELEASE.fullmatch(release) else None
-
-    def compute(self, version: str) -> str:
-        """Return ``rocm7.2`` for ``7.2``, as torch names its builds."""
-        return _PREFIX + version
 
     def command(self, step: DeviceCompile) -> tuple[str, ...]:
         """Return clang's command, with the flags of kernel-builder and of torch's own build."""

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
-from wheelsmith.base.files import read_facts
-from wheelsmith.model import StepKind
-from wheelsmith.platforms.platform import Devices, Platform, Toolkit
-
-_PREFIX = "xpu"
-_RELEASE = re.compile(r"20[0-9]{2}\.[0-9]", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneApiToolkit(Toolkit):
-    """A release of Intel's oneAPI compilers."""
-
-    @property
-    def prefers_image(self) -> bool:
-        """True, because no package index has its compilers."""
-        return True
+from wheelsmith.platforms.platform import Devices, Platform, Toolkit, read_toolkits
 
 
 @cache
-def one_api_toolkits() -> dict[str, OneApiToolkit]:
-    """Return every known release by its ``major.minor``, oldest first."""
-    known = read_facts(__package__, "xpu.json")["toolkits"]
-    return {item["version"]: OneApiToolkit.from_json(item) for item in known}
+def one_api_toolkits() -> dict[str, Toolkit]:
+    """Return every known release of Intel's oneAPI compilers by its ``major.minor``, oldest first."""
+    return read_toolkits(__package__, "xpu.json")
 
 
 class IntelDevices(Devices):
@@ -46,31 +29,19 @@ class Xpu(Platform):
 
     name = "xpu"
     title = "XPU"
-    compute_shape = rf"{_PREFIX}20\d\d\.\d"
-    version_pattern = _RELEASE
-    device_suffixes = ()
-    step_kind = StepKind.CXX
+    compute_shape = r"xpu20\d\d\.\d"
+    version_pattern = re.compile(r"20[0-9]{2}\.[0-9]", re.ASCII)
     is_packaged = False
     compiles = False
     builds_projects = False
-    mount_point = ""
     section_keys = ("sycl-flags", "", "")
     capability_prefix = "xe"
     devices = IntelDevices()
 
-    def toolkits(self) -> dict[str, OneApiToolkit]:
+    def toolkits(self) -> dict[str, Toolkit]:
         """Return every known release."""
         return one_api_toolkits()
 
-    def version_of(self, compute: str) -> str | None:
-        """Return ``2025.3`` for ``xpu2025.3``."""
-        release = compute.removeprefix(_PREFIX)
-        return release if release != compute and _RELEASE.fullmatch(release) else None
-
-    def compute(self, version: str) -> str:
-        """Return ``xpu2025.3`` for ``2025.3``."""
-        return _PREFIX + version
-
     def torch_build(self, version: str) -> str:
         """Return ``xpu``: torch has one build for each of its releases."""
-        return _PREFIX
+        return self.name
