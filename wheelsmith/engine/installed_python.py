@@ -1,7 +1,4 @@
-"""Survey the compilers and Pythons of this machine, and compute digests of Pythons.
-
-The survey of the machine includes no GPU toolkit, because hashing one takes seconds. A plan that needs one adds it.
-"""
+"""Survey the Pythons of this machine, and compute their digests."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from wheelsmith.base import sandbox_paths
-from wheelsmith.engine.backend.survey import compilers_and_pythons
+from wheelsmith.engine.backend.survey import machine_and_pythons
 from wheelsmith.frameworks import frameworks
 from wheelsmith.model import BuildHost
 
@@ -45,8 +42,6 @@ _MOUNT_POINTS = (
     *("/tmp", "/run", "/dev", "/proc"),  # noqa: S108  # inside
 )
 _TABLE_PREFIX = "build_time_vars = "
-# PATH of commands. The user's PATH and /usr/local are not visible in a sandbox.
-SYSTEM_PROGRAMS = "/usr/bin:/bin"
 
 
 def hide_unusable_pythons(build_host: BuildHost) -> BuildHost:
@@ -105,5 +100,5 @@ def _options(data: Path) -> str:
 
 @cache
 def this_machine() -> BuildHost:
-    """Survey this machine. Cached for the process."""
-    return BuildHost.from_json({"image": None, "toolkits": {}, **compilers_and_pythons(SYSTEM_PROGRAMS)})
+    """Survey this machine, without its compilers. Cached for the process."""
+    return BuildHost.from_json({"image": None, "toolsets": [], "toolkits": {}, **machine_and_pythons()})

@@ -36,28 +36,27 @@ _UV_VERSION = re.compile(rf"cpython-(3\.\d+)\.(\d+)(?:\+freethreaded)?-linux-{pl
 
 def survey() -> dict[str, Any]:
     """Return the survey as JSON data."""
-    found = {"cuda": _cuda(), "rocm": rocm()}
+    toolkits = {"cuda": _cuda(), "rocm": rocm()}
     return {
-        **compilers_and_pythons(_path()),
-        "toolkits": {name: toolkit for name, toolkit in found.items() if toolkit},
+        **machine_and_pythons(),
+        "toolsets": [found for arch in ARCHES if (found := toolset(arch, _path()))],
+        "toolkits": {name: toolkit for name, toolkit in toolkits.items() if toolkit},
     }
 
 
-def compilers_and_pythons(programs: str) -> dict[str, Any]:
-    """Return the survey without the toolkits, which take a second or two to hash.
-
-    :param programs: PATH to search for compilers.
-    """
+def machine_and_pythons() -> dict[str, Any]:
+    """Return the survey without compilers and toolkits, which take a while to hash."""
     return {
         "machine": platform.machine(),
         "python": f"{sys.version_info[0]}.{sys.version_info[1]}",
-        "toolsets": [found for arch in ARCHES if (found := _toolset(arch, programs))],
         "pythons": _pythons(),
     }
 
 
-def _toolset(arch: str, programs: str) -> dict[str, str] | None:
+def toolset(arch: str, programs: str) -> dict[str, str] | None:
     """Return the g++ that compiles for ``arch``, or None.
+
+    :param programs: PATH to search for compilers.
 
     Plans contain its digest. Compilers with the same digest write the same object files, in every folder and on every
     engine. The digest covers libraries instead of headers, because both come from the same packages.
