@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import atomic_write, sha256_file
 from wheelsmith.base.json_dataclass import Record, parse_json
 
@@ -79,6 +80,17 @@ def find_change(folder: Path) -> str | None:
     with suppress(OSError):  # the cache may be read-only; then every run compares the content
         _save(folder, files, manifest.contents)
     return None
+
+
+def recorded_contents(folder: Path) -> dict[str, str]:
+    """Return the content of each file and link of an unchanged folder: path → sha256 (hex).
+
+    :raises ToolchainError: the folder has no manifest.
+    """
+    manifest = _load(folder)
+    if manifest is None:
+        raise ToolchainError(f"the manifest of {folder.name} has been removed", remedy="run the command again")
+    return manifest.contents
 
 
 def find_change_by_content(folder: Path) -> str | None:

@@ -6,7 +6,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from wheelsmith.base.beneath import make_read_only, remove_tree
 from wheelsmith.base.errors import NoEnvironmentError, ToolchainError
-from wheelsmith.base.files import mark_used, publish_tree, sha256_file
+from wheelsmith.base.files import mark_used, publish_tree
 from wheelsmith.base.json_dataclass import canonical_digest
 from wheelsmith.base.sandbox_paths import SOURCE_DATE_EPOCH
 from wheelsmith.base.sanitize import join_truncated
@@ -26,7 +26,7 @@ from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.toolchain.build_tools import install_tools, tools_digest
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
 from wheelsmith.toolchain.environment import install_wheel, link_wheels, locate_wheels, make_cpu_environment
-from wheelsmith.toolchain.integrity import find_change, find_change_by_content, write_manifest
+from wheelsmith.toolchain.integrity import find_change, find_change_by_content, recorded_contents, write_manifest
 from wheelsmith.toolchain.pip import PipSettings, pip_settings
 from wheelsmith.toolchain.program import run_in_parallel
 from wheelsmith.toolchain.progress import report_preparation
@@ -69,6 +69,7 @@ class Toolchains:
         self._shared = shared
         self._indexes = indexes
         self._verified: set[Path] = set()
+        self._programs: dict[Path, dict[str, str]] = {}
 
     def find(self, prefix: PrefixId) -> Path | None:
         """Return the prefix if it is in the cache."""
@@ -93,7 +94,7 @@ class Toolchains:
         return self._get_or_make(final, make)
 
     def programs(self, prefix: PrefixId) -> dict[str, str]:
-        """Return the current hash of each compiler in a prefix: path below the prefix → sha256 (hex).
+        """Return the hash of each compiler in a prefix: path below the prefix → sha256 (hex).
 
         The cache stores an object under the actual compiler, not the pinned one. The result is empty for prefixes
         without compilers. A toolkit in an image is identified by its bytes already.
@@ -103,8 +104,10 @@ class Toolchains:
         from wheelsmith.toolchain.cxx.install import find_programs
 
         root = self.prepare(prefix)
-        names = _COMPILERS if prefix.kind == "cuda" else find_programs(root)
-        return {name: _cached_sha256(root / name, _stamp(root / name)) for name in names}
+        if root not in self._programs:
+            names, contents = _COMPILERS if prefix.kind == "cuda" else find_programs(root), recorded_contents(root)
+            self._programs[root] = {name: contents[name] for name in names}
+        return self._programs[root]
 
     def tools(self) -> Path:
         """Return the folder with the tools that run a build inside a sandbox: build, ninja and the backend."""
@@ -295,17 +298,6 @@ def _describe_change(check: Callable[[Path], str | None], folder: Path) -> str |
         return check(folder)
     except OSError as error:
         return f"{error.filename or folder} cannot be read: {error.strerror or error}"
-
-
-def _stamp(path: Path) -> tuple[int, int, int]:
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-@cache
-def _cached_sha256(path: Path, stamp: tuple[int, int, int]) -> str:
-    del stamp
-    return sha256_file(path)
 
 
 def _show_wheels(wheels: Iterable[LockedWheel]) -> str:
