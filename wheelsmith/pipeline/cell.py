@@ -215,7 +215,7 @@ class CellBuild:
         self._log.enter("build")
         self._reset_work_folder(memory)
         self._run(replace(command, limits=replace(command.limits, cpus=cpus, reserved=memory)), memory)
-        return self._repair(memory)
+        return (self._task("finish", self._repair),)
 
     def _repair(self, memory: int) -> tuple[Task, ...]:
         """Repair, check and store the wheel of the build."""
