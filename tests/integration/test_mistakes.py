@@ -237,12 +237,8 @@ def test_no_engine_for_somebody_elses_code(monkeypatch, capsys, tmp_path):
 def test_no_compiler_is_a_reason_not_a_crash(monkeypatch, capsys, tmp_path):
     tiny_kernel(tmp_path / "k")
     matrix(tmp_path, "k", more="toolchain: host\n")
-    from wheelsmith.engine import this_machine
-
-    monkeypatch.setattr("wheelsmith.engine.installed_python.SYSTEM_PROGRAMS", str(tmp_path))
-    this_machine.cache_clear()
+    monkeypatch.setattr("wheelsmith.engine.installed_compilers.SYSTEM_PROGRAMS", str(tmp_path))
     answer = run_command(monkeypatch, capsys, "plan", "--engine", "local")
-    this_machine.cache_clear()
     assert answer.code == 3
     assert "apt-get install g++" in answer.out
 

@@ -53,7 +53,7 @@ def test_a_release_candidate_is_built_checked_and_kept_out_of_stable_channels(to
     assert headers == {"2.13": "2.13.0", CANDIDATE: f"{CANDIDATE}+cpu"}
 
     # Another machine does not know this torch, and says so.
-    shutil.rmtree(factory.cache / "torch")
+    shutil.rmtree(factory.cache / "torch-facts")
     checked = factory.run("check", str(wheel))
     assert checked.returncode == 1
     assert f"this machine does not know torch {CANDIDATE}+cpu: run wheelsmith plan here" in checked.stdout

@@ -65,9 +65,9 @@ def test_pinned_compilers_are_not_those_of_the_machine():
             "g++ is g++ 12.2.0 (aaaaaaaaaaaa), not g++ 12.2.0 (000000000000)",
         ),
         (
-            {"toolset": GCC},
-            replace(HOST, toolsets=()),
-            "g++ is missing, not g++ 12.2.0 (aaaaaaaaaaaa)",
+            {"toolset": replace(GCC, arch="s390x", cxx="s390x-linux-gnu-g++")},
+            HOST,
+            "s390x-linux-gnu-g++ is missing, not g++ 12.2.0 (aaaaaaaaaaaa)",
         ),
         (
             {"project": PROJECT},

@@ -12,7 +12,11 @@ import wants
 from wheelsmith.engine import Command, Limits, Mount
 from wheelsmith.engine.bwrap import Bubblewrap, InstalledPython, host_mounts
 
-ASK = "from wheelsmith.engine import this_machine; print([(t.cxx, t.digest) for t in this_machine().toolsets])"
+ASK = """
+from wheelsmith.engine import this_machine, with_installed_toolset
+machine = this_machine()
+print(with_installed_toolset(machine, machine.machine).toolsets)
+"""
 
 
 @pytest.fixture

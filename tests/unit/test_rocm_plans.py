@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from command_line import run_command
 
-from wheelsmith.engine import installed_toolkit, with_installed_toolkit
+from wheelsmith.engine import installed_compilers, with_installed_toolkit
 from wheelsmith.engine.backend import survey
 from wheelsmith.frameworks import framework, local_version_of, read_local_version
 from wheelsmith.index.entries.entry import check_root
@@ -230,9 +230,9 @@ def rocm_folder(tmp_path, monkeypatch):
         path.parent.mkdir(parents=True)
     header.write_text("#define HIP_VERSION_MAJOR 7\n#define HIP_VERSION_MINOR 2\n#define HIP_VERSION_PATCH 53211\n")
     clang.write_text("one")
-    installed_toolkit._find.cache_clear()
+    installed_compilers._find_toolkit.cache_clear()
     yield tmp_path
-    installed_toolkit._find.cache_clear()
+    installed_compilers._find_toolkit.cache_clear()
 
 
 def test_the_toolkit_of_a_machine_is_added(rocm_folder):

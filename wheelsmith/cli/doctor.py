@@ -27,6 +27,7 @@ from wheelsmith.engine import (
     run_selftest,
     this_machine,
     with_installed_toolkit,
+    with_installed_toolset,
 )
 from wheelsmith.frameworks import frameworks
 from wheelsmith.model import ARCHES, PINNED, CellSettings, ImageId, ignore
@@ -119,7 +120,7 @@ def _compilers() -> Iterator[Symptom]:
     here = this_machine()
     toolchains, policy = Toolchains(default_cache(), ignore), CellSettings().manylinux
     for arch in ARCHES:
-        host = here.toolset(arch)
+        host = with_installed_toolset(here, arch).toolset(arch)
         pinned = cxx_toolchain(PINNED, policy, here.machine, arch)
         found = host.version if host else "none"
         if pinned:

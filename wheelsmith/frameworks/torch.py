@@ -142,7 +142,7 @@ def torch_releases() -> dict[str, TorchRelease]:
 
 def facts_folder() -> Path:
     """Return the folder in the cache with the facts about pre-release builds."""
-    return default_cache() / "torch"
+    return default_cache() / "torch-facts"
 
 
 def facts_path(build: str, arch: str, ending: str) -> Path:

@@ -64,7 +64,8 @@ class BuildHost(Record):
     :param machine: the CPU architecture that programs run on.
     :param python: the ``major.minor`` of its ``python3``.
     :param pythons: ``major.minor`` → the program's path.
-    :param toolkits: platform → its toolkit. Those of a machine are added where a plan needs them.
+    :param toolsets: its C++ compilers. Those of a machine are added where a plan needs them.
+    :param toolkits: platform → its toolkit; likewise.
     :param hidden_pythons: ``major.minor`` → the reason why builds cannot use this installed Python.
     :param python_digests: ``major.minor`` → sha256 over the parts of a Python that decide an extension's bytes.
         It contains requested Pythons only, and none of an image, because the image's digest covers them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wheelsmith.base.errors import EngineError
-from wheelsmith.engine import Engine, with_installed_toolkit, with_python_digest
+from wheelsmith.engine import Engine, with_installed_toolkit, with_installed_toolset, with_python_digest
 from wheelsmith.model import BuildHost, BuildPlan, ImageId
 
 _SHOWN = 12  # digits of a digest
@@ -24,6 +24,8 @@ def check_build_host(plan: BuildPlan, engine: Engine) -> None:
     host = engine.build_host(plan.image.name if plan.image else None)
     if project:
         host = with_python_digest(host, project.python)
+    if toolset and not toolset.prefix:
+        host = with_installed_toolset(host, toolset.arch)
     if toolkit and toolkit.on_machine:
         host = with_installed_toolkit(host, plan.cell.platform)
     if differing := tuple(_differences(plan, host)):

@@ -109,16 +109,23 @@ def find_compilers(cell: Cell, build_host: BuildHost) -> Toolset:
 
     :raises NotBuildableError: there are none.
     """
-    wanted, policy = cell.settings.toolchain, cell.settings.manylinux
-    if wanted != HOST:
-        if found := cxx_toolchain(wanted or PINNED, policy, build_host.machine, cell.arch):
-            return found.toolset
-        if wanted:
-            raise NotBuildableError(
-                f"there are no pinned compilers on {build_host.machine} for {cell.arch} and manylinux_{policy}: "
-                "set toolchain: host to use the installed ones"
-            )
+    if found := pinned_toolset(cell, build_host):
+        return found
+    if cell.settings.toolchain not in {None, HOST}:
+        raise NotBuildableError(
+            f"there are no pinned compilers on {build_host.machine} for {cell.arch} and "
+            f"manylinux_{cell.settings.manylinux}: set toolchain: host to use the installed ones"
+        )
     return _find_host_compilers(cell, build_host)
+
+
+def pinned_toolset(cell: Cell, build_host: BuildHost) -> Toolset | None:
+    """Return the pinned compilers for a cell, or None if it uses those of the build host."""
+    settings = cell.settings
+    if settings.toolchain == HOST:
+        return None
+    found = cxx_toolchain(settings.toolchain or PINNED, settings.manylinux, build_host.machine, cell.arch)
+    return found.toolset if found else None
 
 
 def _find_host_compilers(cell: Cell, build_host: BuildHost) -> Toolset:

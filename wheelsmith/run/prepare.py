@@ -15,7 +15,7 @@ from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, Setti
 from wheelsmith.base.files import default_cache
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
-from wheelsmith.engine import Engine, Local, choose, with_installed_toolkit, with_python_digest
+from wheelsmith.engine import Engine, Local, choose, with_needed_compilers, with_python_digest
 from wheelsmith.matrix.expand import cell_of, expand, project_settings, select, unused_rules
 from wheelsmith.matrix.load import load_matrix
 from wheelsmith.matrix.remote_cache import RemoteCacheSettings
@@ -441,8 +441,7 @@ def _plan_cell(
         settings = without_required(project_settings(matrix, cell), required)
     except NotBuildableError as impossible:
         return Excluded(cell=cell, reason=str(impossible))
-    if cell.toolkit:
-        build_host = with_installed_toolkit(build_host, cell.platform)
+    build_host = with_needed_compilers(build_host, cell)
     named = {"distribution": matrix.kernel.distribution, "version": matrix.version}
     declared = matrix.kernel.declare
     if isinstance(spec, KernelSpec):

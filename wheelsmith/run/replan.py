@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixError, WheelsmithError
 from wheelsmith.base.json_dataclass import in_one_line
-from wheelsmith.engine import Engine, choose, with_installed_toolkit
+from wheelsmith.engine import Engine, choose, with_needed_compilers
 from wheelsmith.frameworks import frameworks, read_local_version, torch_releases
 from wheelsmith.matrix.types import EngineChoice, KernelRef
 from wheelsmith.model import (
@@ -157,7 +157,7 @@ def _plans(
             cell,
             spec=spec,
             source=known,
-            build_host=with_installed_toolkit(build_host, cell.platform) if cell.toolkit else build_host,
+            build_host=with_needed_compilers(build_host, cell),
             distribution=kernel.distribution,
             version=Version(wheel.version).public,
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import lzma
 import re
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,4 +162,4 @@ def write_table(
     planes = b"".join(bytes(row[byte] for row in rows) for byte in range(FINGERPRINT + LIBRARY + MASK))
     graph = {r: {file: [lib.soname, lib.needed] for file, lib in found.items()} for r, found in libraries.items()}
     head = {"source": source, "date": date, "count": len(ordered), "names": names, "libraries": graph}
-    return json.dumps(head).encode() + b"\n" + lzma.compress(planes, preset=9)
+    return json.dumps(head).encode() + b"\n" + zlib.compress(planes, 9)

@@ -57,6 +57,7 @@ def _parse_exports(libraries: dict[str, dict[str, list[str]]]) -> LibraryExports
     return LibraryExports(symbols=found)
 
 
+@cache
 def _read_data(name: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(lzma.decompress(files(__package__).joinpath(name).read_bytes()))
     return content
