@@ -22,6 +22,7 @@ from wheelsmith.platforms.known import (
     compute_name,
     compute_order,
     compute_shape,
+    platform_name,
     platform_of,
     platforms,
 )

@@ -28,6 +28,12 @@ def platform_of(compute: str) -> tuple[Platform, str] | None:
     return next(found, None)
 
 
+def platform_name(compute: str) -> str | None:
+    """Return the platform of a compute name, e.g. ``cuda`` for ``cu130``; None for ``cpu`` and unknown names."""
+    found = platform_of(compute)
+    return found[0].name if found else None
+
+
 @cache
 def compute_shape() -> str:
     """Return the pattern of all names of compute platforms, which are also names of index roots."""

@@ -26,7 +26,7 @@ from wheelsmith.index.resolve.install_commands import (
 )
 from wheelsmith.index.resolve.target import Choice, Nearest, ParsedWheel, Refusal, Target
 from wheelsmith.model import CUDA, NO_FRAMEWORK, TORCH
-from wheelsmith.platforms import CPU, compute_name, platform_of, platforms
+from wheelsmith.platforms import CPU, compute_name, platform_name, platform_of, platforms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +227,7 @@ def _can_use(used: Framework, compute: str, machine: Machine) -> bool:
 def _candidate_computes(chooser: Chooser, machine: Machine, overrides: Overrides) -> list[str]:
     """Return the compute platforms to try, newest CUDA first. Without a driver, only the CPU remains."""
     platform = _gpu_platform(machine, overrides)
-    return [name for name in chooser.axes.computes[::-1] if name == CPU or platform == _platform_name(name)]
+    return [name for name in chooser.axes.computes[::-1] if name == CPU or platform == platform_name(name)]
 
 
 def _gpu_platform(machine: Machine, overrides: Overrides) -> str | None:
@@ -239,11 +239,6 @@ def _gpu_platform(machine: Machine, overrides: Overrides) -> str | None:
         if name != CUDA and any(map(platform.is_capability, overrides.capabilities)):
             return name
     return (machine.gpu_platform or CUDA) if machine.driver and _is_this_machine(machine, overrides) else None
-
-
-def _platform_name(compute: str) -> str | None:
-    found = platform_of(compute)
-    return found[0].name if found else None
 
 
 def _first_served(
@@ -264,7 +259,7 @@ def _first_served(
             return Decision(target=target, presence=presence, answer=choice, notes=notes)
     if targets:
         return Decision(target=targets[0], presence=presence, answer=chooser.choose(targets[0]))
-    names = dict.fromkeys(found for each in chooser.axes.computes if (found := _platform_name(each)))
+    names = dict.fromkeys(found for each in chooser.axes.computes if (found := platform_name(each)))
     missing = [platforms()[each].devices.describe_driver(None) for each in names] or ["no GPU driver"]
     options = " or ".join(f"--{each}" for each in names or [CUDA])
     reason = f"this machine has {listed(missing)}, and there is no CPU wheel; for another machine, use {options}"
@@ -304,7 +299,7 @@ def _is_this_machine(machine: Machine, overrides: Overrides) -> bool:
 
 def _make_target(chooser: Chooser, machine: Machine, overrides: Overrides, release: str, compute: str) -> Target:
     here = _is_this_machine(machine, overrides)
-    on_gpu, platform = compute != CPU, _platform_name(compute)
+    on_gpu, platform = compute != CPU, platform_name(compute)
     # The detected values do not apply to another machine, or to the GPUs of another platform.
     own_gpu = here and platform == (machine.gpu_platform or CUDA)
     gpus = tuple(sorted({gpu.capability for gpu in machine.gpus})) if own_gpu else ()

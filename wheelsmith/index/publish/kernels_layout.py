@@ -30,7 +30,7 @@ from wheelsmith.index.storage.hub import kernel_branch
 from wheelsmith.index.storage.protocol import Storage
 from wheelsmith.plan.recipe.project_hints import dependencies
 from wheelsmith.plan.recipe.static_setup_metadata import may_import
-from wheelsmith.platforms import CPU, platform_of, platforms
+from wheelsmith.platforms import CPU, platform_name, platform_of, platforms
 from wheelsmith.wheel.archive import open_wheel
 from wheelsmith.wheel.reader import WheelReader
 
@@ -291,7 +291,7 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
     if any(cell.python for cell in entry.cells):
         raise NoHubBuildError("it is for one Python only, which variant names on the Hub cannot express")
     if version.local is None and {tag.platform for tag in tags} == {"any"}:
-        backends = sorted({_backend(cell.compute) for cell in entry.cells})
+        backends = sorted({platform_name(cell.compute) or CPU for cell in entry.cells})
         return tuple(_Variant(name=f"torch-{backend}", backend=backend) for backend in backends)
     local = read_local_version(version.local)
     if not framework(local.framework).on_hub:
@@ -307,12 +307,7 @@ def _variants(entry: IndexEntry) -> tuple[_Variant, ...]:
         name = f"torch-stable-abi{floor[1]}{floor[2]}-{compute.replace('.', '')}-{cell.arch}-{cell.os}"
     else:
         raise NoHubBuildError("it does not name a release of torch or tvm-ffi")
-    return (_Variant(name=name, backend=_backend(compute)),)
-
-
-def _backend(compute: str) -> str:
-    found = platform_of(compute)
-    return found[0].name if found else CPU
+    return (_Variant(name=name, backend=platform_name(compute) or CPU),)
 
 
 def _import_name(module: str, package: Mapping[str, bytes], variant: _Variant) -> str:
