@@ -211,11 +211,16 @@ def test_a_wheel_of_another_build_is_not_tested(factory):
 
 @pytest.fixture
 def installed(factory):
-    """An environment with torch 2.11 and a stranger's kernel."""
+    """An environment with torch 2.11, a stranger's kernel and a program that imports it."""
     folder = factory.folder / "existing"
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     wheels = [next((factory.folder / "pytorch/made").glob("torch-2.11.0+cpu-*"))]
     wheels.append(make_wheel(factory.folder / "other", "kernel", "7", files={"kernel/__init__.py": b"1 / 0\n"}))
+    check = {
+        "checker.py": b"def main():\n    import kernel\n",
+        "checker-1.dist-info/entry_points.txt": b"[console_scripts]\ncheck-kernel = checker:main\n",
+    }
+    wheels.append(make_wheel(factory.folder / "other", "checker", "1", files=check))
     argv = (folder / "bin/python", "-m", "pip", "install", "--quiet", "--no-deps", *wheels)
     subprocess.run(argv, check=True)
     return folder
@@ -229,6 +234,16 @@ def test_an_existing_torch_is_used_for_the_wheels_that_it_suits(factory, install
     assert (installed / f"lib/python{HERE}/site-packages/kernel/__init__.py").read_text() == "1 / 0\n"
     none = run(factory, "--over", str(installed), "--torch", "2.13", *script(factory, CHECK), python=None)
     assert (none.returncode, none.stdout) == (ExitCode.NOTHING_SELECTED, "1 not tested\n")
+
+
+@pytest.mark.parametrize("options", [("--over", "existing"), ("--with", "checker")])
+def test_a_program_of_a_package_runs_with_the_wheel(options, factory, installed, monkeypatch):
+    # As if the existing environment were activated: its program would import the stranger's kernel.
+    monkeypatch.setenv("PATH", f"{installed}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(factory.folder / "other"))
+    python = None if options[0] == "--over" else sys.executable
+    ended = run(factory, "--torch", "2.11", "--cuda", "cpu", *options, "--", "check-kernel", python=python)
+    assert (ended.returncode, ended.stdout) == (0, "1 passed\n"), ended.stderr
 
 
 def test_an_index_that_does_not_answer_is_an_error(factory, monkeypatch):

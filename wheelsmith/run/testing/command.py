@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from importlib.resources import files
@@ -89,13 +89,10 @@ def prefer_installed(environment: Path, project: str) -> None:
     module.with_suffix(".pth").write_text(f"import {module.stem}\n", encoding="utf-8")
 
 
-def activated_variables(environment: Path, scripts: Iterable[Path] = ()) -> dict[str, str]:
-    """Return the variables of an activated environment. Of this process it has only those that decide no test.
-
-    :param scripts: further folders with programs, after that of the environment.
-    """
+def activated_variables(environment: Path) -> dict[str, str]:
+    """Return the variables of an activated environment. Of this process it has only those that decide no test."""
     kept = {name: text for name, text in os.environ.items() if _KEPT.fullmatch(name)}
-    path = os.pathsep.join(map(str, (environment / "bin", *scripts, os.environ.get("PATH", os.defpath))))
+    path = os.pathsep.join((str(environment / "bin"), os.environ.get("PATH", os.defpath)))
     # Without PYTHONSAFEPATH, Python would import the source in the current folder instead of the wheel.
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(environment), "PYTHONSAFEPATH": "1", "PYTHONNOUSERSITE": "1"}
 

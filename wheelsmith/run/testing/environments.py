@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import distributions
 from pathlib import Path
 from threading import Event
 from typing import Protocol
 
+from installer.scripts import Script
+from installer.utils import make_file_executable
 from packaging.requirements import Requirement
 
 from wheelsmith.base.errors import MachineError, PackageIndexError
@@ -58,6 +61,9 @@ class BaseEnvironment(Protocol):
     def folders(self) -> tuple[Path, ...]:
         """Return the folders to import from, in order. Make them first if they do not exist."""
 
+    def add_programs(self, environment: Path) -> None:
+        """Add the programs of the packages, such as pytest, to the environment of a test. They run with its Python."""
+
     def variables(self, scratch: Path) -> dict[str, str]:
         """Return environment variables for tests, which must not write bytecode beside the shared packages.
 
@@ -84,6 +90,13 @@ class ResolvedEnvironment:
         """Return the folder with all wheels."""
         return (self.toolchains.environment(self.wheels, self.version, self.arch),) if self.wheels else ()
 
+    def add_programs(self, environment: Path) -> None:
+        """Link the programs, which search PATH for their Python."""
+        for folder in self.folders():
+            for program in (folder / "bin").glob("*"):
+                with suppress(FileExistsError):
+                    (environment / "bin" / program.name).symlink_to(program)
+
     def variables(self, scratch: Path) -> dict[str, str]:
         """Let the tests of a run share their bytecode: compiling that of torch takes ten seconds."""
         return {"PYTHONPYCACHEPREFIX": str(scratch / "bytecode")}
@@ -100,6 +113,17 @@ class InstalledEnvironment:
     def folders(self) -> tuple[Path, ...]:
         """Return its folders with packages."""
         return self.paths
+
+    def add_programs(self, environment: Path) -> None:
+        """Write programs, because the existing ones run with the existing Python, which has no wheel to test."""
+        folder = environment / "bin"
+        found = distributions(path=[str(path) for path in self.paths])
+        for entry in (entry for each in found for entry in each.entry_points.select(group="console_scripts")):
+            script = Script(entry.name, entry.module, entry.attr, "console")
+            name, content = script.generate(str(folder / "python"), "posix")
+            with suppress(FileExistsError), (folder / name).open("xb") as file:
+                file.write(content)
+                make_file_executable(folder / name)
 
     def variables(self, scratch: Path) -> dict[str, str]:
         """Use the bytecode that is there, and add none."""
@@ -238,6 +262,7 @@ class FreshEnvironments:
             (packages / _SHARED).write_text("".join(f"{each}\n" for each in shared), encoding="utf-8")
             self._install(wheel, environment)
             prefer_installed(environment, wheel.project)
+            base.add_programs(environment)
             yield environment
 
     def _install(self, wheel: IndexEntry, environment: Path) -> None:

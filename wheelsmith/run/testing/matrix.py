@@ -121,8 +121,7 @@ class MatrixTester:
         assert case.target is not None  # noqa: S101
         lease = self.pool.lease(case.gpu) if case.gpu else nullcontext(None)
         with self.environments.environment(case.wheel, case.environment) as environment, lease as gpu:
-            shared_scripts = [folder / "bin" for folder in case.environment.folders()]
-            variables = activated_variables(environment, shared_scripts)
+            variables = activated_variables(environment)
             variables |= case.environment.variables(self.environments.scratch)
             variables |= _show_only(gpu, case.target.compute)
             machine = verify_environment(environment, variables, case.wheel, case.target, gpu)
