@@ -56,10 +56,10 @@ def machine_and_pythons() -> dict[str, Any]:
 def toolset(arch: str, programs: str) -> dict[str, str] | None:
     """Return the g++ that compiles for ``arch``, or None.
 
-    :param programs: PATH to search for compilers.
-
     Plans contain its digest. Compilers with the same digest write the same object files, in every folder and on every
     engine. The digest covers libraries instead of headers, because both come from the same packages.
+
+    :param programs: PATH to search for compilers.
     """
     cxx = "g++" if arch == platform.machine() else f"{arch}-linux-gnu-g++"
     program = shutil.which(cxx, path=programs)
