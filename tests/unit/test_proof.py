@@ -1,6 +1,7 @@
 """Toolchains are what they were when they were made, or are made again, or are named as what is wrong."""
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from wheelsmith.model.events import Notice
 from wheelsmith.store import Kind, take_inventory
 from wheelsmith.toolchain import Toolchains
 from wheelsmith.toolchain import integrity as proofs
-from wheelsmith.toolchain.integrity import find_change, find_change_by_content, manifest_path
+from wheelsmith.toolchain.integrity import content_hash, find_change, find_change_by_content, manifest_path
 
 NAME = "torch-2.11.0-x86_64-0123456789abcdef"
 
@@ -119,6 +120,16 @@ CHANGES = {
     open_up: "the permissions or the kind of include changed",
     forget: "its manifest is missing or invalid",
 }
+
+
+def test_the_hash_of_a_file_is_the_recorded_one_until_it_changes(folder):
+    contents = json.loads(manifest_path(folder).read_text())["contents"]
+    manifest_path(folder).write_text(
+        manifest_path(folder).read_text().replace(contents["include/ATen/a.h"], "recorded")
+    )
+    assert content_hash(folder, "include/ATen/a.h") == "recorded"
+    alter(folder)
+    assert content_hash(folder, "include/ATen/a.h") == hashlib.sha256(b"#define A 2\n").hexdigest()
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)

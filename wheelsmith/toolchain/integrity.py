@@ -13,9 +13,9 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from wheelsmith.base.errors import ToolchainError
 from wheelsmith.base.files import atomic_write, sha256_file
 from wheelsmith.base.json_dataclass import Record, parse_json
 
@@ -82,15 +82,23 @@ def find_change(folder: Path) -> str | None:
     return None
 
 
-def recorded_contents(folder: Path) -> dict[str, str]:
-    """Return the content of each file and link of an unchanged folder: path → sha256 (hex).
+def content_hash(folder: Path, name: str) -> str:
+    """Return the sha256 (hex) of a file in a finished folder. It is read only if its status is not the recorded one."""
+    status, manifest = _status((folder / name).stat()), _load_once(folder)
+    if manifest and manifest.files.get(name) == status:
+        return manifest.contents[name]
+    return _hash_once(folder / name, status)
 
-    :raises ToolchainError: the folder has no manifest.
-    """
-    manifest = _load(folder)
-    if manifest is None:
-        raise ToolchainError(f"the manifest of {folder.name} has been removed", remedy="run the command again")
-    return manifest.contents
+
+@cache
+def _load_once(folder: Path) -> FolderManifest | None:
+    return _load(folder)
+
+
+@cache
+def _hash_once(path: Path, status: FileStatus) -> str:
+    del status
+    return sha256_file(path)
 
 
 def find_change_by_content(folder: Path) -> str | None:

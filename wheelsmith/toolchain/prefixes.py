@@ -26,7 +26,7 @@ from wheelsmith.platforms.host_compilers import KIND as CXX
 from wheelsmith.toolchain.build_tools import install_tools, tools_digest
 from wheelsmith.toolchain.environment import LAYOUT as ENVIRONMENT_LAYOUT
 from wheelsmith.toolchain.environment import install_wheel, link_wheels, locate_wheels, make_cpu_environment
-from wheelsmith.toolchain.integrity import find_change, find_change_by_content, recorded_contents, write_manifest
+from wheelsmith.toolchain.integrity import content_hash, find_change, find_change_by_content, write_manifest
 from wheelsmith.toolchain.pip import PipSettings, pip_settings
 from wheelsmith.toolchain.program import run_in_parallel
 from wheelsmith.toolchain.progress import report_preparation
@@ -69,7 +69,6 @@ class Toolchains:
         self._shared = shared
         self._indexes = indexes
         self._verified: set[Path] = set()
-        self._programs: dict[Path, dict[str, str]] = {}
 
     def find(self, prefix: PrefixId) -> Path | None:
         """Return the prefix if it is in the cache."""
@@ -94,7 +93,7 @@ class Toolchains:
         return self._get_or_make(final, make)
 
     def programs(self, prefix: PrefixId) -> dict[str, str]:
-        """Return the hash of each compiler in a prefix: path below the prefix → sha256 (hex).
+        """Return the current hash of each compiler in a prefix: path below the prefix → sha256 (hex).
 
         The cache stores an object under the actual compiler, not the pinned one. The result is empty for prefixes
         without compilers. A toolkit in an image is identified by its bytes already.
@@ -104,10 +103,8 @@ class Toolchains:
         from wheelsmith.toolchain.cxx.install import find_programs
 
         root = self.prepare(prefix)
-        if root not in self._programs:
-            names, contents = _COMPILERS if prefix.kind == "cuda" else find_programs(root), recorded_contents(root)
-            self._programs[root] = {name: contents[name] for name in names}
-        return self._programs[root]
+        names = _COMPILERS if prefix.kind == "cuda" else find_programs(root)
+        return {name: content_hash(root, name) for name in names}
 
     def tools(self) -> Path:
         """Return the folder with the tools that run a build inside a sandbox: build, ninja and the backend."""
