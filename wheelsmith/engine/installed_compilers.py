@@ -9,19 +9,11 @@ from dataclasses import replace
 from functools import cache
 
 from wheelsmith.engine.backend import survey
-from wheelsmith.model import BuildHost, Cell
+from wheelsmith.model import BuildHost
 from wheelsmith.model.build_host import ToolkitHome, Toolset
-from wheelsmith.plan.feasibility import pinned_toolset
 
 # PATH of commands. The user's PATH and /usr/local are not visible in a sandbox.
 SYSTEM_PROGRAMS = "/usr/bin:/bin"
-
-
-def with_needed_compilers(build_host: BuildHost, cell: Cell) -> BuildHost:
-    """Add the compilers and the GPU toolkit of this machine that a cell needs, if there are any."""
-    if cell.toolkit:
-        build_host = with_installed_toolkit(build_host, cell.platform)
-    return build_host if pinned_toolset(cell, build_host) else with_installed_toolset(build_host, cell.arch)
 
 
 def with_installed_toolset(build_host: BuildHost, arch: str) -> BuildHost:

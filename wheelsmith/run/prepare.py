@@ -15,7 +15,14 @@ from wheelsmith.base.errors import MatrixError, NoEnvironmentError, Place, Setti
 from wheelsmith.base.files import default_cache
 from wheelsmith.base.offline import VENDOR_REMEDY, is_offline, vendored_folder
 from wheelsmith.base.units import parse_size
-from wheelsmith.engine import Engine, Local, choose, with_needed_compilers, with_python_digest
+from wheelsmith.engine import (
+    Engine,
+    Local,
+    choose,
+    with_installed_toolkit,
+    with_installed_toolset,
+    with_python_digest,
+)
 from wheelsmith.matrix.expand import cell_of, expand, project_settings, select, unused_rules
 from wheelsmith.matrix.load import load_matrix
 from wheelsmith.matrix.remote_cache import RemoteCacheSettings
@@ -23,7 +30,7 @@ from wheelsmith.matrix.types import CudaCompatibility, KernelRef, Matrix
 from wheelsmith.model import BuildHost, BuildPlan, Cell, Excluded, Listener, LockedWheel, Notice, log_notices
 from wheelsmith.model.build_host import IMAGES_OPTION
 from wheelsmith.plan.cuda_minor_compat import older_minors, plan_by_oldest_minor, with_toolkit
-from wheelsmith.plan.feasibility import NotBuildableError
+from wheelsmith.plan.feasibility import NotBuildableError, pinned_toolset
 from wheelsmith.plan.kernel import WheelNames, left_out_capabilities, plan_kernel
 from wheelsmith.plan.lock import EnvironmentRequest, Lock, lock_path, read_lock
 from wheelsmith.plan.planned_run import PlannedRun, check_names, fold
@@ -424,6 +431,13 @@ def _plan_cells(
         if why_not:
             not_folded[answer.id] = why_not
     return planned, not_folded
+
+
+def with_needed_compilers(build_host: BuildHost, cell: Cell) -> BuildHost:
+    """Add the compilers and the GPU toolkit of this machine that a cell needs, if there are any."""
+    if cell.toolkit:
+        build_host = with_installed_toolkit(build_host, cell.platform)
+    return build_host if pinned_toolset(cell, build_host) else with_installed_toolset(build_host, cell.arch)
 
 
 def _plan_cell(

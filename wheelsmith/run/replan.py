@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from wheelsmith.base.errors import MatrixError, WheelsmithError
 from wheelsmith.base.json_dataclass import in_one_line
-from wheelsmith.engine import Engine, choose, with_needed_compilers
+from wheelsmith.engine import Engine, choose
 from wheelsmith.frameworks import frameworks, read_local_version, torch_releases
 from wheelsmith.matrix.types import EngineChoice, KernelRef
 from wheelsmith.model import (
@@ -33,7 +33,7 @@ from wheelsmith.plan.kernel import plan_kernel
 from wheelsmith.plan.pypi_names import unique_name
 from wheelsmith.plan.recipe.spec import KernelSpec
 from wheelsmith.platforms import Platform, cxx_toolchains, platform_of, platforms
-from wheelsmith.run.prepare import Request, fetch_kernel
+from wheelsmith.run.prepare import Request, fetch_kernel, with_needed_compilers
 from wheelsmith.run.prepared_set import prepare_set
 from wheelsmith.run.project_source import describe, kernel_source, kernels_of, named_kernel, parse_source
 from wheelsmith.source.tree import SourceTree
